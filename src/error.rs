@@ -1,0 +1,155 @@
+//! Owns the one error type that reaches the user, and the exit status of the process.
+//! It must never print: only `cli` does, and only once.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What went wrong, from the user's point of view; it decides the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command line cannot be understood.
+    Usage,
+    /// The YAML, a grants file or a prompt asks for something that cannot be.
+    Config,
+    /// Something that the run needs is missing: a key, a kernel feature, a server.
+    Environment,
+    /// A model's endpoint failed in a way that retries did not heal.
+    Backend,
+    /// Reading or writing massgen's own files failed.
+    Io,
+    /// The run ended and no agent had given an answer.
+    NoAnswer,
+    /// The work that was asked for was refused by permissions.
+    Denied,
+    /// A limit of time, money or rounds was met.
+    Limit,
+    /// The user pressed Ctrl-C or the process was told to end.
+    Interrupted,
+    /// A state that the code holds for impossible; to be reported.
+    Bug,
+}
+
+/// The exit statuses of the process, as `docs/config.md` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// The answer was given and, where a write path exists, delivered.
+    Delivered = 0,
+    /// The run ended without an answer.
+    NoAnswer = 1,
+    /// Usage or config error.
+    Usage = 2,
+    /// No key, no server, a missing kernel feature.
+    Environment = 3,
+    /// The work was denied by permissions.
+    Denied = 4,
+    /// A limit was met; what there is has been saved.
+    Limit = 5,
+    /// A bug of massgen's own.
+    Bug = 70,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+impl ExitStatus {
+    /// The number that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            ExitStatus::Delivered => 0,
+            ExitStatus::NoAnswer => 1,
+            ExitStatus::Usage => 2,
+            ExitStatus::Environment => 3,
+            ExitStatus::Denied => 4,
+            ExitStatus::Limit => 5,
+            ExitStatus::Bug => 70,
+            ExitStatus::Interrupted => 130,
+        }
+    }
+}
+
+impl ErrorKind {
+    /// The exit status that a process which ends with this kind of error has.
+    pub fn exit_status(self) -> ExitStatus {
+        match self {
+            ErrorKind::Usage | ErrorKind::Config => ExitStatus::Usage,
+            ErrorKind::Environment | ErrorKind::Io => ExitStatus::Environment,
+            ErrorKind::Backend | ErrorKind::NoAnswer => ExitStatus::NoAnswer,
+            ErrorKind::Denied => ExitStatus::Denied,
+            ErrorKind::Limit => ExitStatus::Limit,
+            ErrorKind::Interrupted => ExitStatus::Interrupted,
+            ErrorKind::Bug => ExitStatus::Bug,
+        }
+    }
+}
+
+/// An error for the user: one lower-case sentence, its causes, and what to do next.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hints: Vec<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The result of whatever can end a command.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Makes an error of `kind`; `message` is lower case, names the thing and has no final period.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hints: Vec::new(),
+            source: None,
+        }
+    }
+
+    /// Makes an error about massgen's own files.
+    pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, message).caused_by(source)
+    }
+
+    /// Makes an error for a state that should be impossible.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Bug, message).hint("this is a bug in massgen: please report it")
+    }
+
+    /// Adds the next action that the user can take.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds the error that led to this one.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// What kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The next actions, in the order in which they were added.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| {
+            let source: &(dyn StdError + 'static) = source.as_ref();
+            source
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Owns what a run tells the outside while it goes on: one closed list of events. The event log,
+//! `status.json`, the terminal and later the web page are all derived from it.
+
+use std::sync::Arc;
+
+use crate::error::ExitStatus;
+use crate::id::{AgentId, AnswerLabel};
+use crate::path::RealPath;
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The run begins.
+    RunStarted {
+        /// The task as the agents read it.
+        question: Arc<str>,
+        /// All agents, in the order of the config.
+        agents: Vec<AgentId>,
+        /// The attempt, from 1; more than 1 after a restart of the whole coordination.
+        attempt: u32,
+    },
+    /// An agent's model is being asked.
+    Asking {
+        /// Who.
+        agent: AgentId,
+    },
+    /// An agent's model wrote text.
+    Text {
+        /// Who.
+        agent: AgentId,
+        /// A piece of it, as it streamed.
+        text: String,
+    },
+    /// An agent's model showed reasoning.
+    Reasoning {
+        /// Who.
+        agent: AgentId,
+        /// A piece of it, as it streamed.
+        text: String,
+    },
+    /// A request to a model ended.
+    Asked {
+        /// Who.
+        agent: AgentId,
+        /// Tokens of the request.
+        input_tokens: u64,
+        /// Tokens of the reply.
+        output_tokens: u64,
+    },
+    /// A model could not be asked and will be asked again.
+    Retrying {
+        /// Who.
+        agent: AgentId,
+        /// Why the last try failed.
+        reason: String,
+    },
+    /// An agent called a tool; the gate has answered.
+    ToolCalled {
+        /// Who.
+        agent: AgentId,
+        /// The tool.
+        tool: String,
+        /// The arguments as the model wrote them, shortened.
+        arguments: String,
+        /// The denial, if there is one.
+        denied: Option<String>,
+    },
+    /// A tool call that was allowed has ended.
+    ToolFinished {
+        /// Who.
+        agent: AgentId,
+        /// The tool.
+        tool: String,
+        /// Whether it did what was asked.
+        success: bool,
+        /// What the model reads, shortened.
+        summary: String,
+    },
+    /// An answer was accepted.
+    Answered {
+        /// Who.
+        agent: AgentId,
+        /// Its name.
+        label: AnswerLabel,
+        /// The whole answer.
+        content: Arc<str>,
+        /// The snapshot of the agent's workspace, if it has files.
+        snapshot: Option<RealPath>,
+    },
+    /// A vote was accepted.
+    Voted {
+        /// Who voted.
+        agent: AgentId,
+        /// For whom.
+        candidate: AgentId,
+        /// For which of the candidate's answers.
+        label: AnswerLabel,
+        /// Why, in the voter's words.
+        reason: String,
+    },
+    /// Votes lost their meaning because a new answer came.
+    VotesVoided {
+        /// Whose votes.
+        voters: Vec<AgentId>,
+    },
+    /// An answer or vote was not accepted; the agent was told why.
+    Refused {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        reason: String,
+    },
+    /// An agent was shown answers that it did not know.
+    Informed {
+        /// Who.
+        agent: AgentId,
+        /// Which answers.
+        labels: Vec<AnswerLabel>,
+    },
+    /// An agent drops out of the run.
+    DroppedOut {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        reason: String,
+        /// Whether a timeout ended it.
+        timed_out: bool,
+    },
+    /// The ballot is closed.
+    WinnerSelected {
+        /// Who presents.
+        agent: AgentId,
+        /// The answer that won.
+        label: AnswerLabel,
+        /// The votes for each agent that has an answer, in the order of the config.
+        votes: Vec<(AgentId, u32)>,
+    },
+    /// The final agent begins to present.
+    FinalStarted {
+        /// Who.
+        agent: AgentId,
+    },
+    /// The final answer.
+    FinalAnswer {
+        /// Who.
+        agent: AgentId,
+        /// All of it.
+        content: Arc<str>,
+    },
+    /// What became of the files that were to be delivered.
+    Delivered {
+        /// One row a file.
+        rows: Vec<DeliveryRow>,
+    },
+    /// The final agent judged its own answer and asks for another attempt.
+    Restarting {
+        /// Why.
+        reason: String,
+        /// What should be different.
+        instructions: String,
+    },
+    /// Something that the user should know and that ends nothing.
+    Warning {
+        /// What.
+        message: String,
+    },
+    /// The run has ended; nothing follows.
+    RunEnded {
+        /// How the process will end.
+        status: ExitStatus,
+        /// One sentence for people.
+        summary: String,
+    },
+}
+
+/// What became of one file of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryRow {
+    /// The file in the user's tree.
+    pub path: RealPath,
+    /// What became of it.
+    pub outcome: DeliveryOutcome,
+}
+
+/// What became of one file of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// It did not exist before.
+    Created,
+    /// It existed and was replaced.
+    Changed,
+    /// It was removed.
+    Deleted,
+    /// It was refused by the gate.
+    Denied {
+        /// Why.
+        reason: String,
+    },
+    /// The user changed it while the run went on; it was left alone.
+    Conflict {
+        /// Where our version is kept.
+        kept: RealPath,
+    },
+}

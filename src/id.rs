@@ -1,0 +1,98 @@
+//! Owns the names of agents, answers and sessions as types that cannot be wrong.
+
+use std::fmt;
+
+/// The longest agent id, in bytes: ids become directory names.
+pub const AGENT_ID_BYTES_MAX: usize = 64;
+
+/// An agent's own name from the YAML: letters, digits, `_`, `-` and `.`, not beginning with `.`.
+/// Other agents never see it; they see an [`AgentNumber`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId(String);
+
+/// Why a text is no agent id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not an agent id: expected 1 to {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` or `.`, \
+     not beginning with `.`"
+)]
+pub struct InvalidAgentId {
+    text: String,
+}
+
+impl AgentId {
+    /// Accepts `text` if it can name an agent and its directories.
+    pub fn parse(text: &str) -> Result<Self, InvalidAgentId> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let valid = (1..=AGENT_ID_BYTES_MAX).contains(&text.len())
+            && !text.starts_with('.')
+            && text.chars().all(allowed);
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidAgentId {
+                text: text.chars().take(AGENT_ID_BYTES_MAX).collect(),
+            })
+        }
+    }
+
+    /// The id as written in the YAML.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An agent's anonymous place among the agents of a run, counted from 1 in the order of their
+/// sorted ids. It is the only name by which agents know each other, and prints as `agent2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentNumber(u16);
+
+impl AgentNumber {
+    /// The agent at `index` (from 0) of the sorted ids. Counts beyond `u16::MAX` stay there.
+    pub fn from_index(index: usize) -> Self {
+        Self(u16::try_from(index.saturating_add(1)).unwrap_or(u16::MAX))
+    }
+
+    /// The index (from 0) into the sorted ids.
+    pub fn index(self) -> usize {
+        usize::from(self.0.saturating_sub(1))
+    }
+
+    /// Reads `agent2`; `None` for everything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("agent")?;
+        let plain = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
+        if plain {
+            digits.parse().ok().map(Self)
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for AgentNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent{}", self.0)
+    }
+}
+
+/// The name of one answer: `agent2.3` is the third answer of `agent2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnswerLabel {
+    /// Who gave it.
+    pub agent: AgentNumber,
+    /// Which of this agent's answers it is, from 1.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for AnswerLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.agent, self.ordinal)
+    }
+}

@@ -1,0 +1,34 @@
+//! massgen: several LLM agents, one task, one gate.
+//!
+//! The modules stand in import order: each names only those above it. That list is the layer
+//! diagram, and `tests/it/tidy.rs` holds it. The library is public for the tests and the doctests;
+//! it promises no stable interface.
+
+// words: types without rules
+pub mod error;
+pub mod id;
+pub mod path;
+pub mod host;
+
+// rules: pure functions; no disk, no clock, no network
+pub mod permissions;
+pub mod tools;
+pub mod prompt;
+pub mod config;
+pub mod layout;
+pub mod ballot;
+pub mod event;
+pub mod brief;
+
+// the world: all side effects, behind one gate
+pub mod world;
+
+// minds: models and the loop that lets one work
+pub mod backend;
+pub mod agent;
+
+// the house: one turn from task to delivery
+pub mod orchestrator;
+
+// the door
+pub mod cli;

@@ -1,0 +1,208 @@
+//! Owns the three kinds of path: as written and made absolute ([`AbsPath`]), followed by the kernel
+//! ([`RealPath`]), and below a root ([`RelPath`]). Nothing here looks at the disk.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+/// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
+/// It promises neither that anything exists there nor that it is free of links.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AbsPath(PathBuf);
+
+impl AbsPath {
+    /// Reads `path`, which is relative to `base` unless it is absolute. `..` is taken off by text,
+    /// and never leads above `/`.
+    pub fn resolve(base: &AbsPath, path: impl AsRef<Path>) -> Self {
+        let mut out = base.0.clone();
+        out.push(path);
+        Self(normalized(&out))
+    }
+
+    /// Accepts an absolute path; `None` for a relative one.
+    pub fn new(path: impl AsRef<Path>) -> Option<Self> {
+        let path = path.as_ref();
+        path.is_absolute().then(|| Self(normalized(path)))
+    }
+
+    /// This path with `rel` below it.
+    #[must_use]
+    pub fn join(&self, rel: impl AsRef<Path>) -> Self {
+        Self::resolve(self, rel)
+    }
+
+    /// The directory that holds it; `None` for `/`.
+    pub fn parent(&self) -> Option<Self> {
+        self.0.parent().map(|parent| Self(parent.to_owned()))
+    }
+
+    /// The path for the standard library.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+fn normalized(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => out.push(name),
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    out
+}
+
+impl fmt::Display for AbsPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+/// Where the kernel went when it followed a path: absolute, without links, `.` or `..` at the time
+/// of following. It is what decisions are made about. It may name something that does not exist
+/// yet, below a directory that does. It promises nothing about later: whoever acts on it opens it
+/// again beneath a grant's handle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RealPath(PathBuf);
+
+impl RealPath {
+    /// Takes a path on the caller's word. Only `world::sys`, which asks the kernel, and tests may
+    /// call it; `.clippy.toml` refuses it elsewhere.
+    pub fn vouch(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// What lies below `root` to get here; `None` if this is neither `root` nor inside it.
+    pub fn below(&self, root: &RealPath) -> Option<RelPath> {
+        self.0
+            .strip_prefix(&root.0)
+            .ok()
+            .map(|rel| RelPath(rel.to_owned()))
+    }
+
+    /// Whether this is `root` or inside it.
+    pub fn is_within(&self, root: &RealPath) -> bool {
+        self.0.starts_with(&root.0)
+    }
+
+    /// The real path of `rel` below this directory. `rel` holds plain names, so no link is crossed
+    /// by adding it, but what it names may itself be a link.
+    #[must_use]
+    pub fn join(&self, rel: &RelPath) -> Self {
+        if rel.0.as_os_str().is_empty() {
+            self.clone()
+        } else {
+            Self(self.0.join(&rel.0))
+        }
+    }
+
+    /// The number of names in the path; a deeper grant speaks before a shallower one.
+    pub fn depth(&self) -> usize {
+        self.0.components().count()
+    }
+
+    /// The directory that holds it; `None` for `/`.
+    pub fn parent(&self) -> Option<Self> {
+        self.0.parent().map(|parent| Self(parent.to_owned()))
+    }
+
+    /// The last name; `None` for `/`.
+    pub fn name(&self) -> Option<&OsStr> {
+        self.0.file_name()
+    }
+
+    /// The path for the standard library.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The same path as an [`AbsPath`], which promises less.
+    pub fn to_abs(&self) -> AbsPath {
+        AbsPath(self.0.clone())
+    }
+}
+
+impl fmt::Display for RealPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+/// Plain names below some root: never absolute, never with `.` or `..`. Empty means the root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(PathBuf);
+
+impl RelPath {
+    /// Accepts `path` if it consists of plain names (`.` is dropped); `None` for an absolute path
+    /// or one with `..`.
+    pub fn new(path: impl AsRef<Path>) -> Option<Self> {
+        let mut out = PathBuf::new();
+        for component in path.as_ref().components() {
+            match component {
+                Component::Normal(name) => out.push(name),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+            }
+        }
+        Some(Self(out))
+    }
+
+    /// This path with one more name; `None` if `name` is not a single plain name.
+    pub fn child(&self, name: &OsStr) -> Option<Self> {
+        let mut components = Path::new(name).components();
+        match (components.next(), components.next()) {
+            (Some(Component::Normal(plain)), None) if plain == name => {
+                Some(Self(self.0.join(name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The names, from the root down.
+    pub fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.0.iter()
+    }
+
+    /// Whether this is `ancestor` or below it.
+    pub fn is_within(&self, ancestor: &RelPath) -> bool {
+        self.0.starts_with(&ancestor.0)
+    }
+
+    /// Whether it names the root itself.
+    pub fn is_root(&self) -> bool {
+        self.0.as_os_str().is_empty()
+    }
+
+    /// The directory that holds it; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            None
+        } else {
+            self.0.parent().map(|parent| Self(parent.to_owned()))
+        }
+    }
+
+    /// The last name; `None` for the root.
+    pub fn name(&self) -> Option<&OsStr> {
+        self.0.file_name()
+    }
+
+    /// The path for the standard library; empty for the root.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() {
+            f.write_str(".")
+        } else {
+            self.0.display().fmt(f)
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Owns the grant, the only unit of access. Workspaces, context paths, mentions and folder guards
+//! all lower to grants; nothing else opens a path to an agent.
+
+use std::fmt;
+
+use crate::path::{RealPath, RelPath};
+
+/// What may be done to a path. `Write` includes `Read`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Permission {
+    /// Read, list and search.
+    Read,
+    /// Also create, change, move and delete.
+    Write,
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Permission::Read => "read",
+            Permission::Write => "write",
+        })
+    }
+}
+
+/// Which half of a turn an agent is in. A gate is made for one phase and never changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Agents work on their own, answer and vote; every context path is read-only.
+    Coordination,
+    /// The winner delivers, with the permissions that the config gives.
+    Final,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Coordination => "coordination",
+            Phase::Final => "final",
+        })
+    }
+}
+
+/// What a grant is for; the rules differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantKind {
+    /// The agent's own tree. Protected names do not apply in it.
+    Workspace,
+    /// Read-only snapshots of all agents' work.
+    TempWorkspace,
+    /// The workspace that an earlier turn left; read-only.
+    PreviousTurn,
+    /// A path of the user's, from the config, the command line or a mention.
+    Context,
+    /// A directory that massgen opens by itself, such as `Downloads/` of the folder guard.
+    BuiltIn,
+}
+
+impl fmt::Display for GrantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GrantKind::Workspace => "workspace",
+            GrantKind::TempWorkspace => "temp_workspace",
+            GrantKind::PreviousTurn => "previous_turn",
+            GrantKind::Context => "context",
+            GrantKind::BuiltIn => "built_in",
+        })
+    }
+}
+
+/// How far a grant reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The directory and all below it.
+    Tree,
+    /// That one file; its siblings and its directory stay closed.
+    File,
+}
+
+/// One opened path: a root, what may be done there, and what stays closed inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The directory, or for [`Scope::File`] the file, that is opened.
+    pub root: RealPath,
+    /// Whether the root is a tree or one file.
+    pub scope: Scope,
+    /// What the grant is for.
+    pub kind: GrantKind,
+    /// The most that the grant gives, in the final phase.
+    pub permission: Permission,
+    /// Paths below the root that stay read-only (`protected_paths` in YAML).
+    pub protected: Vec<RelPath>,
+    /// Paths below the root that may not even be read (`hidden_paths` in YAML, and massgen's own
+    /// state inside a context path).
+    pub hidden: Vec<RelPath>,
+    /// Protected names that this context path takes out of the list (`unprotected` in YAML).
+    pub unprotected: Vec<String>,
+}
+
+impl Grant {
+    /// A grant of a whole tree, without exceptions.
+    pub fn tree(root: RealPath, kind: GrantKind, permission: Permission) -> Self {
+        Self {
+            root,
+            scope: Scope::Tree,
+            kind,
+            permission,
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            unprotected: Vec::new(),
+        }
+    }
+
+    /// A grant of one file of the user's.
+    pub fn file(root: RealPath, permission: Permission) -> Self {
+        Self {
+            scope: Scope::File,
+            ..Self::tree(root, GrantKind::Context, permission)
+        }
+    }
+
+    /// Where `path` lies below the root, if the grant reaches it. The path of a granted file is the
+    /// root itself.
+    pub fn reach(&self, path: &RealPath) -> Option<RelPath> {
+        match self.scope {
+            Scope::Tree => path.below(&self.root),
+            Scope::File => (path == &self.root).then(RelPath::default),
+        }
+    }
+}
+
+/// Adds `new` to `grants`. A grant of the same root, scope and kind is raised to the higher
+/// permission and never lowered; its exceptions are kept.
+pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
+    let same =
+        |old: &&mut Grant| old.root == new.root && old.scope == new.scope && old.kind == new.kind;
+    match grants.iter_mut().find(same) {
+        Some(old) => old.permission = old.permission.max(new.permission),
+        None => grants.push(new),
+    }
+}

@@ -1,0 +1,142 @@
+//! Owns the decision about every access: pure, total, and the only one. No IO, no clock, no async.
+
+pub mod grant;
+pub mod guard;
+pub mod history;
+pub mod protected;
+pub mod rules;
+
+use crate::path::RealPath;
+use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
+
+/// The grants of one agent in one phase, most specific first.
+#[derive(Clone, Debug)]
+pub struct PathPermissionManager {
+    grants: Vec<Grant>,
+    phase: Phase,
+}
+
+/// The answer to "may this path be read, or written?", with what it rests on.
+#[derive(Clone, Copy, Debug)]
+pub enum Decision<'a> {
+    /// The access is allowed by `grant`.
+    Allow {
+        /// The grant that speaks for the path.
+        grant: &'a Grant,
+    },
+    /// The access is denied.
+    Deny(DenyReason<'a>),
+}
+
+/// Why an access is denied.
+#[derive(Clone, Copy, Debug)]
+pub enum DenyReason<'a> {
+    /// No grant reaches the path.
+    OutsideGrants,
+    /// `grant` reaches it, and `rule` lowers it below what was wanted.
+    Lowered {
+        /// The grant that speaks for the path.
+        grant: &'a Grant,
+        /// The first of the rules that allow the least.
+        rule: &'static Rule,
+        /// What is still allowed: `Some(Read)`, or `None` for nothing.
+        remaining: Ceiling,
+    },
+}
+
+impl PathPermissionManager {
+    /// Sorts `grants` so that an exact file beats a tree and a deeper root beats a shallower one.
+    /// Of two grants with the same root and scope, the one of the agent's own kind comes first
+    /// (workspace before context), then the one that was listed first.
+    pub fn new(mut grants: Vec<Grant>, phase: Phase) -> Self {
+        grants.sort_by_key(|grant| {
+            let depth = usize::MAX - grant.root.depth();
+            (scope_rank(grant), depth, kind_rank(grant))
+        });
+        Self { grants, phase }
+    }
+
+    /// Decides about one followed path.
+    pub fn decide(&self, path: &RealPath, wanted: Permission) -> Decision<'_> {
+        let reached = self
+            .grants
+            .iter()
+            .find_map(|grant| Some((grant, grant.reach(path)?)));
+        let Some((grant, rel)) = reached else {
+            return Decision::Deny(DenyReason::OutsideGrants);
+        };
+        let subject = Subject {
+            grant,
+            rel: &rel,
+            phase: self.phase,
+        };
+        let mut lowest: Option<(&'static Rule, Ceiling)> = None;
+        for rule in RULES {
+            let ceiling = (rule.ceiling)(&subject);
+            if lowest.is_none_or(|(_, least)| ceiling < least) {
+                lowest = Some((rule, ceiling));
+            }
+        }
+        match lowest {
+            Some((rule, remaining)) if remaining < Some(wanted) => {
+                Decision::Deny(DenyReason::Lowered {
+                    grant,
+                    rule,
+                    remaining,
+                })
+            }
+            _ => Decision::Allow { grant },
+        }
+    }
+
+    /// Whether the access is allowed.
+    pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
+        matches!(self.decide(path, wanted), Decision::Allow { .. })
+    }
+
+    /// The grants, most specific first.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// The phase that the decisions are made for.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether another grant has its root strictly inside `path`. Whoever would delete or move
+    /// `path` would take that grant's root away.
+    pub fn holds_a_root(&self, path: &RealPath) -> bool {
+        self.grants
+            .iter()
+            .any(|grant| grant.root.is_within(path) && grant.root != *path)
+    }
+
+    /// Whether anything at all can be written in this phase.
+    pub fn can_write(&self) -> bool {
+        self.grants
+            .iter()
+            .any(|grant| self.allows(&grant.root, Permission::Write))
+    }
+}
+
+fn scope_rank(grant: &Grant) -> u8 {
+    match grant.scope {
+        grant::Scope::File => 0,
+        grant::Scope::Tree => 1,
+    }
+}
+
+fn kind_rank(grant: &Grant) -> u8 {
+    match grant.kind {
+        grant::GrantKind::Workspace => 0,
+        grant::GrantKind::TempWorkspace => 1,
+        grant::GrantKind::PreviousTurn => 2,
+        grant::GrantKind::Context => 3,
+        grant::GrantKind::BuiltIn => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests;

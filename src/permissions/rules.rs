@@ -1,0 +1,337 @@
+//! Owns the rules that lower what a grant gives, as one table. The most specific grant speaks
+//! first; then every rule here is asked in order, and the lowest answer holds. No rule can raise.
+
+use crate::path::RelPath;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::protected::protected_name;
+
+/// What a rule looks at: one path, as the grant that reaches it sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The grant that speaks for the path.
+    pub grant: &'a Grant,
+    /// The path below the grant's root.
+    pub rel: &'a RelPath,
+    /// The phase that the asking agent is in.
+    pub phase: Phase,
+}
+
+/// The most that is allowed: `None` is nothing, and less than `Some(Read)`.
+pub type Ceiling = Option<Permission>;
+
+/// A case that documents a rule; a test runs all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// The kind of the grant that reaches the path.
+    pub kind: GrantKind,
+    /// What the grant gives.
+    pub granted: Permission,
+    /// The phase of the agent.
+    pub phase: Phase,
+    /// The path below the grant's root.
+    pub rel: &'static str,
+    /// What the agent wants to do.
+    pub wanted: Permission,
+}
+
+/// One rule. It may only lower: its answer is taken together with all others by minimum.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The name that `massgen explain` and the logs use.
+    pub name: &'static str,
+    /// Why it denies, as the end of the sentence "… is denied: …".
+    pub because: &'static str,
+    /// The most that this rule allows for the subject.
+    pub ceiling: fn(&Subject<'_>) -> Ceiling,
+    /// Cases that this rule leaves open.
+    pub allows: &'static [Example],
+    /// Cases that this rule, and no earlier one, closes.
+    pub denies: &'static [Example],
+}
+
+const WRITE: Ceiling = Some(Permission::Write);
+const READ: Ceiling = Some(Permission::Read);
+
+const fn example(
+    kind: GrantKind,
+    granted: Permission,
+    phase: Phase,
+    rel: &'static str,
+    wanted: Permission,
+) -> Example {
+    Example {
+        kind,
+        granted,
+        phase,
+        rel,
+        wanted,
+    }
+}
+
+/// All rules; the examples' grants hide `secrets` and protect `LICENSE`. They stand
+/// in the order in which a tie is explained.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "hidden-path",
+        because: "the path is hidden from agents",
+        ceiling: |subject| {
+            let hidden = |path: &RelPath| subject.rel.is_within(path);
+            if subject.grant.hidden.iter().any(hidden) {
+                None
+            } else {
+                WRITE
+            }
+        },
+        allows: &[
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Coordination,
+                "src/a",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Coordination,
+                "secrets2",
+                Permission::Read,
+            ),
+        ],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Coordination,
+                "secrets",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "secrets/key",
+                Permission::Read,
+            ),
+        ],
+    },
+    Rule {
+        name: "read-only-kind",
+        because: "it holds copies of earlier work, which stay as they are",
+        ceiling: |subject| match subject.grant.kind {
+            GrantKind::TempWorkspace | GrantKind::PreviousTurn => READ,
+            GrantKind::Workspace | GrantKind::Context | GrantKind::BuiltIn => WRITE,
+        },
+        allows: &[
+            example(
+                GrantKind::TempWorkspace,
+                Permission::Write,
+                Phase::Final,
+                "agent1.1/a",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Workspace,
+                Permission::Write,
+                Phase::Coordination,
+                "a",
+                Permission::Write,
+            ),
+        ],
+        denies: &[
+            example(
+                GrantKind::TempWorkspace,
+                Permission::Write,
+                Phase::Final,
+                "agent1.1/a",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::PreviousTurn,
+                Permission::Write,
+                Phase::Final,
+                "a",
+                Permission::Write,
+            ),
+        ],
+    },
+    Rule {
+        name: "coordination-phase",
+        because: "context paths are read-only until the final phase",
+        ceiling: |subject| match (subject.grant.kind, subject.phase) {
+            (GrantKind::Context, Phase::Coordination) => READ,
+            _ => WRITE,
+        },
+        allows: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "src/a",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Coordination,
+                "src/a",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Workspace,
+                Permission::Write,
+                Phase::Coordination,
+                ".git/a",
+                Permission::Write,
+            ),
+        ],
+        denies: &[example(
+            GrantKind::Context,
+            Permission::Write,
+            Phase::Coordination,
+            "src/a",
+            Permission::Write,
+        )],
+    },
+    Rule {
+        name: "granted-permission",
+        because: "it was opened for reading only",
+        ceiling: |subject| Some(subject.grant.permission),
+        allows: &[
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Final,
+                "src/a",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::BuiltIn,
+                Permission::Write,
+                Phase::Coordination,
+                "a",
+                Permission::Write,
+            ),
+        ],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Final,
+                "src/a",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::BuiltIn,
+                Permission::Read,
+                Phase::Final,
+                "a",
+                Permission::Write,
+            ),
+        ],
+    },
+    Rule {
+        name: "protected-path",
+        because: "the config protects it",
+        ceiling: |subject| {
+            let protects = |path: &RelPath| subject.rel.is_within(path);
+            if subject.grant.protected.iter().any(protects) {
+                READ
+            } else {
+                WRITE
+            }
+        },
+        allows: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "LICENSE.md",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "LICENSE",
+                Permission::Read,
+            ),
+        ],
+        denies: &[example(
+            GrantKind::Context,
+            Permission::Write,
+            Phase::Final,
+            "LICENSE",
+            Permission::Write,
+        )],
+    },
+    Rule {
+        name: "protected-name",
+        because: "the name is protected",
+        ceiling: |subject| match subject.grant.kind {
+            GrantKind::Context | GrantKind::BuiltIn => match protected_below(subject) {
+                Some(_) => READ,
+                None => WRITE,
+            },
+            GrantKind::Workspace | GrantKind::TempWorkspace | GrantKind::PreviousTurn => WRITE,
+        },
+        allows: &[
+            example(
+                GrantKind::Workspace,
+                Permission::Write,
+                Phase::Final,
+                ".env",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                ".env",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                ".gitignore",
+                Permission::Write,
+            ),
+        ],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                ".env",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "sub/.git/hooks/x",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "node_modules/p/i.js",
+                Permission::Write,
+            ),
+        ],
+    },
+];
+
+/// A granted file lies at its own root, so its protected name is the root's last name.
+fn protected_below(subject: &Subject<'_>) -> Option<&'static str> {
+    let open = &subject.grant.unprotected;
+    match subject.grant.scope {
+        Scope::Tree => protected_name(subject.rel, open),
+        Scope::File => {
+            let name = subject.grant.root.name()?;
+            protected_name(&RelPath::default().child(name)?, open)
+        }
+    }
+}

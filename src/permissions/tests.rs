@@ -1,0 +1,182 @@
+//! Tables over the decision: each denial stands beside its control.
+
+use super::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use super::rules::{Example, RULES};
+use super::{Decision, DenyReason, PathPermissionManager};
+use crate::path::{RealPath, RelPath};
+use Permission::{Read, Write};
+use Phase::{Coordination, Final};
+
+#[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+fn real(path: &str) -> RealPath {
+    RealPath::vouch(path)
+}
+
+fn grants() -> Vec<Grant> {
+    let mut project = Grant::tree(real("/p"), GrantKind::Context, Write);
+    project.protected = vec![RelPath::new("LICENSE").unwrap()];
+    project.hidden = vec![
+        RelPath::new("keys").unwrap(),
+        RelPath::new(".massgen").unwrap(),
+    ];
+    vec![
+        project,
+        Grant::tree(real("/p/docs"), GrantKind::Context, Read),
+        Grant::tree(
+            real("/p/.massgen/workspaces/w1"),
+            GrantKind::Workspace,
+            Write,
+        ),
+        Grant::tree(real("/p/.massgen/temp"), GrantKind::TempWorkspace, Read),
+        Grant::file(real("/etc/app.conf"), Write),
+    ]
+}
+
+/// `expected` is `allow KIND` or the name of the rule that denies.
+#[track_caller]
+fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
+    let manager = PathPermissionManager::new(grants(), phase);
+    let got = match manager.decide(&real(path), wanted) {
+        Decision::Allow { grant } => format!("allow {}", grant.kind),
+        Decision::Deny(DenyReason::OutsideGrants) => "outside".to_owned(),
+        Decision::Deny(DenyReason::Lowered { rule, .. }) => rule.name.to_owned(),
+    };
+    assert_eq!(got, expected, "{wanted} {path} in {phase}");
+}
+
+#[test]
+fn the_deepest_grant_speaks_and_rules_only_lower_it() {
+    check("/p/src/a.rs", Coordination, Read, "allow context");
+    check("/p/src/a.rs", Coordination, Write, "coordination-phase");
+    check("/p/src/a.rs", Final, Write, "allow context");
+    check("/p/docs/a.md", Final, Read, "allow context");
+    check("/p/docs/a.md", Final, Write, "granted-permission");
+    check("/p/.git/config", Final, Read, "allow context");
+    check("/p/.git/config", Final, Write, "protected-name");
+    check("/p/LICENSE", Final, Write, "protected-path");
+    check("/p/LICENSE", Final, Read, "allow context");
+    check("/p/keys/k", Final, Read, "hidden-path");
+    check("/p/.massgen/workspaces/w2/a", Final, Read, "hidden-path");
+    check(
+        "/p/.massgen/workspaces/w1/a",
+        Coordination,
+        Write,
+        "allow workspace",
+    );
+    check(
+        "/p/.massgen/workspaces/w1/.git/a",
+        Coordination,
+        Write,
+        "allow workspace",
+    );
+    check(
+        "/p/.massgen/temp/agent1.1/a",
+        Final,
+        Read,
+        "allow temp_workspace",
+    );
+    check(
+        "/p/.massgen/temp/agent1.1/a",
+        Final,
+        Write,
+        "read-only-kind",
+    );
+}
+
+#[test]
+fn what_no_grant_reaches_is_denied_for_reading_too() {
+    check("/etc/passwd", Coordination, Read, "outside");
+    check("/p2/a", Final, Read, "outside");
+    check("/", Final, Read, "outside");
+}
+
+#[test]
+fn a_granted_file_leaves_its_siblings_closed() {
+    check("/etc/app.conf", Coordination, Read, "allow context");
+    check("/etc/app.conf", Coordination, Write, "coordination-phase");
+    check("/etc/app.conf", Final, Write, "allow context");
+    check("/etc/app.conf2", Final, Read, "outside");
+    check("/etc", Final, Read, "outside");
+    check("/etc/app.conf/x", Final, Read, "outside");
+}
+
+#[test]
+fn a_granted_file_with_a_protected_name_stays_read_only() {
+    let manager =
+        |name: &str| PathPermissionManager::new(vec![Grant::file(real(name), Write)], Final);
+    assert!(!manager("/p/.env").allows(&real("/p/.env"), Write));
+    assert!(manager("/p/.env").allows(&real("/p/.env"), Read));
+    assert!(manager("/p/a.rs").allows(&real("/p/a.rs"), Write));
+}
+
+#[test]
+fn no_grants_means_no_access() {
+    let manager = PathPermissionManager::new(Vec::new(), Final);
+    assert!(!manager.allows(&real("/p/a"), Read));
+    assert!(!manager.can_write());
+    assert!(PathPermissionManager::new(grants(), Final).can_write());
+}
+
+#[test]
+fn a_path_that_holds_another_grants_root_is_known() {
+    let manager = PathPermissionManager::new(grants(), Final);
+    assert!(manager.holds_a_root(&real("/p/.massgen")));
+    assert!(manager.holds_a_root(&real("/p")));
+    assert!(!manager.holds_a_root(&real("/p/docs")));
+    assert!(!manager.holds_a_root(&real("/p/src")));
+}
+
+#[test]
+fn merging_only_raises() {
+    let mut merged = grants();
+    let before = merged.len();
+    super::grant::merge(
+        &mut merged,
+        Grant::tree(real("/p/docs"), GrantKind::Context, Write),
+    );
+    super::grant::merge(
+        &mut merged,
+        Grant::tree(real("/p"), GrantKind::Context, Read),
+    );
+    let permission = |root: &str| {
+        merged
+            .iter()
+            .find(|g| g.root == real(root))
+            .unwrap()
+            .permission
+    };
+    assert_eq!(
+        (merged.len(), permission("/p/docs"), permission("/p")),
+        (before, Write, Write)
+    );
+}
+
+#[test]
+fn every_rule_does_what_its_examples_say() {
+    let decide = |example: &Example| {
+        let mut grant = Grant::tree(real("/g"), example.kind, example.granted);
+        grant.scope = Scope::Tree;
+        grant.hidden = vec![RelPath::new("secrets").unwrap()];
+        grant.protected = vec![RelPath::new("LICENSE").unwrap()];
+        let path = real("/g").join(&RelPath::new(example.rel).unwrap());
+        let manager = PathPermissionManager::new(vec![grant], example.phase);
+        match manager.decide(&path, example.wanted) {
+            Decision::Allow { .. } => None,
+            Decision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.name),
+            Decision::Deny(DenyReason::OutsideGrants) => Some("outside"),
+        }
+    };
+    for rule in RULES {
+        assert!(
+            !rule.allows.is_empty() && !rule.denies.is_empty(),
+            "{}",
+            rule.name
+        );
+        for example in rule.allows {
+            assert_eq!(decide(example), None, "{}: {example:?}", rule.name);
+        }
+        for example in rule.denies {
+            assert_eq!(decide(example), Some(rule.name), "{example:?}");
+        }
+    }
+}
