@@ -1,1 +1,4 @@
-//! Owns tools.
+//! Owns the tools as models know them: each call as a type, which paths it touches and how.
+//! Pure: a [`call::ToolCall`] says what a model asked for and nothing about whether it may.
+
+pub mod call;

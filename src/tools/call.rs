@@ -1,0 +1,364 @@
+//! Owns [`ToolCall`]: what a model asked for, parsed and complete, and which paths that touches.
+
+use crate::permissions::grant::Permission;
+
+/// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
+/// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs mean nothing in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPath(String);
+
+/// The longest path that the kernel takes (`PATH_MAX` of Linux, without the final NUL).
+pub const USER_PATH_BYTES_MAX: usize = 4095;
+
+/// Why a text is no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUserPath {
+    /// There is nothing in it.
+    #[error("the path is empty")]
+    Empty,
+    /// It holds a NUL byte.
+    #[error("the path holds a NUL byte")]
+    Nul,
+    /// The kernel would not take it.
+    #[error("the path is longer than {USER_PATH_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+impl UserPath {
+    /// Accepts any text that the kernel would accept as a path.
+    pub fn parse(text: impl Into<String>) -> Result<Self, InvalidUserPath> {
+        let text = text.into();
+        if text.is_empty() {
+            Err(InvalidUserPath::Empty)
+        } else if text.contains('\0') {
+            Err(InvalidUserPath::Nul)
+        } else if text.len() > USER_PATH_BYTES_MAX {
+            Err(InvalidUserPath::TooLong)
+        } else {
+            Ok(Self(text))
+        }
+    }
+
+    /// The path as written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Which lines of a text file are read; both ends are counted from 1 and included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// All of them.
+    All,
+    /// The first so many.
+    Head(u64),
+    /// The last so many.
+    Tail(u64),
+    /// From the first number to the second, or to the end.
+    Range {
+        /// The first line.
+        first: u64,
+        /// The last line; to the end without one.
+        last: Option<u64>,
+    },
+}
+
+/// One replacement of an edit: `old` must occur exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The text to be replaced.
+    pub old: String,
+    /// What takes its place.
+    pub new: String,
+}
+
+/// Whether an edit is carried out or only shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EditMode {
+    /// The file is changed.
+    Apply,
+    /// Only the diff is returned.
+    DryRun,
+}
+
+/// What happens to a destination that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the call fails or skips it.
+    Keep,
+    /// It is replaced.
+    Overwrite,
+}
+
+/// Which files of a tree a call is about: glob patterns on the path below the tree's root. `*`
+/// crosses `/`, so that `*.py` matches at any depth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// A file must match one of these.
+    pub include: Vec<String>,
+    /// And none of these.
+    pub exclude: Vec<String>,
+}
+
+/// A search for text in files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grep {
+    /// A regular expression in ripgrep's syntax.
+    pub pattern: String,
+    /// Whether upper and lower case differ.
+    pub case: Case,
+    /// Lines shown before and after each match.
+    pub context_lines: u32,
+    /// Which files are searched.
+    pub selection: Selection,
+    /// The most matching lines that are shown.
+    pub results_max: u32,
+}
+
+/// Whether upper and lower case differ in a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// They differ.
+    Sensitive,
+    /// They do not.
+    Insensitive,
+}
+
+/// What a model asked for. A new variant breaks every match on purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolCall {
+    /// `read_text_file`
+    ReadTextFile {
+        /// The file.
+        path: UserPath,
+        /// Which of its lines.
+        lines: Lines,
+    },
+    /// `read_multiple_files`
+    ReadMultipleFiles {
+        /// The files, in the order in which they are answered.
+        paths: Vec<UserPath>,
+    },
+    /// `write_file`
+    WriteFile {
+        /// The file; its directories are made.
+        path: UserPath,
+        /// All that it will hold.
+        content: String,
+    },
+    /// `edit_file`
+    EditFile {
+        /// The file.
+        path: UserPath,
+        /// The replacements, each on the result of the one before.
+        edits: Vec<Edit>,
+        /// Whether the file is changed.
+        mode: EditMode,
+    },
+    /// `create_directory`
+    CreateDirectory {
+        /// The directory; its parents are made.
+        path: UserPath,
+    },
+    /// `list_directory`
+    ListDirectory {
+        /// The directory.
+        path: UserPath,
+    },
+    /// `directory_tree`
+    DirectoryTree {
+        /// The directory.
+        path: UserPath,
+        /// Which entries are shown.
+        exclude: Vec<String>,
+    },
+    /// `move_file`
+    MoveFile {
+        /// What is moved.
+        source: UserPath,
+        /// Where it will be; must not exist.
+        destination: UserPath,
+    },
+    /// `search_files`
+    SearchFiles {
+        /// Where to begin.
+        path: UserPath,
+        /// A glob on names and paths.
+        pattern: String,
+        /// Which entries are left out.
+        exclude: Vec<String>,
+    },
+    /// `grep_files`
+    GrepFiles {
+        /// The file or directory to search.
+        path: UserPath,
+        /// What to search for.
+        grep: Grep,
+    },
+    /// `get_file_info`
+    GetFileInfo {
+        /// The file or directory.
+        path: UserPath,
+    },
+    /// `copy_file`
+    CopyFile {
+        /// The file or directory.
+        source: UserPath,
+        /// Where the copy will be; its directories are made.
+        destination: UserPath,
+        /// What happens if that exists.
+        existing: Existing,
+    },
+    /// `copy_files_batch`
+    CopyFilesBatch {
+        /// The directory that is copied from.
+        source: UserPath,
+        /// The directory that is copied to.
+        destination: UserPath,
+        /// Which files.
+        selection: Selection,
+        /// What happens to files that exist.
+        existing: Existing,
+    },
+    /// `delete_file`
+    DeleteFile {
+        /// The file or directory.
+        path: UserPath,
+        /// Whether a directory with content is removed.
+        recursion: Recursion,
+    },
+    /// `delete_files_batch`
+    DeleteFilesBatch {
+        /// The directory.
+        path: UserPath,
+        /// Which files below it.
+        selection: Selection,
+    },
+    /// `compare_files`
+    CompareFiles {
+        /// The one file.
+        first: UserPath,
+        /// The other.
+        second: UserPath,
+        /// Lines shown around each difference.
+        context_lines: u32,
+    },
+    /// `compare_directories`
+    CompareDirectories {
+        /// The one directory.
+        first: UserPath,
+        /// The other.
+        second: UserPath,
+        /// Whether the differing lines are shown.
+        content: ContentDiff,
+    },
+    /// `list_allowed_directories`
+    ListAllowedDirectories,
+}
+
+/// Whether a directory with content is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recursion {
+    /// With all that is in it.
+    Whole,
+    /// Only if it is empty.
+    EmptyOnly,
+}
+
+/// Whether a comparison of directories shows the differing lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentDiff {
+    /// Only names.
+    Names,
+    /// Lines too.
+    Lines,
+}
+
+/// Whether a link at the end of a path stands for itself or for what it points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalLink {
+    /// The call is about what it points to.
+    Followed,
+    /// The call is about the link.
+    Itself,
+}
+
+/// One path that a call touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The path as written.
+    pub path: &'a UserPath,
+    /// What the call does to it.
+    pub wanted: Permission,
+    /// What a link at its end means.
+    pub link: FinalLink,
+}
+
+impl ToolCall {
+    /// Every path that the call names, in the order of its parameters, with what it does there.
+    pub fn accesses(&self) -> Vec<Access<'_>> {
+        use FinalLink::{Followed, Itself};
+        use Permission::{Read, Write};
+        let access = |path, wanted, link| Access { path, wanted, link };
+        match self {
+            ToolCall::ReadTextFile { path, .. }
+            | ToolCall::ListDirectory { path }
+            | ToolCall::DirectoryTree { path, .. }
+            | ToolCall::SearchFiles { path, .. }
+            | ToolCall::GrepFiles { path, .. }
+            | ToolCall::GetFileInfo { path } => vec![access(path, Read, Followed)],
+            ToolCall::ReadMultipleFiles { paths } => paths
+                .iter()
+                .map(|path| access(path, Read, Followed))
+                .collect(),
+            ToolCall::EditFile {
+                path,
+                mode: EditMode::DryRun,
+                ..
+            } => {
+                vec![access(path, Read, Followed)]
+            }
+            ToolCall::WriteFile { path, .. }
+            | ToolCall::EditFile {
+                path,
+                mode: EditMode::Apply,
+                ..
+            }
+            | ToolCall::CreateDirectory { path }
+            | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
+            ToolCall::DeleteFile { path, .. } => vec![access(path, Write, Itself)],
+            ToolCall::MoveFile {
+                source,
+                destination,
+            } => {
+                vec![
+                    access(source, Write, Itself),
+                    access(destination, Write, Itself),
+                ]
+            }
+            ToolCall::CopyFile {
+                source,
+                destination,
+                ..
+            }
+            | ToolCall::CopyFilesBatch {
+                source,
+                destination,
+                ..
+            } => {
+                vec![
+                    access(source, Read, Followed),
+                    access(destination, Write, Followed),
+                ]
+            }
+            ToolCall::CompareFiles { first, second, .. }
+            | ToolCall::CompareDirectories { first, second, .. } => {
+                vec![
+                    access(first, Read, Followed),
+                    access(second, Read, Followed),
+                ]
+            }
+            ToolCall::ListAllowedDirectories => Vec::new(),
+        }
+    }
+}
