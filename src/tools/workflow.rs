@@ -1,0 +1,1 @@
+//! Owns the calls by which an agent takes part in the coordination.
