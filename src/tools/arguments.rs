@@ -217,7 +217,8 @@ impl Arguments {
         serde_json::from_str(raw.get()).map_err(|_| self.mistyped(name, raw.get()))
     }
 
-    fn missing(&self, parameter: &'static str) -> ParseError {
+    /// That `parameter` is not there.
+    pub(crate) fn missing(&self, parameter: &'static str) -> ParseError {
         ParseError::Missing {
             tool: self.tool,
             parameter,

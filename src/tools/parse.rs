@@ -24,23 +24,25 @@ const SIMILARITY_MIN: f64 = 0.8;
 
 /// Reads one call of a file tool; `arguments` is the JSON text of the model.
 pub fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
-    let tool = find(name, TOOLS)?;
+    let tool = find(name, &[TOOLS])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     build(tool, &mut arguments)
 }
 
-/// The tool of `tools` that `name` stands for.
+/// The tool that `name` stands for.
 pub(crate) fn find(
     name: &str,
-    tools: &'static [ToolSpec],
+    tables: &[&'static [ToolSpec]],
 ) -> Result<&'static ToolSpec, ParseError> {
     let name = canonical(name);
-    tools
+    tables
         .iter()
+        .copied()
+        .flatten()
         .find(|tool| tool.name == name)
         .ok_or_else(|| ParseError::UnknownTool {
             name: excerpt(name),
-            nearest: nearest(name, tools),
+            nearest: nearest(name, tables),
         })
 }
 
@@ -53,18 +55,21 @@ pub(crate) fn canonical(name: &str) -> &str {
 }
 
 /// The tool whose name is most similar to `name`, read without a server's prefix, if any is.
-fn nearest(name: &str, tools: &'static [ToolSpec]) -> Option<&'static str> {
+fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
     let name = name.rsplit("__").next().unwrap_or(name);
     let name = excerpt(canonical(name));
-    tools
+    tables
         .iter()
+        .copied()
+        .flatten()
         .map(|tool| (strsim::jaro_winkler(&name, tool.name), tool.name))
         .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
         .max_by(|one, other| one.0.total_cmp(&other.0))
         .map(|(_, name)| name)
 }
 
-fn build(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+/// Makes the call of a file tool. A row of the table without an arm here is unknown.
+pub(crate) fn build(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
     match tool.name {
         "read_text_file" => Ok(ToolCall::ReadTextFile {
             path: take.path("path")?,

@@ -1,6 +1,10 @@
 //! Owns the table of the tools: what each is called, takes, does and returns. What models are
 //! offered, what the parser accepts and what the documentation says all come from it.
 
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
 use crate::permissions::grant::Permission;
 
 /// One tool.
@@ -10,7 +14,7 @@ pub struct ToolSpec {
     pub name: &'static str,
     /// What it does, for models: every byte is sent with every request.
     pub purpose: &'static str,
-    /// Whether it belongs to the tools that need something writable.
+    /// What it needs: a tool that writes is of no use where nothing is writable.
     pub permission: Permission,
     /// What it takes, in the order in which it is offered.
     pub parameters: &'static [Parameter],
@@ -29,6 +33,17 @@ pub struct Parameter {
     pub need: Need,
     /// What the name leaves open; may be empty.
     pub note: &'static str,
+}
+
+/// A tool as a model is offered it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOffer {
+    /// The name that calls carry.
+    pub name: &'static str,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
 }
 
 /// What a parameter holds.
@@ -56,6 +71,20 @@ pub enum Need {
 }
 
 impl Kind {
+    fn schema(self) -> Value {
+        match self {
+            Kind::Text => json!({"type": "string"}),
+            Kind::Count => json!({"type": "integer"}),
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Edits => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
+                "required": ["oldText", "newText"],
+            }}),
+        }
+    }
+
     /// What a model is told to send.
     pub fn expected(self) -> &'static str {
         match self {
@@ -75,10 +104,51 @@ impl ToolSpec {
             .iter()
             .find(|parameter| parameter.name == name)
     }
+
+    /// The tool as a model is offered it.
+    pub fn offer(&self) -> ToolOffer {
+        ToolOffer {
+            name: self.name,
+            description: self.purpose.to_owned(),
+            parameters: self.schema(),
+        }
+    }
+
+    /// The JSON Schema of the arguments. It says nothing that a default says.
+    fn schema(&self) -> Value {
+        let properties: Map<String, Value> = self
+            .parameters
+            .iter()
+            .map(|parameter| (parameter.name.to_owned(), parameter.schema()))
+            .collect();
+        let required: Vec<&str> = self
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.need == Need::Required)
+            .map(|parameter| parameter.name)
+            .collect();
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), json!("object"));
+        schema.insert("properties".to_owned(), Value::Object(properties));
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), json!(required));
+        }
+        Value::Object(schema)
+    }
 }
 
-impl std::fmt::Display for ToolSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Parameter {
+    fn schema(&self) -> Value {
+        let mut schema = self.kind.schema();
+        if let (Some(fields), false) = (schema.as_object_mut(), self.note.is_empty()) {
+            fields.insert("description".to_owned(), json!(self.note));
+        }
+        schema
+    }
+}
+
+impl fmt::Display for ToolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }

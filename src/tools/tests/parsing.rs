@@ -1,4 +1,4 @@
-//! What models write and what is understood.
+//! What models write and what is understood of it.
 
 use crate::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use crate::tools::call::{
@@ -37,7 +37,7 @@ fn check_refused(name: &str, arguments: &str, message: &str) {
 }
 
 #[test]
-fn reading_tools_are_understood() {
+fn reading_one_file_is_understood() {
     let read = |lines| ToolCall::ReadTextFile {
         path: path("a.py"),
         lines,
@@ -70,6 +70,10 @@ fn reading_tools_are_understood() {
         r#"{"path":"a.py","end_line":9}"#,
         &range(1, Some(9)),
     );
+}
+
+#[test]
+fn reading_more_than_one_file_is_understood() {
     check(
         "read_multiple_files",
         r#"{"paths":["a","b/c"]}"#,
