@@ -1,1 +1,3 @@
 //! Owns world.
+
+pub mod http;
