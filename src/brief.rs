@@ -92,8 +92,8 @@ pub fn final_system(standing: &Standing<'_>, write_paths: &[String]) -> String {
     let mut out = identity(standing);
     let _ = writeln!(
         out,
-        "You are {}. Your answer was chosen. Present the final result of the task now: use what is \
-         good in all answers, and end with a text for the user, without a tool call.",
+        "You are {}, the final agent. Present the final result of the task now: use what is good \
+         in all answers, and end with a text for the user, without a tool call.",
         standing.me
     );
     places(&mut out, standing);
@@ -199,7 +199,10 @@ pub fn present(
     answers: &[AnswerView],
 ) -> String {
     let mut out = task(original);
-    out.push_str("\n\nVotes:\n");
+    if answers.is_empty() {
+        return out;
+    }
+    out.push_str("\n\nYour answer was chosen. Votes:\n");
     for (agent, count, reasons) in votes {
         let _ = writeln!(
             out,

@@ -2,6 +2,7 @@
 //! calls and asks again. Whether a call may run is the gate's decision, who wins the ballot's.
 
 pub mod calls;
+pub mod patience;
 pub mod present;
 pub mod round;
 
@@ -26,7 +27,7 @@ const RETRIES_MAX: usize = 4;
 /// The first wait before trying again; it doubles each time, with jitter.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(500);
 /// The longest wait before trying again, also where the vendor asks for more.
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
+const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 /// Model requests in one round or presentation, so that no agent goes on forever.
 pub const STEPS_MAX: u32 = 200;
 

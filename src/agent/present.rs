@@ -2,6 +2,7 @@
 //! config asks for it, judge the result.
 
 use crate::agent::calls::{FileCall, Worked};
+use crate::agent::patience::{Over, Patience};
 use crate::agent::{Mind, STEPS_MAX};
 use crate::backend::BackendError;
 use crate::brief;
@@ -15,18 +16,31 @@ pub struct Presentation {
     /// What was changed, and what was refused, on the way.
     pub worked: Worked,
     /// Why it ended early, if it did.
-    pub fault: Option<BackendError>,
+    pub broken_off: Option<BrokenOff>,
 }
 
-/// Lets the final agent work until it replies without a call. What it has delivered when a fault
-/// ends it is still in the result.
-pub async fn present(mind: &mut Mind) -> Presentation {
+/// Why a presentation ended early.
+#[derive(Debug)]
+pub enum BrokenOff {
+    /// The model failed.
+    Failed(BackendError),
+    /// The run may not go on.
+    Over(Over),
+}
+
+/// Lets the final agent work until it replies without a call. A call that has begun is always
+/// carried out to its end, so that what it changed is in the result, however this one ends.
+pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
     let mut presentation = Presentation::default();
     for _ in 0..STEPS_MAX {
-        let said = match mind.step().await {
+        let step = tokio::select! {
+            step = mind.step() => step.map_err(BrokenOff::Failed),
+            over = patience.over() => Err(BrokenOff::Over(over)),
+        };
+        let said = match step {
             Ok(said) => said,
-            Err(fault) => {
-                presentation.fault = Some(fault);
+            Err(broken_off) => {
+                presentation.broken_off = Some(broken_off);
                 return presentation;
             }
         };
@@ -67,10 +81,15 @@ pub enum Judgement {
     },
 }
 
-/// Asks the final agent to judge its result, once. No decision, or a fault, counts as approval.
-pub async fn judge(mind: &mut Mind) -> Judgement {
+/// Asks the final agent to judge its result, once. No decision, a fault, or no time left counts as
+/// approval.
+pub async fn judge(mind: &mut Mind, patience: &Patience) -> Judgement {
     mind.tell(brief::post_evaluation());
-    let Ok(said) = mind.step().await else {
+    let said = tokio::select! {
+        said = mind.step() => said,
+        _over = patience.over() => return Judgement::Submit,
+    };
+    let Ok(said) = said else {
         return Judgement::Submit;
     };
     let restart =

@@ -237,13 +237,13 @@ impl Seat {
 
     /// The answers that the agent has not been shown; from now on it has.
     fn unseen(&mut self) -> Vec<AnswerView> {
-        let board = self.desk.board.borrow_and_update().clone();
+        let board = self.desk.board.borrow_and_update();
         self.known_answers = board.accepted;
         let known = &mut self.known;
-        let new = |answer: &AnswerView| {
+        let new = |answer: &&AnswerView| {
             known.insert(answer.label.agent, answer.label.ordinal) != Some(answer.label.ordinal)
         };
-        board.answers.into_iter().filter(new).collect()
+        board.answers.iter().filter(new).cloned().collect()
     }
 
     async fn inform(&self, answers: &[AnswerView]) {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent::Mind;
+use crate::agent::patience::{Over, Patience};
 use crate::agent::round::{Board, Desk, RoundLimits, Submission, Verdict, coordinate};
 use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Tally};
 use crate::brief::{self, AnswerView};
@@ -59,10 +58,8 @@ pub struct CountedVote {
 pub enum End {
     /// Every agent that is still there has voted.
     Agreed,
-    /// The time was over.
-    OutOfTime,
-    /// The user stopped it.
-    Interrupted,
+    /// It could not go on.
+    Over(Over),
 }
 
 /// What a coordination came to.
@@ -87,10 +84,8 @@ pub struct Limits {
     pub ballot: BallotRules,
     /// How long rounds may take.
     pub rounds: RoundLimits,
-    /// When it is closed as it stands.
-    pub deadline: Instant,
-    /// Says that the user wants to stop.
-    pub stop: CancellationToken,
+    /// Until when it may go on; then it is closed as it stands.
+    pub patience: Patience,
 }
 
 type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
@@ -147,10 +142,7 @@ pub async fn run(
                     None => None,
                 }
             }
-            () = tokio::time::sleep_until(limits.deadline) => {
-                Some((End::OutOfTime, session.ballot.close()))
-            }
-            () = limits.stop.cancelled() => Some((End::Interrupted, session.ballot.close())),
+            over = limits.patience.over() => Some((End::Over(over), session.ballot.close())),
         };
         if let Some(closed) = closed {
             break closed;
@@ -280,7 +272,7 @@ impl Session<'_> {
                 }
                 Effect::VoidVotes(voters) => self.void(voters).await,
                 Effect::Refuse { agent, refusal } => {
-                    self.reply(agent, |_| Verdict::Refused(refusal))
+                    self.reply(agent, |_| Verdict::Refused(refusal));
                 }
                 Effect::Judge(agent) => {
                     self.reply(agent, |recorded| Verdict::Judge { recorded });

@@ -4,19 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc::Sender;
-
 use crate::agent::Mind;
 use crate::agent::calls::Worked;
-use crate::agent::present::present;
-use crate::backend::Backend;
+use crate::agent::patience::Patience;
+use crate::agent::present::{BrokenOff, present};
 use crate::brief::{self, AnswerView};
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
-use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote};
+use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
 use crate::orchestrator::grants::write_roots;
-use crate::orchestrator::team::{Member, Team};
+use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, Phase, Scope};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
@@ -29,7 +27,9 @@ pub struct Finished {
     pub text: Arc<str>,
     /// What became of files outside the workspace.
     pub rows: Vec<DeliveryRow>,
-    /// The conversation, for the judgement of the result; without one the model failed.
+    /// How it ended.
+    pub end: End,
+    /// The conversation, for the judgement of the result; without one there is none to judge.
     pub mind: Option<Mind>,
 }
 
@@ -38,57 +38,56 @@ pub struct Finished {
 pub struct Assignment<'a> {
     /// Who presents.
     pub member: &'a Member,
-    /// Its model.
-    pub backend: Arc<dyn Backend>,
+    /// How its model is reached.
+    pub line: Line,
     /// The task as the user gave it.
     pub question: &'a str,
     /// All answers and votes.
     pub coordinated: &'a Coordinated,
     /// What is presented if the model gives no text.
     pub stored: Arc<str>,
+    /// Until when it may go on.
+    pub patience: &'a Patience,
 }
 
 /// Lets the winner present and deliver.
-pub async fn present_and_deliver(
-    team: &Team,
-    assignment: Assignment<'_>,
-    events: &Sender<Event>,
-) -> Result<Finished> {
+pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Result<Finished> {
     let Assignment {
         member,
-        backend,
+        line,
         question,
         coordinated,
         stored,
+        patience,
     } = assignment;
     let message = message(team, member, question, coordinated);
-    let mut mind = team.mind(member, backend, Phase::Final, &message, events)?;
+    let mut mind = team.mind(member, Phase::Final, &message, line)?;
     mind.emit(Event::FinalStarted {
         agent: member.id.clone(),
     })
     .await;
-    let presented = present(&mut mind).await;
+    let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
-    let failed = presented
-        .fault
-        .map(|fault| format!("the final agent failed, its earlier answer is used: {fault}"));
-    if let Some(message) = &failed {
-        mind.emit(Event::Warning {
-            message: message.clone(),
-        })
-        .await;
-    }
+    let (end, judge) = match presented.broken_off {
+        None => (End::Agreed, Some(mind)),
+        Some(BrokenOff::Over(over)) => (End::Over(over), None),
+        Some(BrokenOff::Failed(fault)) => {
+            let message = format!("the final agent failed, its answer is used as it is: {fault}");
+            mind.emit(Event::Warning { message }).await;
+            (End::Agreed, None)
+        }
+    };
     let mut worked = presented.worked;
     let roots = write_roots(&member.grants);
-    if delivered(&worked.changes, &roots).is_empty() {
+    if end == End::Agreed && delivered(&worked.changes, &roots).is_empty() {
         worked.add(carry_workspace(team, member, &roots).await?);
     }
-    let rows = rows(&worked, &roots);
     Ok(Finished {
         text,
-        rows,
-        mind: failed.is_none().then_some(mind),
+        rows: rows(&worked, &roots),
+        end,
+        mind: judge,
     })
 }
 

@@ -15,19 +15,22 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Mind;
+use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{Judgement, judge};
 use crate::agent::round::RoundLimits;
 use crate::backend::Backend;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
 use crate::brief;
 use crate::config::{Config, Rounds};
-use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
-use crate::id::{AgentId, AnswerLabel};
-use crate::orchestrator::coordinate::{Answer, Coordinated, End, Limits};
+use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::orchestrator::coordinate::{Coordinated, End, Limits};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
+use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::{Member, Team};
+use crate::orchestrator::team::{Line, Member, Team};
 use crate::tools::workflow;
 
 /// The models of a run, by agent.
@@ -82,58 +85,50 @@ pub async fn run(mut turn: Turn) -> Result<TurnResult> {
     let deadline = start
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(start);
+    let patience = Patience {
+        deadline,
+        stop: turn.stop.clone(),
+    };
     let mut task = brief::task(&turn.question);
     let mut attempt = 1;
     let mut rows = Vec::new();
     loop {
-        turn.emit(Event::RunStarted {
-            question: Arc::clone(&turn.question),
-            agents: turn
-                .team
-                .members
-                .iter()
-                .map(|member| member.id.clone())
-                .collect(),
-            attempt,
-        })
-        .await;
-        let coordinated = turn.coordinate(&task, deadline).await?;
+        turn.begin(attempt).await;
+        let coordinated = turn.coordinate(&task, &patience).await?;
         let Some(winner) = turn.winner(&coordinated).await else {
             return Ok(turn.nobody_answered(&coordinated));
         };
-        let (finished, end) = turn.finish(&coordinated, winner, deadline).await?;
+        let finished = turn.finish(&coordinated, winner, &patience).await?;
         let Finished {
             text,
             rows: new_rows,
+            end,
             mind,
         } = finished;
         rows.extend(new_rows);
-        let agent = turn.member(winner.agent)?.id.clone();
-        turn.emit(Event::FinalAnswer {
-            agent: agent.clone(),
-            content: Arc::clone(&text),
-        })
-        .await;
-        if end == End::Agreed
-            && attempt <= turn.config.orchestrator.max_orchestration_restarts
-            && let Some(mut mind) = mind
+        if attempt <= turn.config.orchestrator.max_orchestration_restarts
+            && let Some(mind) = mind
+            && let Some((reason, instructions)) = turn.dissatisfied(mind, &patience).await
         {
-            mind.tools = workflow::evaluation_offers().into();
-            if let Judgement::Restart {
+            task = brief::task_again(&turn.question, &reason, &instructions, &text);
+            turn.emit(Event::Restarting {
                 reason,
                 instructions,
-            } = judge(&mut mind).await
-            {
-                task = brief::task_again(&turn.question, &reason, &instructions, &text);
-                turn.emit(Event::Restarting {
-                    reason,
-                    instructions,
-                })
-                .await;
-                attempt = attempt.saturating_add(1);
-                continue;
-            }
+            })
+            .await;
+            attempt = attempt.saturating_add(1);
+            continue;
         }
+        if text.is_empty() {
+            return Ok(turn.nobody_answered(&coordinated));
+        }
+        let agent = turn.member(winner.agent)?.id.clone();
+        let content = Arc::clone(&text);
+        turn.emit(Event::FinalAnswer {
+            agent: agent.clone(),
+            content,
+        })
+        .await;
         turn.emit(Event::Delivered { rows: rows.clone() }).await;
         let (status, summary) = conclusion(end, &agent, &rows, seconds);
         let answer = Some(FinalAnswer { agent, text });
@@ -147,14 +142,42 @@ pub async fn run(mut turn: Turn) -> Result<TurnResult> {
 }
 
 impl Turn {
-    async fn coordinate(&mut self, task: &str, deadline: Instant) -> Result<Coordinated> {
+    async fn begin(&self, attempt: u32) {
+        let agents = self
+            .team
+            .members
+            .iter()
+            .map(|member| member.id.clone())
+            .collect();
+        let question = Arc::clone(&self.question);
+        self.emit(Event::RunStarted {
+            question,
+            agents,
+            attempt,
+        })
+        .await;
+    }
+
+    /// What the final agent would have different about its own result, if anything.
+    async fn dissatisfied(&self, mut mind: Mind, patience: &Patience) -> Option<(String, String)> {
+        mind.tools = workflow::evaluation_offers().into();
+        match judge(&mut mind, patience).await {
+            Judgement::Submit => None,
+            Judgement::Restart {
+                reason,
+                instructions,
+            } => Some((reason, instructions)),
+        }
+    }
+
+    async fn coordinate(&mut self, task: &str, patience: &Patience) -> Result<Coordinated> {
         if self.config.orchestrator.coordination == Rounds::Skip {
             return Ok(first_agent_at_once(&self.team));
         }
         let mut participants = Vec::new();
         for member in &self.team.members {
-            let backend = self.backend(&member.id)?;
-            participants.push(self.team.participant(member, backend, task, &self.events)?);
+            let line = self.line(&member.id)?;
+            participants.push(self.team.participant(member, task, line)?);
         }
         let orchestrator = &self.config.orchestrator;
         let answers_max = orchestrator.max_new_answers_per_agent;
@@ -169,8 +192,7 @@ impl Turn {
                 later: timeouts.subsequent_round_seconds.map(Duration::from_secs),
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
-            deadline,
-            stop: self.stop.clone(),
+            patience: patience.clone(),
         };
         Ok(coordinate::run(participants, limits, &mut self.snapshots, &self.events).await)
     }
@@ -192,42 +214,40 @@ impl Turn {
         Some(tally.winner)
     }
 
-    /// The final phase; without it, where the time is over or the user wants to stop, the stored
-    /// answer is the result.
+    /// The final phase. Where the time is over or the user wants to stop, or where an agent that is
+    /// alone has nowhere to deliver to, the stored answer is the result.
     async fn finish(
         &self,
         coordinated: &Coordinated,
         winner: AnswerLabel,
-        deadline: Instant,
-    ) -> Result<(Finished, End)> {
+        patience: &Patience,
+    ) -> Result<Finished> {
         let member = self.member(winner.agent)?;
         let stored = coordinated
             .answers
             .get(&winner.agent)
             .map(|answer| Arc::clone(&answer.content));
         let stored = stored.unwrap_or_else(|| Arc::from(""));
-        let as_stored = || Finished {
-            text: Arc::clone(&stored),
-            rows: Vec::new(),
-            mind: None,
-        };
-        if coordinated.end != End::Agreed {
-            return Ok((as_stored(), coordinated.end));
+        let alone = self.team.members.len() == 1 && !coordinated.answers.is_empty();
+        let nothing_to_add = alone && write_roots(&member.grants).is_empty();
+        if coordinated.end != End::Agreed || nothing_to_add {
+            let (rows, end) = (Vec::new(), coordinated.end);
+            return Ok(Finished {
+                text: stored,
+                rows,
+                end,
+                mind: None,
+            });
         }
         let assignment = Assignment {
             member,
-            backend: self.backend(&member.id)?,
+            line: self.line(&member.id)?,
             question: &self.question,
             coordinated,
-            stored: Arc::clone(&stored),
+            stored,
+            patience,
         };
-        tokio::select! {
-            finished = present_and_deliver(&self.team, assignment, &self.events) => {
-                Ok((finished?, End::Agreed))
-            }
-            () = tokio::time::sleep_until(deadline) => Ok((as_stored(), End::OutOfTime)),
-            () = self.stop.cancelled() => Ok((as_stored(), End::Interrupted)),
-        }
+        present_and_deliver(&self.team, assignment).await
     }
 
     fn nobody_answered(&self, coordinated: &Coordinated) -> TurnResult {
@@ -237,11 +257,11 @@ impl Turn {
             .map(|(id, why)| format!("{id}: {why}"));
         let reasons = reasons.collect::<Vec<_>>().join("; ");
         let (status, summary) = match coordinated.end {
-            End::Interrupted => (
+            End::Over(Over::Interrupted) => (
                 ExitStatus::Interrupted,
                 "interrupted before any answer".to_owned(),
             ),
-            End::OutOfTime => (
+            End::Over(Over::OutOfTime) => (
                 ExitStatus::Limit,
                 format!(
                     "no agent answered within {} seconds",
@@ -261,15 +281,20 @@ impl Turn {
         }
     }
 
-    fn member(&self, number: crate::id::AgentNumber) -> Result<&Member> {
+    fn member(&self, number: AgentNumber) -> Result<&Member> {
         self.team
             .member(number)
             .ok_or_else(|| Error::bug(format!("no member is {number}")))
     }
 
-    fn backend(&self, id: &AgentId) -> Result<Arc<dyn Backend>> {
-        let backend = self.backends.get(id).cloned();
-        backend.ok_or_else(|| Error::new(ErrorKind::Bug, format!("agent `{id}` has no backend")))
+    fn line(&self, id: &AgentId) -> Result<Line> {
+        match self.backends.get(id) {
+            Some(backend) => Ok(Line {
+                backend: Arc::clone(backend),
+                events: self.events.clone(),
+            }),
+            None => Err(Error::bug(format!("agent `{id}` has no backend"))),
+        }
     }
 
     async fn emit(&self, event: Event) {
@@ -280,31 +305,18 @@ impl Turn {
 
 /// The coordination of a config that skips it: the first agent presents, nothing was said before.
 fn first_agent_at_once(team: &Team) -> Coordinated {
-    let first = team.members.first().map(|member| AnswerLabel {
+    let first = team.members.first();
+    let winner = first.map(|member| AnswerLabel {
         agent: member.number,
         ordinal: 0,
     });
-    let answer = |label| {
-        (
-            label,
-            Answer {
-                label,
-                content: Arc::from(""),
-                snapshot: None,
-            },
-        )
-    };
     Coordinated {
         end: End::Agreed,
-        tally: first.map(|winner| Tally {
+        tally: winner.map(|winner| Tally {
             winner,
             votes: Vec::new(),
         }),
-        answers: first
-            .map(answer)
-            .map(|(label, answer)| (label.agent, answer))
-            .into_iter()
-            .collect(),
+        answers: BTreeMap::new(),
         votes: BTreeMap::new(),
         left: Vec::new(),
     }
@@ -326,11 +338,11 @@ fn conclusion(
     });
     let refused = rows.len().saturating_sub(delivered);
     match end {
-        End::Interrupted => (
+        End::Over(Over::Interrupted) => (
             ExitStatus::Interrupted,
             format!("interrupted; the best answer so far is {agent}'s"),
         ),
-        End::OutOfTime => (
+        End::Over(Over::OutOfTime) => (
             ExitStatus::Limit,
             format!("out of time after {seconds} seconds; the best answer so far is {agent}'s"),
         ),

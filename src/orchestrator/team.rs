@@ -172,42 +172,36 @@ impl Team {
     }
 
     /// `member` with its conversation begun: `task` is told.
-    pub fn participant(
-        &self,
-        member: &Member,
-        backend: Arc<dyn Backend>,
-        task: &str,
-        events: &Sender<Event>,
-    ) -> Result<Participant> {
-        let mind = self.mind(member, backend, Phase::Coordination, task, events)?;
-        let (id, workspace) = (member.id.clone(), member.workspace.clone());
+    pub fn participant(&self, member: &Member, task: &str, line: Line) -> Result<Participant> {
         Ok(Participant {
-            id,
+            id: member.id.clone(),
             number: member.number,
-            workspace,
-            mind,
+            workspace: member.workspace.clone(),
+            mind: self.mind(member, Phase::Coordination, task, line)?,
         })
     }
 
     /// A new conversation of `member` in `phase`, with `first` told.
-    pub fn mind(
-        &self,
-        member: &Member,
-        backend: Arc<dyn Backend>,
-        phase: Phase,
-        first: &str,
-        events: &Sender<Event>,
-    ) -> Result<Mind> {
+    pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
         let mut mind = Mind {
             agent: member.id.clone(),
-            backend,
+            backend: line.backend,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
             gate: self.gate(member, phase)?,
             messages: Vec::new(),
-            events: events.clone(),
+            events: line.events,
         };
         mind.tell(first);
         Ok(mind)
     }
+}
+
+/// How a conversation reaches its model, and who hears of it.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The model.
+    pub backend: Arc<dyn Backend>,
+    /// Where events go.
+    pub events: Sender<Event>,
 }

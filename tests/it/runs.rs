@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::project::{Finished, Project};
 
 /// What only the final phase's system message says.
-const FINAL: &str = "Your answer was chosen";
+const FINAL: &str = "the final agent";
 
 /// A scripted agent; `replies` is YAML, indented as in the list under `replies:`.
 fn agent(id: &str, workspace: &str, replies: &str) -> String {
@@ -72,7 +72,7 @@ fn status(finished: &Finished) -> Value {
 fn one_agent_answers_and_the_answer_alone_is_on_stdout() {
     let team = team(&[agent("solo", "", &answers("forty-two", "agent1"))], "");
     let finished = Project::new().config(&team).args(["what?"]).success();
-    assert_eq!(finished.stdout(), "final: forty-two\n");
+    assert_eq!(finished.stdout(), "forty-two\n");
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn a_restart_begins_again_with_the_reason() {
   calls: [{name: submit, arguments: {confirmed: true}}]
 - when: {offers: restart_orchestration}
   calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
-- when: {system: "Your answer was chosen", contains: "second try"}
+- when: {system: "the final agent", contains: "second try"}
   text: "second result"
-- when: {system: "Your answer was chosen"}
+- when: {system: "the final agent"}
   text: "first result"
 - when: {last: "take two"}
   calls: [{name: new_answer, arguments: {content: "second try"}}]
