@@ -137,9 +137,9 @@ fn parameters(tool: &ToolSpec) -> String {
     out
 }
 
-/// The beginning of `text`, for an error.
+/// The beginning of `text`, for an error, without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
-    let mut chars = text.chars();
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut out: String = chars.by_ref().take(EXCERPT_CHARS_MAX).collect();
     if chars.next().is_some() {
         out.push('…');

@@ -14,7 +14,7 @@ const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
 pub const CONTEXT_LINES_MAX: u32 = 100;
 
 /// The matching lines that a search shows when a call names no number.
-const GREP_RESULTS_DEFAULT: u32 = 200;
+pub const GREP_RESULTS_DEFAULT: u32 = 200;
 
 /// The most matching lines that a search shows; a greater number counts as this.
 pub const GREP_RESULTS_MAX: u32 = 2000;
