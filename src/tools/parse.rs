@@ -1,10 +1,11 @@
 //! Owns the way from what a model wrote to a [`ToolCall`]. Whatever is not known is an error that
 //! says what is; nothing is guessed and nothing is looked up.
 
-use crate::tools::arguments::{Arguments, ParseError, excerpt};
+use crate::tools::arguments::Arguments;
 use crate::tools::call::{
     Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
 };
+use crate::tools::error::{ParseError, excerpt};
 use crate::tools::spec::{TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
