@@ -7,3 +7,5 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+
+mod tools_doc;
