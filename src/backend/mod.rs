@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use serde_json::Value;
+
+use crate::tools::spec::ToolOffer;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
@@ -50,17 +51,6 @@ pub struct CallRequest {
     pub name: String,
     /// The arguments as JSON text; may be malformed.
     pub arguments: String,
-}
-
-/// A tool as a model is offered it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolOffer {
-    /// The name that calls carry.
-    pub name: &'static str,
-    /// What it does, for the model.
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    pub parameters: Value,
 }
 
 /// A piece of a model's reply, in the order in which it came.

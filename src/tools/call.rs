@@ -296,6 +296,30 @@ pub struct Access<'a> {
 }
 
 impl ToolCall {
+    /// The name of the tool.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ToolCall::ReadTextFile { .. } => "read_text_file",
+            ToolCall::ReadMultipleFiles { .. } => "read_multiple_files",
+            ToolCall::WriteFile { .. } => "write_file",
+            ToolCall::EditFile { .. } => "edit_file",
+            ToolCall::CreateDirectory { .. } => "create_directory",
+            ToolCall::ListDirectory { .. } => "list_directory",
+            ToolCall::DirectoryTree { .. } => "directory_tree",
+            ToolCall::MoveFile { .. } => "move_file",
+            ToolCall::SearchFiles { .. } => "search_files",
+            ToolCall::GrepFiles { .. } => "grep_files",
+            ToolCall::GetFileInfo { .. } => "get_file_info",
+            ToolCall::CopyFile { .. } => "copy_file",
+            ToolCall::CopyFilesBatch { .. } => "copy_files_batch",
+            ToolCall::DeleteFile { .. } => "delete_file",
+            ToolCall::DeleteFilesBatch { .. } => "delete_files_batch",
+            ToolCall::CompareFiles { .. } => "compare_files",
+            ToolCall::CompareDirectories { .. } => "compare_directories",
+            ToolCall::ListAllowedDirectories => "list_allowed_directories",
+        }
+    }
+
     /// Every path that the call names, in the order of its parameters, with what it does there.
     pub fn accesses(&self) -> Vec<Access<'_>> {
         use FinalLink::{Followed, Itself};
