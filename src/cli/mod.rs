@@ -1,1 +1,49 @@
-//! Owns cli.
+//! Owns the door for people and scripts: what was typed becomes one call of the house, and what the
+//! house tells becomes text on the two standard streams. It holds no rules, and only here is an
+//! error printed, once.
+
+use crate::cli::output::Output;
+use crate::cli::usage::Invocation;
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+
+mod args;
+mod automation;
+mod clean;
+mod lines;
+mod output;
+mod render;
+mod task;
+mod usage;
+
+/// Does what the command line of `host` asks for, and says how the process is to end.
+pub fn run(host: &Host) -> ExitStatus {
+    let mut output = Output::of(host);
+    match carry_out(host, &mut output) {
+        Ok(status) => status,
+        Err(error) => {
+            output.error(&error);
+            error.kind().exit_status()
+        }
+    }
+}
+
+/// Says why the process could not even be read.
+pub fn refuse(error: &Error) -> ExitStatus {
+    Output::plain().error(error);
+    error.kind().exit_status()
+}
+
+fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
+    let arguments = match usage::parse(&host.arguments)? {
+        Invocation::Do(arguments) => arguments,
+        Invocation::Show(text) => {
+            output.result(&text)?;
+            return Ok(ExitStatus::Delivered);
+        }
+    };
+    match arguments.command {
+        None => Ok(ExitStatus::Delivered),
+        Some(_) => Ok(ExitStatus::Delivered),
+    }
+}
