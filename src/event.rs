@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::RealPath;
 
-/// Something that happened in a run.
-#[derive(Clone, Debug)]
+/// Something that happened in a run. Its JSON form is a line of the event log.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
     RunStarted {
@@ -174,16 +177,18 @@ pub enum Event {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeliveryRow {
     /// The file in the user's tree.
     pub path: RealPath,
     /// What became of it.
+    #[serde(flatten)]
     pub outcome: DeliveryOutcome,
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.
     Created,

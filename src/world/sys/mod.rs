@@ -1,0 +1,3 @@
+//! Owns the system calls. Private to `world`: no other module can name it.
+
+pub(crate) mod own;
