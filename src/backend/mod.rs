@@ -6,7 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use serde_json::Value;
+use serde::Deserialize;
+
+use crate::tools::spec::ToolOffer;
+
+pub mod connect;
+mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
@@ -52,17 +57,6 @@ pub struct CallRequest {
     pub arguments: String,
 }
 
-/// A tool as a model is offered it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolOffer {
-    /// The name that calls carry.
-    pub name: &'static str,
-    /// What it does, for the model.
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    pub parameters: Value,
-}
-
 /// A piece of a model's reply, in the order in which it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyEvent {
@@ -79,9 +73,11 @@ pub enum ReplyEvent {
 }
 
 /// Why a model stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// It had said all, or it waits for its tool calls.
+    #[default]
     Done,
     /// The vendor's limit of output tokens was met.
     Length,
@@ -90,7 +86,8 @@ pub enum StopReason {
 }
 
 /// Tokens as the vendor counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens of the request.
     pub input_tokens: u64,

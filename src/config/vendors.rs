@@ -340,7 +340,7 @@ fn is_within(host: &str, domain: &str) -> bool {
 }
 
 /// Whether the URL goes to a loopback address.
-fn is_this_machine(url: &Url) -> bool {
+pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => is_within(name, "localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -416,7 +416,7 @@ mod tests {
                 "{}",
                 vendor.name
             );
-            for url in vendor.base_url {
+            if let Some(url) = vendor.base_url {
                 let url = Url::parse(url).unwrap();
                 let local = vendor.key_need_at(&url) == KeyNeed::Optional;
                 assert_eq!(
