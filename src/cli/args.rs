@@ -42,6 +42,7 @@ Examples:
     name = "massgen",
     version,
     about = "Lets several LLM agents work on one task, vote, and deliver the winner's files.",
+    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen COMMAND",
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
@@ -91,7 +92,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub automation: bool,
     /// The time for the whole coordination, in seconds. Default: the config's, or 1800.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub orchestrator_timeout: Option<u64>,
     /// Logs every detail of the run to the session's log directory. Default: off.
     #[arg(long)]
@@ -105,6 +106,13 @@ pub(crate) struct RunArguments {
 fn backend_types() -> PossibleValuesParser {
     let names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
     PossibleValuesParser::from(names)
+}
+
+fn seconds(text: &str) -> Result<u64, &'static str> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected whole seconds, at least 1"),
+        Ok(seconds) => Ok(seconds),
+    }
 }
 
 /// How the current directory is opened to the agents.
@@ -131,10 +139,10 @@ impl From<CwdContext> for Permission {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Checks, lists and shows team configs.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),
     /// Says what agents may do and why, without doing it.
-    #[command(subcommand, after_help = EXPLAIN_EXAMPLES)]
+    #[command(subcommand, arg_required_else_help = false, after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainCommand),
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]

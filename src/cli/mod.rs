@@ -2,7 +2,11 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
+use std::io;
+
+use crate::cli::args::Command;
 use crate::cli::output::Output;
+use crate::cli::task::TaskSource;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -11,6 +15,7 @@ mod args;
 mod automation;
 mod clean;
 mod lines;
+mod manual;
 mod output;
 mod render;
 mod task;
@@ -43,7 +48,13 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         }
     };
     match arguments.command {
-        None => Ok(ExitStatus::Delivered),
-        Some(_) => Ok(ExitStatus::Delivered),
+        None => {
+            let task = TaskSource::of(&arguments.run.task, &host.arguments)?;
+            task.read(io::stdin())?;
+        }
+        Some(Command::Completions { shell }) => manual::completions(shell, output)?,
+        Some(Command::Man) => manual::man(output)?,
+        Some(_) => {}
     }
+    Ok(ExitStatus::Delivered)
 }

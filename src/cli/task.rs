@@ -38,14 +38,12 @@ impl TaskSource {
             }
             [task] => TaskSource::Typed((*task).to_owned()),
             [first, ..] => {
-                let error = usage("the task is more than one argument");
+                let quoted = format!("put it in quotes: massgen \"{}\"", words.join(" "));
                 let error = match subcommand_like(first) {
-                    Some(name) => error.hint(format!("did you mean `massgen {name}`?")),
-                    None => error,
+                    Some(name) => not_a_task(first, &name),
+                    None => usage("the task is more than one argument"),
                 };
-                return Err(
-                    error.hint(format!("put it in quotes: massgen \"{}\"", words.join(" ")))
-                );
+                return Err(error.hint(quoted));
             }
         };
         match &source {
@@ -94,7 +92,7 @@ fn read_text(input: impl Read) -> Result<String> {
 fn no_task() -> Error {
     usage("there is no task")
         .hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"Write the report\"")
-        .hint("`massgen --help` shows all that can be typed")
+        .hint("`massgen --help` shows what can be typed")
 }
 
 fn too_long() -> Error {
@@ -105,14 +103,23 @@ fn too_long() -> Error {
 /// Refuses a lone word that was meant as a subcommand.
 fn refuse_subcommand(task: &str) -> Result<()> {
     let as_task = format!("if it is the task, write `massgen -- {task}`");
-    if let Some(error) = unserved(task) {
-        return Err(error.hint(as_task));
+    match (unserved(task), subcommand_like(task)) {
+        (Some(error), _) => Err(error.hint(as_task)),
+        (None, Some(name)) => Err(not_a_task(task, &name).hint(as_task)),
+        (None, None) => Ok(()),
     }
-    match subcommand_like(task) {
-        Some(name) => Err(usage(format!("`{task}` is not a subcommand"))
+}
+
+/// The error for a word that is, or resembles, the subcommand `name`.
+fn not_a_task(word: &str, name: &str) -> Error {
+    if word == name {
+        usage(format!(
+            "the subcommand `{name}` cannot follow the flags of a run"
+        ))
+        .hint(format!("write it first: `massgen {name}`"))
+    } else {
+        usage(format!("`{word}` is not a subcommand"))
             .hint(format!("did you mean `massgen {name}`?"))
-            .hint(as_task)),
-        None => Ok(()),
     }
 }
 

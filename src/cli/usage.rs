@@ -1,8 +1,8 @@
 //! Owns the way from typed words to [`Arguments`], and every usage error: clap's findings in
 //! massgen's own words, and the flags of the Python MassGen that this version does not serve.
 
-use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::args::Arguments;
 use crate::error::{Error, ErrorKind, Result};
@@ -147,7 +147,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation> {
             Finding::DisplayHelp | Finding::DisplayVersion => {
                 Ok(Invocation::Show(found.to_string()))
             }
-            _ => Err(explain(&found)),
+            _ => Err(explain(&found, words)),
         },
     }
 }
@@ -163,14 +163,17 @@ pub(crate) fn usage(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
-fn explain(found: &clap::Error) -> Error {
+fn explain(found: &clap::Error, words: &[String]) -> Error {
     let text = |kind| context(found, kind).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);
     let error = match found.kind() {
         Finding::UnknownArgument => match unserved(&argument) {
             Some(error) => return error,
-            None => usage(format!("`{argument}` is not a flag that is known here")),
+            None if argument.starts_with('-') => {
+                usage(format!("`{argument}` is not a flag that is known here"))
+            }
+            None => usage(format!("`{argument}` is one word too many")),
         },
         Finding::InvalidValue if value.is_empty() => usage(format!("`{argument}` needs a value")),
         Finding::InvalidValue => {
@@ -184,8 +187,15 @@ fn explain(found: &clap::Error) -> Error {
             let why = why.unwrap_or_default();
             usage(format!("`{value}` is no value of `{argument}`: {why}"))
         }
-        Finding::MissingRequiredArgument => usage(format!("{argument} is missing")),
-        Finding::ArgumentConflict => conflict(found, &argument),
+        Finding::MissingRequiredArgument => usage(format!("missing: {argument}")),
+        Finding::ArgumentConflict => {
+            let prior = text(ContextKind::PriorArg);
+            if prior == argument {
+                usage(format!("`{argument}` can be given only once"))
+            } else {
+                usage(format!("`{argument}` and `{prior}` exclude each other"))
+            }
+        }
         Finding::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
             usage(format!("`{name}` is not a subcommand that is known here"))
@@ -197,33 +207,40 @@ fn explain(found: &clap::Error) -> Error {
         }
         _ => usage(first_line(found)),
     };
-    let suggestions = [
+    let help = format!("`{} --help` shows what can be typed", command_of(words));
+    match suggestion(found) {
+        Some(name) => error.hint(format!("did you mean {name}?")).hint(help),
+        None => error.hint(help),
+    }
+}
+
+/// The name that resembles the one that clap does not know, in backticks.
+fn suggestion(found: &clap::Error) -> Option<String> {
+    let kinds = [
         ContextKind::SuggestedArg,
         ContextKind::SuggestedValue,
         ContextKind::SuggestedSubcommand,
     ];
-    let suggestion = suggestions
-        .into_iter()
-        .find_map(|kind| context(found, kind));
-    let error = match suggestion {
-        Some(name) => error.hint(format!("did you mean `{name}`?")),
-        None => error,
-    };
-    error.hint("`massgen --help` shows all that can be typed")
+    let name = kinds.into_iter().find_map(|kind| context(found, kind))?;
+    Some(if name.starts_with('`') {
+        name
+    } else {
+        format!("`{name}`")
+    })
 }
 
-fn conflict(found: &clap::Error, argument: &str) -> Error {
-    let prior = context(found, ContextKind::PriorArg).unwrap_or_default();
-    match context(found, ContextKind::InvalidSubcommand) {
-        Some(name) => usage(format!(
-            "the subcommand `{name}` cannot follow the flags of a run"
-        ))
-        .hint(format!("if `{name}` is the task, write `-- {name}`")),
-        None if prior.is_empty() || prior == argument => {
-            usage(format!("`{argument}` can be given only once"))
-        }
-        None => usage(format!("`{argument}` and `{prior}` exclude each other")),
+/// The subcommand that `words` lead to, as it is typed.
+fn command_of(words: &[String]) -> String {
+    let mut typed = "massgen".to_owned();
+    let mut command = Arguments::command();
+    for word in words {
+        let Some(next) = command.find_subcommand(word) else {
+            break;
+        };
+        typed = format!("{typed} {word}");
+        command = next.clone();
     }
+    typed
 }
 
 /// What clap says about the finding, without the markup of a value's name (`--config <FILE>`).

@@ -40,11 +40,10 @@ pub fn kind(path: &AbsPath) -> Found {
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     match own::read_capped(path, bytes_max) {
         Ok(Some(bytes)) => Ok(Some(bytes)),
-        Ok(None) => Err(Error::io(
-            format!("cannot read `{path}`"),
-            IoKind::FileTooLarge.into(),
-        )
-        .hint(format!("a file of at most {bytes_max} bytes is expected"))),
+        Ok(None) => Err(
+            Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
+                .hint(format!("a file of at most {bytes_max} bytes is expected")),
+        ),
         Err(error) if is_missing(error.kind()) => Ok(None),
         Err(error) => Err(own::fault("read", path.as_path(), error)),
     }

@@ -350,8 +350,7 @@ pub(crate) enum Hold {
 
 /// Tries to hold the directory `path`; nothing is written into it.
 pub(crate) fn hold_dir(path: &AbsPath) -> Result<Hold> {
-    let file =
-        File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
+    let file = File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
     Ok(match file.try_lock() {
         Ok(()) => Hold::Held(DirLock { _file: file }),
         Err(TryLockError::WouldBlock) => Hold::Taken,

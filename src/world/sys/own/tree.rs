@@ -121,8 +121,8 @@ pub(crate) fn copy(
             Method::Frozen { last: None } | Method::Writable => None,
         },
     };
-    let began = stat(&level.to, c"")
-        .map_err(|error| fault("look at", to.as_path(), error.into()))?;
+    let began =
+        stat(&level.to, c"").map_err(|error| fault("look at", to.as_path(), error.into()))?;
     let except = except
         .iter()
         .filter_map(|path| stat_path(path).ok())
@@ -275,7 +275,10 @@ impl Walk<'_> {
         let mode = self.mode_of_copy(&found);
         let target = rustix::fs::openat(&level.to, name, flags, mode)
             .map_err(|error| self.failed("copy", error))?;
-        let left = self.limits.bytes_max.saturating_sub(self.copied.stored_bytes);
+        let left = self
+            .limits
+            .bytes_max
+            .saturating_sub(self.copied.stored_bytes);
         let target = File::from(target);
         match content::copy(&File::from(source), &target, found.stx_size, left)
             .map_err(|error| self.failed_io("copy", error))?
@@ -380,7 +383,12 @@ fn stat(dir: impl AsFd, name: &CStr) -> std::result::Result<Statx, Errno> {
 }
 
 fn stat_path(path: &AbsPath) -> std::result::Result<Statx, Errno> {
-    rustix::fs::statx(CWD, path.as_path(), AtFlags::empty(), StatxFlags::BASIC_STATS)
+    rustix::fs::statx(
+        CWD,
+        path.as_path(),
+        AtFlags::empty(),
+        StatxFlags::BASIC_STATS,
+    )
 }
 
 fn identity(found: &Statx) -> (u64, u64) {
