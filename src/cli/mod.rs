@@ -4,8 +4,8 @@
 
 use std::io;
 
-use crate::cli::args::Command;
-use crate::cli::output::Output;
+use crate::cli::args::{Command, ExplainCommand};
+use crate::cli::output::{Form, Output};
 use crate::cli::task::TaskSource;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
@@ -16,6 +16,7 @@ mod automation;
 mod clean;
 mod lines;
 mod manual;
+mod mentions;
 mod output;
 mod render;
 mod task;
@@ -53,6 +54,9 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
             task.read(io::stdin())?;
         }
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
+        Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
+            mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
+        }
         Some(Command::Man) => manual::man(output)?,
         Some(_) => {}
     }

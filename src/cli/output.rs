@@ -28,6 +28,22 @@ pub(crate) enum Style {
     Agent(usize),
 }
 
+/// How a command prints what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+impl From<bool> for Form {
+    /// The form that a `--json` flag asks for.
+    fn from(json: bool) -> Self {
+        if json { Form::Json } else { Form::Text }
+    }
+}
+
 const RESET: &str = "\u{1b}[0m";
 /// Cyan, magenta, blue, yellow, green and their bright kin: none is the red of errors.
 const AGENT_COLOURS: &[&str] = &[
