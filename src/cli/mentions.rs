@@ -53,7 +53,9 @@ fn for_people(prompt: &ParsedPrompt) -> String {
             Reach::Outside => "  (outside the base directory)",
             Reach::Broad => "  (opens far more than a project)",
         };
-        let Mention { permission, path, .. } = mention;
+        let Mention {
+            permission, path, ..
+        } = mention;
         push(&mut text, &format!("{permission:<7} {path}{note}"));
     }
     for warning in warnings(prompt) {

@@ -2,11 +2,8 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use std::io;
-
 use crate::cli::args::{Command, ExplainCommand};
 use crate::cli::output::{Form, Output};
-use crate::cli::task::TaskSource;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -14,12 +11,18 @@ use crate::host::Host;
 mod args;
 mod automation;
 mod clean;
+mod configs;
+mod environment;
+mod follow;
 mod lines;
 mod manual;
 mod mentions;
 mod output;
 mod render;
+mod run;
 mod task;
+mod team;
+mod team_file;
 mod usage;
 
 /// Does what the command line of `host` asks for, and says how the process is to end.
@@ -49,10 +52,8 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         }
     };
     match arguments.command {
-        None => {
-            let task = TaskSource::of(&arguments.run.task, &host.arguments)?;
-            task.read(io::stdin())?;
-        }
+        None => return run::run(host, &arguments.run, output),
+        Some(Command::Config(command)) => return configs::run(host, &command, output),
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;

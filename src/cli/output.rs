@@ -201,6 +201,11 @@ impl<'w> Output<'w> {
         }
     }
 
+    /// Tells the user something as it is, on one line or more.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.line(&[(Style::Plain, text)]);
+    }
+
     /// Tells the user something that ends nothing.
     pub(crate) fn warning(&mut self, message: &str) {
         self.labelled((Style::Warn, "warning"), message);

@@ -152,10 +152,7 @@ mod tests {
             &["fix", "the", "bug"],
             Err("the task is more than one argument"),
         );
-        check(
-            &["explane", "path"],
-            Err("the task is more than one argument"),
-        );
+        check(&["explane", "path"], Err("`explane` is not a subcommand"));
         check(&[], Err("there is no task"));
     }
 

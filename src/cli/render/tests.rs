@@ -154,7 +154,6 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
 
 #[test]
 fn the_final_answer_alone_goes_to_standard_output() {
-    let path = |path: &str| RealPath::vouch(path);
     let (out, err) = shown(&[
         started(),
         Event::WinnerSelected {
@@ -170,19 +169,19 @@ fn the_final_answer_alone_goes_to_standard_output() {
         Event::Delivered {
             rows: vec![
                 DeliveryRow {
-                    path: path("/p/new"),
+                    path: "/p/new".to_owned(),
                     outcome: DeliveryOutcome::Created,
                 },
                 DeliveryRow {
-                    path: path("/p/.env"),
+                    path: "/p/.env".to_owned(),
                     outcome: DeliveryOutcome::Denied {
                         reason: "the name is protected".to_owned(),
                     },
                 },
                 DeliveryRow {
-                    path: path("/p/old"),
+                    path: "/p/old".to_owned(),
                     outcome: DeliveryOutcome::Conflict {
-                        kept: path("/s/old"),
+                        kept: RealPath::vouch("/s/old"),
                     },
                 },
             ],
