@@ -188,7 +188,10 @@ mod tests {
         check("key=sk-proj-0123456789abcdef.", "key=[redacted].");
         check("key=sk-proj-0123456789abcdefXYZ!", "key=[redacted]!");
         check("sk-sk-proj-0123456789abcdef", "sk-[redacted]");
-        check("ein schlüssel€ und ein schlüssel", "ein [redacted] und ein schlüssel");
+        check(
+            "ein schlüssel€ und ein schlüssel",
+            "ein [redacted] und ein schlüssel",
+        );
         check("", "");
     }
 

@@ -19,12 +19,7 @@ pub(crate) enum Outcome {
 
 /// Copies the first `size` bytes of `source` into the empty `target`, unless that would store more
 /// than `bytes_max`. What is added to the source meanwhile is left out.
-pub(crate) fn copy(
-    source: &File,
-    target: &File,
-    size: u64,
-    bytes_max: u64,
-) -> io::Result<Outcome> {
+pub(crate) fn copy(source: &File, target: &File, size: u64, bytes_max: u64) -> io::Result<Outcome> {
     if rustix::fs::ioctl_ficlone(target, source).is_ok() {
         return Ok(Outcome::Stored(0));
     }
