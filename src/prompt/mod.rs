@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::prompt::reference::{Before, Candidate, candidates};
+use crate::prompt::candidate::{Before, Candidate, candidates};
 
-mod reference;
+mod candidate;
 
 /// This many mentioned files of one directory are worth the suggestion to name the directory.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;
@@ -239,7 +239,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Writes `path` in place of a reference, in quotes if it needs them and has none around it.
+    /// Writes `path` in place of a mention, in quotes if it needs them and has none around it.
     fn put(&mut self, path: &AbsPath, rest: &str) {
         let path = path.to_string();
         let quoted = ['"', '\'', '`']

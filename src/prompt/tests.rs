@@ -86,7 +86,7 @@ fn check_plain(prompt: &str) {
 }
 
 #[test]
-fn what_exists_is_a_reference() {
+fn what_exists_is_a_mention() {
     check("Review @a.py", "Review ~/a.py", "r ~/a.py", "");
     check("Fix @a.py:w", "Fix ~/a.py", "w ~/a.py", "");
     check("@src/", "~/src", "r ~/src", "");
@@ -228,7 +228,7 @@ fn quotes_hold_names_with_spaces() {
 }
 
 #[test]
-fn several_references_are_each_read() {
+fn several_mentions_are_each_read() {
     let both = "r ~/a.py; r ~/b.py";
     check("@a.py @b.py", "~/a.py ~/b.py", both, "");
     check("@a.py,@b.py", "~/a.py,~/b.py", both, "");
@@ -316,7 +316,7 @@ fn a_backslash_makes_an_at_sign_plain() {
 }
 
 #[test]
-fn space_around_references_is_kept() {
+fn space_around_mentions_is_kept() {
     check(
         "  fix:\n\tif x:\n\t    run(@a.py)  \r\n\n",
         "  fix:\n\tif x:\n\t    run(~/a.py)  \r\n\n",
@@ -422,12 +422,12 @@ fn hostile_prompts_are_read_in_linear_time() {
     }
 }
 
-/// Text that can stand before or after a reference and holds none.
+/// Text that can stand before or after a mention and holds none.
 fn filler() -> impl Strategy<Value = String> {
     "[ \t\r\n]([a-zA-Zäß数(){}'\"`.,;:!?*#<>|\\\\-]{0,12}[ \t\r\n])?"
 }
 
-fn reference() -> impl Strategy<Value = (String, String)> {
+fn mention() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         Just("a.py"),
         Just("src"),
@@ -465,7 +465,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_reference_is_kept(pieces in prop::collection::vec((filler(), reference()), 0..10)) {
+    fn what_is_no_mention_is_kept(pieces in prop::collection::vec((filler(), mention()), 0..10)) {
         let mut prompt = String::new();
         let mut cleaned = String::new();
         for (text, (written, path)) in pieces {

@@ -15,5 +15,6 @@
 mod project;
 
 mod cli;
-
+mod docs;
 mod tidy;
+mod tools_doc;

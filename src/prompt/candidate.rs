@@ -1,10 +1,10 @@
-//! Owns where a reference begins and ends in a text: which texts after an `@` may be the path that
+//! Owns where a mention begins and ends in a text: which texts after an `@` may be the path that
 //! somebody meant. Whether any of them exists is not known here.
 
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
-/// The most ends that are tried for one reference. It keeps hostile prompts cheap.
+/// The most ends that are tried for one mention. It keeps hostile prompts cheap.
 const ENDS_MAX: usize = 6;
 
 /// The longest ending that makes a bare name a file's (`notes.ipynb`, but not `@pytest.fixture`).
@@ -30,7 +30,7 @@ pub(crate) struct Candidate<'a> {
 /// What stands directly before an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Something after which a reference may begin: nothing, a space, a bracket, another reference.
+    /// Something after which a mention may begin: nothing, a space, a bracket, another mention.
     Gap,
     /// A letter or digit, as in an e-mail address.
     Word,
@@ -78,7 +78,7 @@ impl<'a> Candidate<'a> {
             || has_extension(name)
     }
 
-    /// Whether it may be a reference though a word stands before it: `see@src/main.rs` may,
+    /// Whether it may be a mention though a word stands before it: `see@src/main.rs` may,
     /// `x@a.py` and `user@host` are addresses.
     pub(crate) fn is_a_path_after_a_word(&self) -> bool {
         self.name.contains('/') && self.name.starts_with(|c: char| c.is_alphanumeric())
