@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Serialize, Serializer};
+
 /// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
 /// It promises neither that anything exists there nor that it is free of links.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +131,12 @@ impl RealPath {
 impl fmt::Display for RealPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display().fmt(f)
+    }
+}
+
+impl Serialize for RealPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

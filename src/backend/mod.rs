@@ -6,8 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
+use serde::Deserialize;
 
 use crate::tools::spec::ToolOffer;
+
+pub mod connect;
+mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
@@ -69,9 +73,11 @@ pub enum ReplyEvent {
 }
 
 /// Why a model stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// It had said all, or it waits for its tool calls.
+    #[default]
     Done,
     /// The vendor's limit of output tokens was met.
     Length,
@@ -80,7 +86,8 @@ pub enum StopReason {
 }
 
 /// Tokens as the vendor counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens of the request.
     pub input_tokens: u64,

@@ -33,29 +33,24 @@ pub enum Directories {
 }
 
 impl Menu<'_> {
-    /// Whether the tool with this name is the agent's to call: no filter takes it out, and
-    /// something is open to it.
-    pub fn serves(&self, name: &str) -> bool {
-        self.served()
-            .any(|tool| tool.name == parse::canonical(name))
-    }
-
     /// The file tools that the agent is offered, in the order of the table.
     pub fn offers(&self) -> Vec<ToolOffer> {
-        self.served().map(|tool| self.offer(tool)).collect()
-    }
-
-    fn served(&self) -> impl Iterator<Item = &'static ToolSpec> {
         let writable = self.permissions.can_write();
         let readable = !self.permissions.grants().is_empty();
-        TOOLS.iter().filter(move |tool| {
-            let named = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-            let open = match tool.permission {
-                Permission::Read => readable,
-                Permission::Write => writable,
-            };
-            open && self.allowed.is_none_or(named) && !named(self.excluded)
-        })
+        let open = |tool: &ToolSpec| match tool.permission {
+            Permission::Read => readable,
+            Permission::Write => writable,
+        };
+        TOOLS
+            .iter()
+            .filter(|tool| open(tool) && self.is_chosen(tool))
+            .map(|tool| self.offer(tool))
+            .collect()
+    }
+
+    fn is_chosen(&self, tool: &ToolSpec) -> bool {
+        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.is_none_or(listed) && !listed(self.excluded)
     }
 
     fn offer(&self, tool: &ToolSpec) -> ToolOffer {

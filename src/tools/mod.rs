@@ -3,6 +3,7 @@
 
 pub mod arguments;
 pub mod call;
+pub mod error;
 pub mod menu;
 pub mod parse;
 pub mod spec;

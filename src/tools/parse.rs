@@ -1,10 +1,11 @@
 //! Owns the way from what a model wrote to a [`ToolCall`]. Whatever is not known is an error that
 //! says what is; nothing is guessed and nothing is looked up.
 
-use crate::tools::arguments::{Arguments, ParseError, excerpt};
+use crate::tools::arguments::Arguments;
 use crate::tools::call::{
     Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
 };
+use crate::tools::error::{ParseError, excerpt};
 use crate::tools::spec::{TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
@@ -14,7 +15,7 @@ const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
 pub const CONTEXT_LINES_MAX: u32 = 100;
 
 /// The matching lines that a search shows when a call names no number.
-const GREP_RESULTS_DEFAULT: u32 = 200;
+pub const GREP_RESULTS_DEFAULT: u32 = 200;
 
 /// The most matching lines that a search shows; a greater number counts as this.
 pub const GREP_RESULTS_MAX: u32 = 2000;

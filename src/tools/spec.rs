@@ -184,14 +184,14 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("start_line", Kind::Count, "from 1"),
             optional("end_line", Kind::Count, "included"),
         ],
-        result: "the text; a binary file is refused",
+        result: "the text",
     },
     ToolSpec {
         name: "read_multiple_files",
         purpose: "Read several text files.",
         permission: Permission::Read,
         parameters: &[required("paths", Kind::Texts, "")],
-        result: "each file's text under its name, or why it cannot be read",
+        result: "each text under a line with its path, or why it cannot be read",
     },
     ToolSpec {
         name: "list_directory",
@@ -208,7 +208,7 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("path", Kind::Text, ""),
             optional("excludePatterns", Kind::Texts, "globs"),
         ],
-        result: "the tree as JSON: name, type, children",
+        result: "one line for each entry, indented by its depth",
     },
     ToolSpec {
         name: "search_files",
@@ -234,7 +234,7 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("exclude_patterns", Kind::Texts, "globs"),
             optional("max_results", Kind::Count, ""),
         ],
-        result: "one matching line a line, after its path and number",
+        result: "the matching lines, each after its path and number",
     },
     ToolSpec {
         name: "get_file_info",
@@ -252,7 +252,7 @@ pub const TOOLS: &[ToolSpec] = &[
             required("file2", Kind::Text, ""),
             optional("context_lines", Kind::Count, "default 3"),
         ],
-        result: "whether they are identical, the diff, and how many lines differ",
+        result: "that they are identical, or the diff",
     },
     ToolSpec {
         name: "compare_directories",
@@ -263,14 +263,14 @@ pub const TOOLS: &[ToolSpec] = &[
             required("dir2", Kind::Text, ""),
             optional("show_content_diff", Kind::Flag, ""),
         ],
-        result: "the names in one only, the different and the identical ones",
+        result: "which names are in one only, which differ and which are the same",
     },
     ToolSpec {
         name: "list_allowed_directories",
         purpose: "List what you may read and write.",
         permission: Permission::Read,
         parameters: &[],
-        result: "one path a line, with its permission",
+        result: "one path a line, after its permission",
     },
     ToolSpec {
         name: "write_file",
@@ -298,7 +298,7 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Create a directory and its parents.",
         permission: Permission::Write,
         parameters: &[required("path", Kind::Text, "")],
-        result: "that it is there",
+        result: "that it is there, or was before",
     },
     ToolSpec {
         name: "move_file",
@@ -319,11 +319,11 @@ pub const TOOLS: &[ToolSpec] = &[
             required("destination_path", Kind::Text, ""),
             optional("overwrite", Kind::Flag, ""),
         ],
-        result: "JSON: `success`, `operation`, `details`",
+        result: "how much was copied",
     },
     ToolSpec {
         name: "copy_files_batch",
-        purpose: "Copy the files of a directory that match globs; existing ones are skipped.",
+        purpose: "Copy the files of a directory that match globs; without overwrite, existing ones are skipped.",
         permission: Permission::Write,
         parameters: &[
             required("source_base_path", Kind::Text, ""),
@@ -332,7 +332,7 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("exclude_patterns", Kind::Texts, ""),
             optional("overwrite", Kind::Flag, ""),
         ],
-        result: "JSON: `success`, `operation`, `summary`, `details`",
+        result: "how many files were copied, skipped and refused, and which",
     },
     ToolSpec {
         name: "delete_file",
@@ -342,7 +342,7 @@ pub const TOOLS: &[ToolSpec] = &[
             required("path", Kind::Text, ""),
             optional("recursive", Kind::Flag, "false: only an empty directory"),
         ],
-        result: "JSON: `success`, `operation`, `details`",
+        result: "how much was deleted",
     },
     ToolSpec {
         name: "delete_files_batch",
@@ -353,6 +353,6 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("include_patterns", Kind::Texts, "default all"),
             optional("exclude_patterns", Kind::Texts, ""),
         ],
-        result: "JSON: `success`, `operation`, `summary`, `details`",
+        result: "how many files were deleted and refused, and which",
     },
 ];

@@ -3,8 +3,9 @@
 
 use crate::id::AgentNumber;
 use crate::permissions::grant::Permission;
-use crate::tools::arguments::{Arguments, ParseError};
+use crate::tools::arguments::Arguments;
 use crate::tools::call::ToolCall;
+use crate::tools::error::ParseError;
 use crate::tools::parse;
 use crate::tools::spec::{Kind, Need, Parameter, TOOLS, ToolSpec};
 

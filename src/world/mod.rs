@@ -1,5 +1,6 @@
-//! Owns all side effects. `sys` is private, so no module outside can reach the disk around it; an
-//! agent's calls reach it only through [`gate`] and then [`exec`].
+//! Owns all side effects: the disk, the clock, the network. `sys` is private, so no module outside
+//! can reach the disk around what is offered here; an agent's calls reach it only through [`gate`]
+//! and then [`exec`].
 
 #[expect(
     clippy::disallowed_methods,
@@ -7,6 +8,10 @@
     reason = "this is the place that the others are sent to"
 )]
 mod sys;
+pub mod clock;
+pub mod files;
 pub mod locate;
 pub mod gate;
 pub mod exec;
+pub mod store;
+pub mod http;

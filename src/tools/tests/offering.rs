@@ -157,9 +157,10 @@ fn writing_tools_are_offered_where_something_is_writable() {
             permissions: &permissions,
             directories: Directories::Unnamed,
         };
-        assert_eq!(menu.offers().len(), expected, "{permissions:?}");
-        assert_eq!(menu.serves("write_file"), expected == 18);
-        assert_eq!(menu.serves("read_file"), expected >= 10);
+        let offers = menu.offers();
+        assert_eq!(offers.len(), expected, "{permissions:?}");
+        let writes = offers.iter().any(|offer| offer.name == "write_file");
+        assert_eq!(writes, expected == TOOLS.len());
     }
 }
 

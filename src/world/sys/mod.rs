@@ -12,3 +12,4 @@ pub(crate) mod staged;
 pub(crate) mod survey;
 pub(crate) mod follow;
 pub(crate) mod grant;
+pub(crate) mod own;
