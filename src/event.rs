@@ -176,6 +176,35 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whom it is about, if it is about one agent.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Event::Asking { agent }
+            | Event::Text { agent, .. }
+            | Event::Reasoning { agent, .. }
+            | Event::Asked { agent, .. }
+            | Event::Retrying { agent, .. }
+            | Event::ToolCalled { agent, .. }
+            | Event::ToolFinished { agent, .. }
+            | Event::Answered { agent, .. }
+            | Event::Voted { agent, .. }
+            | Event::Refused { agent, .. }
+            | Event::Informed { agent, .. }
+            | Event::DroppedOut { agent, .. }
+            | Event::WinnerSelected { agent, .. }
+            | Event::FinalStarted { agent }
+            | Event::FinalAnswer { agent, .. } => Some(agent),
+            Event::RunStarted { .. }
+            | Event::VotesVoided { .. }
+            | Event::Delivered { .. }
+            | Event::Restarting { .. }
+            | Event::Warning { .. }
+            | Event::RunEnded { .. } => None,
+        }
+    }
+}
+
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeliveryRow {

@@ -6,7 +6,7 @@ use std::io::ErrorKind as IoKind;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sys::own;
+use crate::world::sys::own::{self, file};
 
 /// What a path leads to, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum Found {
 
 /// What `path` leads to.
 pub fn kind(path: &AbsPath) -> Found {
-    match own::file_type(path) {
-        Ok(found) if !own::is_readable(path) || !(found.is_file() || found.is_dir()) => {
+    match file::kind(path) {
+        Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
             Found::Unreadable
         }
         Ok(found) if found.is_dir() => Found::Directory,
@@ -38,7 +38,7 @@ pub fn kind(path: &AbsPath) -> Found {
 /// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
 /// are an error.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    match own::read_capped(path, bytes_max) {
+    match file::read_capped(path, bytes_max) {
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
@@ -51,7 +51,7 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 
 /// Puts the answer where `--output-file` says, in one step. An existing file is replaced.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
-    own::write_for_user(path, text.as_bytes())
+    file::write_for_user(path, text.as_bytes())
 }
 
 fn is_missing(kind: IoKind) -> bool {

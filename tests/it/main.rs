@@ -7,5 +7,14 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare a disk and look at it, and start the real binary"
+)]
 
+mod project;
+
+mod cli;
+mod docs;
+mod tidy;
 mod tools_doc;

@@ -39,15 +39,15 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// How large a tree may be.
+/// How large a tree may be at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Files, links and directories together.
-    pub(crate) entries_max: u64,
+    pub(crate) entries: u64,
     /// Bytes that have to be stored anew.
-    pub(crate) bytes_max: u64,
+    pub(crate) bytes: u64,
     /// Directories inside each other.
-    pub(crate) depth_max: usize,
+    pub(crate) depth: usize,
 }
 
 /// What kind of copy is wanted.
@@ -185,8 +185,8 @@ impl Walk<'_> {
 
     fn entry(&mut self, level: &Level<'_>, name: &CStr, manifest: &mut Manifest) -> Result<()> {
         self.entries = self.entries.saturating_add(1);
-        if self.entries > self.limits.entries_max {
-            return Err(self.over_limit(format!("more than {} entries", self.limits.entries_max)));
+        if self.entries > self.limits.entries {
+            return Err(self.over_limit(&format!("more than {} entries", self.limits.entries)));
         }
         let found = match stat(&level.from, name) {
             Ok(found) => found,
@@ -225,9 +225,9 @@ impl Walk<'_> {
         if self.except.contains(&identity(found)) {
             return Ok(None);
         }
-        if self.depth >= self.limits.depth_max {
-            let depth = self.limits.depth_max;
-            return Err(self.over_limit(format!("more than {depth} directories in each other")));
+        if self.depth >= self.limits.depth {
+            let depth = self.limits.depth;
+            return Err(self.over_limit(&format!("more than {depth} directories in each other")));
         }
         let Some(from) = self.open_source(level, name, DIRECTORY)? else {
             return Ok(None);
@@ -275,18 +275,15 @@ impl Walk<'_> {
         let mode = self.mode_of_copy(&found);
         let target = rustix::fs::openat(&level.to, name, flags, mode)
             .map_err(|error| self.failed("copy", error))?;
-        let left = self
-            .limits
-            .bytes_max
-            .saturating_sub(self.copied.stored_bytes);
+        let left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
         let target = File::from(target);
         match content::copy(&File::from(source), &target, found.stx_size, left)
             .map_err(|error| self.failed_io("copy", error))?
         {
             Outcome::Stored(bytes) => self.copied.stored_bytes += bytes,
             Outcome::OverLimit => {
-                let bytes = self.limits.bytes_max;
-                return Err(self.over_limit(format!("more than {bytes} bytes to store")));
+                let bytes = self.limits.bytes;
+                return Err(self.over_limit(&format!("more than {bytes} bytes to store")));
             }
         }
         keep_modified_time(&target, &found).map_err(|error| self.failed("copy", error))?;
@@ -328,15 +325,12 @@ impl Walk<'_> {
     }
 
     fn mode_of_copy(&self, found: &Statx) -> Mode {
-        let mode = Mode::from_raw_mode(found.stx_mode.into());
+        let permissions = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+        let write = Mode::WUSR | Mode::WGRP | Mode::WOTH;
+        let mode = Mode::from_raw_mode(found.stx_mode.into()) & permissions;
         match self.method {
-            Method::Frozen { .. } => {
-                let no_write = Mode::RWXU | Mode::RWXG | Mode::RWXO;
-                (mode & no_write) - (Mode::WUSR | Mode::WGRP | Mode::WOTH) | Mode::RUSR
-            }
-            Method::Writable => {
-                (mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)) | Mode::RUSR | Mode::WUSR
-            }
+            Method::Frozen { .. } => (mode - write) | Mode::RUSR,
+            Method::Writable => mode | Mode::RUSR | Mode::WUSR,
         }
     }
 
@@ -355,7 +349,7 @@ impl Walk<'_> {
         fault(doing, &self.root.as_path().join(&self.at), error)
     }
 
-    fn over_limit(&self, what: String) -> Error {
+    fn over_limit(&self, what: &str) -> Error {
         Error::new(
             ErrorKind::Limit,
             format!("`{}` is too large to be copied: it has {what}", self.root),

@@ -1,0 +1,3 @@
+use std::collections::BTreeMap;
+
+use super::*;

@@ -1,0 +1,269 @@
+//! Owns what is said about a config: one finding with its place in the text, as lines for a person
+//! and as JSON for scripts. It never decides what is wrong.
+
+use std::ops::Range;
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
+use serde_json::{Value, json};
+
+/// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
+const LINE_BYTES_MAX: usize = 240;
+/// The longest piece of the user's text that a message repeats, in characters.
+const QUOTE_CHARS_MAX: usize = 60;
+
+/// A range of bytes in the text of a config.
+pub type Span = Range<usize>;
+
+/// Whether a finding keeps the config from being run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The config cannot be run.
+    Error,
+    /// The config can be run, and something in it will not happen as written.
+    Warning,
+}
+
+/// Whether text for a person carries terminal colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text.
+    Never,
+    /// ANSI colours.
+    Always,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Whether the config can still be run.
+    pub severity: Severity,
+    /// What is wrong: lower case, no final period, the thing in backticks.
+    pub message: String,
+    /// The path of the key in the YAML, such as `agents[0].backend.type`; empty for the whole file.
+    pub key: String,
+    /// Where it stands in the text, if it stands anywhere.
+    pub span: Option<Span>,
+    /// What could stand there, shown under the line.
+    pub expected: Option<String>,
+    /// The next action.
+    pub suggestion: Option<String>,
+}
+
+impl Diagnostic {
+    /// A finding that keeps the config from being run.
+    pub fn error(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            message: message.into(),
+            key: key.into(),
+            span: None,
+            expected: None,
+            suggestion: None,
+        }
+    }
+
+    /// A finding that is worth a word.
+    pub fn warning(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(key, message)
+        }
+    }
+
+    /// Adds where it stands.
+    #[must_use]
+    pub fn at(mut self, span: &Span) -> Self {
+        self.span = Some(span.clone());
+        self
+    }
+
+    /// Adds what could stand there.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// Adds the next action.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+}
+
+/// The text that findings point into, under the name that the user knows it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// Names a text.
+    pub fn new(name: impl Into<String>, text: String) -> Self {
+        Self {
+            name: name.into(),
+            text,
+        }
+    }
+
+    /// The name of the file or example.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text, without keys.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The line and column, both from 1, of a byte; the column counts characters.
+    fn line_and_column(&self, byte: usize) -> (usize, usize) {
+        let before = self.text.get(..byte).unwrap_or(&self.text);
+        let line = before.matches('\n').count().saturating_add(1);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before.get(start..).unwrap_or("").chars().count();
+        (line, column.saturating_add(1))
+    }
+
+    /// The line that holds `span`, and where in it the span lies; `None` for a line that is too long
+    /// to be read.
+    fn line_of(&self, span: &Span) -> Option<(&str, Span)> {
+        let before = self.text.get(..span.start)?;
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.text.get(start..)?.lines().next().unwrap_or("");
+        let from = span.start.checked_sub(start)?;
+        let to = span.end.saturating_sub(start).clamp(from, line.len());
+        (line.len() <= LINE_BYTES_MAX).then_some((line, from..to))
+    }
+}
+
+/// The user's own text as messages repeat it: short, in backticks, without control characters.
+pub fn quote(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(QUOTE_CHARS_MAX)
+        .flat_map(|c| {
+            let escape = c.is_control().then(|| c.escape_debug());
+            let plain = (!c.is_control()).then_some(c);
+            escape.into_iter().flatten().chain(plain)
+        })
+        .collect();
+    if text.chars().nth(QUOTE_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+/// Choices as a sentence names them: "`a`, `b` or `c`".
+pub fn choices(names: &[&str]) -> String {
+    listed(names, "or")
+}
+
+/// Names as a sentence lists them, the last two joined by `conjunction`.
+pub fn listed(names: &[&str], conjunction: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// All findings for a person, errors and warnings in the order given, each with its line.
+pub fn render(source: &Source, diagnostics: &[Diagnostic], colour: Colour) -> String {
+    let renderer = match colour {
+        Colour::Never => Renderer::plain(),
+        Colour::Always => Renderer::styled(),
+    };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let rendered: Vec<String> = diagnostics
+        .iter()
+        .map(|diagnostic| renderer.render(&[group(source, diagnostic)]))
+        .collect();
+    rendered.join("\n\n")
+}
+
+/// The result of a check for scripts.
+pub fn to_json(source: &Source, diagnostics: &[Diagnostic]) -> Value {
+    let of = |severity| {
+        let rows = diagnostics
+            .iter()
+            .filter(move |row| row.severity == severity);
+        rows.map(|row| row_json(source, row))
+            .collect::<Vec<Value>>()
+    };
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    json!({
+        "valid": errors.is_empty(),
+        "error_count": errors.len(),
+        "warning_count": warnings.len(),
+        "errors": errors,
+        "warnings": warnings,
+    })
+}
+
+fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
+    let place = diagnostic
+        .span
+        .as_ref()
+        .map(|span| source.line_and_column(span.start));
+    json!({
+        "message": diagnostic.message,
+        "location": location(diagnostic),
+        "expected": diagnostic.expected,
+        "suggestion": diagnostic.suggestion,
+        "file": source.name,
+        "line": place.map(|(line, _)| line),
+        "column": place.map(|(_, column)| column),
+    })
+}
+
+/// The path of the key, or `root` for the whole file.
+fn location(diagnostic: &Diagnostic) -> &str {
+    if diagnostic.key.is_empty() {
+        "root"
+    } else {
+        &diagnostic.key
+    }
+}
+
+fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(diagnostic.message.as_str());
+    let place = diagnostic.span.as_ref().and_then(|span| {
+        let (line, place) = source.line_of(span)?;
+        let annotation = AnnotationKind::Primary.span(place);
+        let snippet = Snippet::source(line)
+            .line_start(source.line_and_column(span.start).0)
+            .path(source.name.as_str());
+        Some(snippet.annotation(annotation.label(diagnostic.expected.as_deref())))
+    });
+    let group = match place {
+        Some(snippet) => title.element(snippet),
+        None => title.element(origin(source, diagnostic)),
+    };
+    let key = Level::NOTE.with_name("key").message(location(diagnostic));
+    let group = group.element(key);
+    match &diagnostic.suggestion {
+        Some(text) => group.element(Level::HELP.with_name("hint").message(text.as_str())),
+        None => group,
+    }
+}
+
+/// The place of a finding whose line is not shown.
+fn origin<'a>(source: &'a Source, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
+    let origin = SourceOrigin::path(source.name.as_str());
+    match &diagnostic.span {
+        Some(span) => {
+            let (line, column) = source.line_and_column(span.start);
+            origin.line(line).char_column(column)
+        }
+        None => origin,
+    }
+}
