@@ -68,7 +68,10 @@ fn explain_calls(dir: &Path) {
     let project = dir.join("project");
     fs::create_dir_all(project.join("ws/src")).unwrap();
     fs::write(project.join("ws/src/a.rs"), "fn main() {}").unwrap();
-    let grants = format!(r#"{{"workspace":"{0}/ws","context_paths":[]}}"#, project.display());
+    let grants = format!(
+        r#"{{"workspace":"{0}/ws","context_paths":[]}}"#,
+        project.display()
+    );
     fs::write(dir.join("grants.json"), grants).unwrap();
     let mut lines = String::new();
     for number in 0..CALLS {
@@ -89,7 +92,9 @@ fn explain_calls(dir: &Path) {
     let ours = begun.elapsed();
     assert!(status.success(), "explain calls failed");
     let begun = Instant::now();
-    let parsed = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let parsed = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let only_json = parsed.map(|value| value.to_string().len()).sum::<usize>();
     let json = begun.elapsed();
     println!(

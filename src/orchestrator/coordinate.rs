@@ -294,9 +294,18 @@ impl Session<'_> {
         let snapshot = match &workspace {
             None => None,
             Some(workspace) => match self.snapshots.take(&id, label, workspace).await {
-                Ok(snapshot) => snapshot,
+                Ok(None) => None,
+                Ok(Some(snapshot)) => {
+                    for note in snapshot.notes {
+                        self.emit(Event::Warning {
+                            message: format!("snapshot of {label}: {note}"),
+                        })
+                        .await;
+                    }
+                    Some(snapshot.path)
+                }
                 Err(error) => {
-                    let message = format!("no snapshot of {id}'s workspace: {error}");
+                    let message = format!("there is no snapshot of {label}: {error}");
                     self.emit(Event::Warning { message }).await;
                     None
                 }

@@ -5,7 +5,7 @@ use crate::brief::Place;
 use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::path::{AbsPath, RealPath, RelPath};
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
 use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
@@ -31,7 +31,7 @@ impl ContextGrants {
     /// Follows the context paths that all agents share, and the mentions. All that are missing, and
     /// all that are no directories, are named in one error.
     pub fn follow(config: &Config, layout: &Layout, mentions: &[Mentioned]) -> Result<Self> {
-        let state_dir = real(&layout.state_dir)?;
+        let state_dir = real(&layout.state)?;
         let mut shared = follow_all(&config.orchestrator.context_paths, &state_dir)?;
         for mention in mentions {
             let grant = match locate(&mention.path)? {
@@ -171,28 +171,9 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
 
 fn lower(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
     let root = real(&context.path)?;
-    let below = |written: &String| -> Result<RelPath> {
-        let rel = match AbsPath::new(written) {
-            None => RelPath::new(written),
-            Some(absolute) => {
-                let written_root = absolute.as_path().strip_prefix(context.path.as_path());
-                written_root.ok().and_then(RelPath::new)
-            }
-        };
-        rel.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Config,
-                format!(
-                    "`{written}` does not lie inside the context path `{}`",
-                    context.path
-                ),
-            )
-            .hint("name protected and hidden paths relative to their context path")
-        })
-    };
     let mut grant = Grant::tree(root, GrantKind::Context, context.permission);
-    grant.protected = context.protected.iter().map(below).collect::<Result<_>>()?;
-    grant.hidden = context.hidden.iter().map(below).collect::<Result<_>>()?;
+    grant.protected.clone_from(&context.protected);
+    grant.hidden.clone_from(&context.hidden);
     grant.unprotected.clone_from(&context.unprotected);
     hide_state(&mut grant, state_dir);
     Ok(grant)

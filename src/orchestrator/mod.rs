@@ -1,6 +1,7 @@
 //! Owns one turn, from the task to the delivered files: coordinate, present, deliver, and where the
 //! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
 
+pub mod conduct;
 pub mod coordinate;
 pub mod deliver;
 pub mod grants;
@@ -79,7 +80,7 @@ pub struct FinalAnswer {
 
 /// Runs `turn` to its end. Faults of single agents are part of the result; an error means that the
 /// turn could not go on at all.
-pub async fn run(mut turn: Turn) -> Result<TurnResult> {
+pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
     let seconds = turn.config.timeouts.orchestrator_seconds;
     let start = Instant::now();
     let deadline = start

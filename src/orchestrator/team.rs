@@ -68,7 +68,10 @@ impl Team {
                 .iter()
                 .position(|id| **id == agent.id)
                 .unwrap_or_default();
-            let workspace = layout.workspace(&agent.id).cloned();
+            let workspace = layout
+                .workspaces
+                .get(&agent.id)
+                .map(|workspace| workspace.path.clone());
             members.push(Member {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
