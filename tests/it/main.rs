@@ -7,3 +7,6 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+
+mod records;
+mod store;
