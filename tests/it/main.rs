@@ -16,5 +16,8 @@ mod project;
 
 mod cli;
 mod docs;
+mod records;
+mod runs;
+mod store;
 mod tidy;
 mod tools_doc;
