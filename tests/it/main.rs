@@ -7,3 +7,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+
+mod backend_faults;
+mod backend_wire;
+mod http_server;
