@@ -66,7 +66,8 @@ pub struct CallRequest {
 pub enum ReplyEvent {
     /// More of the answer's text.
     Text(String),
-    /// More of the model's reasoning, where the vendor shows it. It is not sent back.
+    /// More of the model's reasoning, where the vendor shows it. Vendors that want it back find it
+    /// in the echo of a call.
     Reasoning(String),
     /// A whole tool call.
     Call(CallRequest),

@@ -396,128 +396,6 @@ async fn a_body_that_is_not_streamed_is_read_too() {
     );
 }
 
-/// The calls that a stream of these lists of `tool_calls` makes, as `id name arguments`.
-async fn calls_of(deltas: &[Value]) -> Vec<String> {
-    let deltas = deltas
-        .iter()
-        .map(|calls| delta(&json!({"tool_calls": calls})));
-    let answer = deltas.fold(Answer::stream(), Answer::piece);
-    let (_server, backend) = serve(answer.piece(finish("tool_calls")).end()).await;
-    let events = collect(&backend, simple_request()).await;
-    let line = |event| match event {
-        Ok(ReplyEvent::Call(call)) => Some(format!("{} {} {}", call.id, call.name, call.arguments)),
-        Ok(ReplyEvent::End(_)) => None,
-        other => panic!("{other:?}"),
-    };
-    events.into_iter().filter_map(line).collect()
-}
-
-#[tokio::test]
-async fn tool_calls_are_put_together_however_they_come() {
-    let function = |name: &str, arguments: &str| json!({"name": name, "arguments": arguments});
-    let args = |arguments: &str| json!({"arguments": arguments});
-    let rows: Vec<(&str, Vec<Value>, &[&str])> = vec![
-        (
-            "whole calls in one piece",
-            vec![json!([
-                {"index": 0, "id": "a", "function": function("f", "{\"x\":1}")},
-                {"index": 1, "id": "b", "function": function("g", "{\"y\":2}")},
-            ])],
-            &["a f {\"x\":1}", "b g {\"y\":2}"],
-        ),
-        (
-            "every call has the index 0",
-            vec![
-                json!([{"index": 0, "id": "a", "function": function("f", "{}")}]),
-                json!([{"index": 0, "id": "b", "function": function("f", "{\"y\":2}")}]),
-            ],
-            &["a f {}", "b f {\"y\":2}"],
-        ),
-        (
-            "no index at all",
-            vec![
-                json!([{"id": "a", "function": function("f", "{\"x\":")}]),
-                json!([{"id": "a", "function": args("1}")}]),
-                json!([{"id": "b", "function": function("g", "{\"y\":")}]),
-                json!([{"function": args("2}")}]),
-            ],
-            &["a f {\"x\":1}", "b g {\"y\":2}"],
-        ),
-        (
-            "neither index nor id",
-            vec![json!([{"function": function("f", "{}")}, {"function": function("g", "{}")}])],
-            &["call_1_0 f {}", "call_1_1 g {}"],
-        ),
-        (
-            "an index that drifts",
-            vec![
-                json!([{"index": 0, "id": "a", "function": function("f", "")}]),
-                json!([{"index": 1, "function": args("{\"x\":")}]),
-                json!([{"index": 2, "function": args("1}")}]),
-            ],
-            &["a f {\"x\":1}"],
-        ),
-        (
-            "blank ids and names in later pieces",
-            vec![
-                json!([{"index": 0, "id": "a", "function": function("f", "{\"x\":")}]),
-                json!([{"index": 0, "id": "", "function": function("", "1}")}]),
-            ],
-            &["a f {\"x\":1}"],
-        ),
-        (
-            "ids and names repeated in later pieces",
-            vec![
-                json!([{"index": 0, "id": "a", "function": function("f", "{\"x\":")}]),
-                json!([{"index": 0, "id": "a", "function": function("f", "1}")}]),
-            ],
-            &["a f {\"x\":1}"],
-        ),
-        (
-            "a new id in every piece",
-            vec![
-                json!([{"index": 0, "id": "a", "function": function("f", "{\"x\":")}]),
-                json!([{"index": 0, "id": "b", "function": args("1}")}]),
-            ],
-            &["a f {\"x\":1}"],
-        ),
-        (
-            "the name comes late",
-            vec![
-                json!([{"index": 0, "id": "a", "function": args("{\"x\":")}]),
-                json!([{"index": 0, "function": function("f", "1}")}]),
-            ],
-            &["a f {\"x\":1}"],
-        ),
-        (
-            "the same id twice",
-            vec![json!([
-                {"index": 0, "id": "a", "function": function("f", "{}")},
-                {"index": 1, "id": "a", "function": function("g", "{}")},
-            ])],
-            &["a f {}", "call_1_1 g {}"],
-        ),
-        (
-            "arguments as an object, empty, null and missing",
-            vec![json!([
-                {"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}},
-                {"index": 1, "id": "b", "function": function("f", "")},
-                {"index": 2, "id": "c", "function": {"name": "f", "arguments": null}},
-                {"index": 3, "id": "d", "function": {"name": "f"}},
-            ])],
-            &["a f {\"x\":1}", "b f {}", "c f {}", "d f {}"],
-        ),
-        (
-            "malformed arguments are the agent's affair",
-            vec![json!([{"index": 0, "id": "a", "function": function("f", "{\"x\": tru")}])],
-            &["a f {\"x\": tru"],
-        ),
-    ];
-    for (row, deltas, expected) in rows {
-        assert_eq!(calls_of(&deltas).await, expected, "{row}");
-    }
-}
-
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let piece = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
@@ -570,82 +448,74 @@ async fn what_a_vendor_wants_back_goes_back() {
     );
 }
 
+/// Checks that a stream of these events has this text and reasoning, and nothing else but its end.
+async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
+    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+    let (_server, backend) = serve(answer).await;
+    let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
+        .await
+        .into_iter()
+        .collect();
+    assert_eq!(events.unwrap(), expected, "{stream:#?}");
+}
+
 #[tokio::test]
-async fn pieces_of_every_known_shape_are_understood() {
-    let end = |stop| Ok(ReplyEvent::End(stop));
-    let reasoning = |text: &str| Ok(ReplyEvent::Reasoning(text.to_owned()));
-    let usage = |input, cached, output| {
-        Ok(ReplyEvent::Usage(Usage {
-            input_tokens: input,
-            cached_tokens: cached,
-            output_tokens: output,
-        }))
-    };
-    let done = "data: [DONE]\n\n".to_owned();
-    let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});
-    let rows = vec![
-        (
-            vec![delta(&json!({"content": null})), finish("stop")],
-            vec![end(StopReason::Done)],
-        ),
-        (
-            vec![
-                delta(&json!({"reasoning_content": "Hm", "content": null})),
-                delta(&json!({"reasoning": "m.", "reasoning_content": null})),
-                delta(&json!({"content": "So.", "reasoning": ""})),
-                finish("stop"),
-            ],
-            vec![
-                reasoning("Hm"),
-                reasoning("m."),
-                Ok(text("So.")),
-                end(StopReason::Done),
-            ],
-        ),
-        (
-            vec![delta(&json!({"refusal": "I may not."})), finish("stop")],
-            vec![Ok(text("I may not.")), end(StopReason::Done)],
-        ),
-        (vec![finish("length")], vec![end(StopReason::Length)]),
-        (
-            vec![finish("content_filter")],
-            vec![end(StopReason::Filtered)],
-        ),
-        (vec![finish("tool_calls")], vec![end(StopReason::Done)]),
-        (vec![finish("eos")], vec![end(StopReason::Done)]),
-        (
-            vec![delta(&json!({"content": "Hi"})), done.clone()],
-            vec![Ok(text("Hi")), end(StopReason::Done)],
-        ),
-        (
-            vec![
-                event(&json!({"choices": null, "usage": counts})),
-                finish("stop"),
-            ],
-            vec![usage(9, 4, 2), end(StopReason::Done)],
-        ),
-        (
-            vec![
-                event(
-                    &json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}),
-                ),
-                event(
-                    &json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": counts}]}),
-                ),
-                done,
-            ],
-            vec![usage(9, 4, 2), end(StopReason::Done)],
-        ),
+async fn text_and_reasoning_come_under_many_names() {
+    let end = || ReplyEvent::End(StopReason::Done);
+    let reasoning = |text: &str| ReplyEvent::Reasoning(text.to_owned());
+    let empty = delta(&json!({"content": null}));
+    check_stream(&[empty, finish("stop")], &[end()]).await;
+    let refusal = delta(&json!({"refusal": "I may not."}));
+    check_stream(&[refusal, finish("stop")], &[text("I may not."), end()]).await;
+    let stream = [
+        delta(&json!({"reasoning_content": "Hm", "content": null})),
+        delta(&json!({"reasoning": "m.", "reasoning_content": null})),
+        delta(&json!({"content": "So.", "reasoning": ""})),
+        finish("stop"),
     ];
-    for (row, (stream, expected)) in rows.into_iter().enumerate() {
-        let answer = Answer::stream().piece(stream.concat()).end();
-        let (_server, backend) = serve(answer).await;
-        assert_eq!(
-            collect(&backend, simple_request()).await,
-            expected,
-            "row {row}"
-        );
+    let expected = [reasoning("Hm"), reasoning("m."), text("So."), end()];
+    check_stream(&stream, &expected).await;
+}
+
+#[tokio::test]
+async fn a_reply_ends_for_one_of_three_reasons() {
+    for (reason, expected) in [
+        ("stop", StopReason::Done),
+        ("tool_calls", StopReason::Done),
+        ("eos", StopReason::Done),
+        ("length", StopReason::Length),
+        ("content_filter", StopReason::Filtered),
+    ] {
+        check_stream(&[finish(reason)], &[ReplyEvent::End(expected)]).await;
     }
+    // Some servers give no reason.
+    let stream = [
+        delta(&json!({"content": "Hi"})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    check_stream(&stream, &[text("Hi"), ReplyEvent::End(StopReason::Done)]).await;
+}
+
+#[tokio::test]
+async fn the_last_count_of_tokens_holds_wherever_it_stands() {
+    let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});
+    let early = json!({"prompt_tokens": 9, "completion_tokens": 1});
+    let expected = [
+        ReplyEvent::Usage(Usage {
+            input_tokens: 9,
+            cached_tokens: 4,
+            output_tokens: 2,
+        }),
+        ReplyEvent::End(StopReason::Done),
+    ];
+    let without_choices = event(&json!({"choices": null, "usage": counts}));
+    check_stream(&[without_choices, finish("stop")], &expected).await;
+    let stream = [
+        event(&json!({"choices": [], "usage": early})),
+        event(&json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": counts}]})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    check_stream(&stream, &expected).await;
 }
 
 #[tokio::test]

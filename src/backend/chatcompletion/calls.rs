@@ -137,3 +137,129 @@ fn fill(field: &mut String, value: &str) {
         value.clone_into(field);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that these pieces make these calls, each as `id name arguments`.
+    #[track_caller]
+    fn check(pieces: &Value, expected: &[&str]) {
+        let mut calls = Calls::default();
+        for piece in pieces.as_array().unwrap() {
+            calls.add(piece).unwrap();
+        }
+        let calls = calls.finish(&mut BTreeSet::new(), 1).unwrap();
+        let line = |call: &CallRequest| format!("{} {} {}", call.id, call.name, call.arguments);
+        assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
+    }
+
+    fn function(name: &str, arguments: &str) -> Value {
+        json!({"name": name, "arguments": arguments})
+    }
+
+    fn arguments(arguments: &str) -> Value {
+        json!({"arguments": arguments})
+    }
+
+    #[test]
+    fn pieces_go_where_their_index_says() {
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "")},
+                {"index": 0, "function": arguments("{\"x\":")},
+                {"index": 1, "id": "b", "function": function("g", "{")},
+                {"index": 0, "function": arguments("1}")},
+                {"index": 1, "function": arguments("}")},
+            ]),
+            &["a f {\"x\":1}", "b g {}"],
+        );
+    }
+
+    #[test]
+    fn a_missing_index_is_made_up_for() {
+        check(
+            &json!([
+                {"id": "a", "function": function("f", "{\"x\":")},
+                {"id": "a", "function": arguments("1}")},
+                {"id": "b", "function": function("g", "{\"y\":")},
+                {"function": arguments("2}")},
+            ]),
+            &["a f {\"x\":1}", "b g {\"y\":2}"],
+        );
+        check(
+            &json!([{"function": function("f", "{}")}, {"function": function("g", "{}")}]),
+            &["call_1_0 f {}", "call_1_1 g {}"],
+        );
+    }
+
+    #[test]
+    fn an_index_that_is_wrong_does_no_harm() {
+        // Every call has the index 0.
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "{}")},
+                {"index": 0, "id": "b", "function": function("f", "{\"y\":2}")},
+                {"index": 0, "function": function("g", "{}")},
+            ]),
+            &["a f {}", "b f {\"y\":2}", "call_1_2 g {}"],
+        );
+        // The index counts pieces instead of calls.
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "")},
+                {"index": 1, "function": arguments("{\"x\":")},
+                {"index": 2, "function": arguments("1}")},
+            ]),
+            &["a f {\"x\":1}"],
+        );
+    }
+
+    #[test]
+    fn ids_and_names_may_be_blank_repeated_new_or_late() {
+        let opening = json!({"index": 0, "id": "a", "function": function("f", "{\"x\":")});
+        for continuation in [
+            json!({"index": 0, "id": "", "function": function("", "1}")}),
+            json!({"index": 0, "id": null, "function": {"name": null, "arguments": "1}"}}),
+            json!({"index": 0, "id": "a", "function": function("f", "1}")}),
+            json!({"index": 0, "id": "b", "function": arguments("1}")}),
+        ] {
+            check(&json!([opening, continuation]), &["a f {\"x\":1}"]);
+        }
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": arguments("{\"x\":")},
+                {"index": 0, "function": function("f", "1}")},
+            ]),
+            &["a f {\"x\":1}"],
+        );
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "{}")},
+                {"index": 1, "id": "a", "function": function("g", "{}")},
+            ]),
+            &["a f {}", "call_1_1 g {}"],
+        );
+    }
+
+    #[test]
+    fn arguments_come_as_text_or_as_an_object_or_not_at_all() {
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}},
+                {"index": 1, "id": "b", "function": function("f", "")},
+                {"index": 2, "id": "c", "function": {"name": "f", "arguments": null}},
+                {"index": 3, "id": "d", "function": {"name": "f"}},
+                // Malformed ones are for the agent to judge.
+                {"index": 4, "id": "e", "function": function("f", "{\"x\": tru")},
+            ]),
+            &[
+                "a f {\"x\":1}",
+                "b f {}",
+                "c f {}",
+                "d f {}",
+                "e f {\"x\": tru",
+            ],
+        );
+    }
+}
