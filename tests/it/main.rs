@@ -13,7 +13,10 @@
 )]
 
 mod project;
+mod http_server;
 
+mod backend_faults;
+mod backend_wire;
 mod cli;
 mod docs;
 mod records;

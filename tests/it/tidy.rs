@@ -334,7 +334,7 @@ fn every_test_file_is_declared() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if let Some(name) = name.strip_suffix(".rs").filter(|name| *name != "main") {
             counts.insert(
-                name.clone(),
+                name.to_owned(),
                 declared.iter().filter(|other| **other == name).count(),
             );
         }
