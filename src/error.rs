@@ -4,6 +4,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use serde::Serialize;
+
 /// What went wrong, from the user's point of view; it decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -30,7 +32,8 @@ pub enum ErrorKind {
 }
 
 /// The exit statuses of the process, as `docs/config.md` lists them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// The answer was given and, where a write path exists, delivered.
     Delivered = 0,

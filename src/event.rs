@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::RealPath;
 
-/// Something that happened in a run.
-#[derive(Clone, Debug)]
+/// Something that happened in a run. Its JSON form is a line of the event log.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
     RunStarted {
@@ -173,17 +176,48 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whom it is about, if it is about one agent.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Event::Asking { agent }
+            | Event::Text { agent, .. }
+            | Event::Reasoning { agent, .. }
+            | Event::Asked { agent, .. }
+            | Event::Retrying { agent, .. }
+            | Event::ToolCalled { agent, .. }
+            | Event::ToolFinished { agent, .. }
+            | Event::Answered { agent, .. }
+            | Event::Voted { agent, .. }
+            | Event::Refused { agent, .. }
+            | Event::Informed { agent, .. }
+            | Event::DroppedOut { agent, .. }
+            | Event::WinnerSelected { agent, .. }
+            | Event::FinalStarted { agent }
+            | Event::FinalAnswer { agent, .. } => Some(agent),
+            Event::RunStarted { .. }
+            | Event::VotesVoided { .. }
+            | Event::Delivered { .. }
+            | Event::Restarting { .. }
+            | Event::Warning { .. }
+            | Event::RunEnded { .. } => None,
+        }
+    }
+}
+
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeliveryRow {
-    /// The file in the user's tree.
-    pub path: RealPath,
+    /// The file in the user's tree; of a refused write, the path as the agent wrote it.
+    pub path: String,
     /// What became of it.
+    #[serde(flatten)]
     pub outcome: DeliveryOutcome,
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.
     Created,

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// The longest agent id, in bytes: ids become directory names.
 pub const AGENT_ID_BYTES_MAX: usize = 64;
 
 /// An agent's own name from the YAML: letters, digits, `_`, `-` and `.`, not beginning with `.`.
 /// Other agents never see it; they see an [`AgentNumber`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct AgentId(String);
 
 /// Why a text is no agent id.
@@ -94,5 +96,11 @@ pub struct AnswerLabel {
 impl fmt::Display for AnswerLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.agent, self.ordinal)
+    }
+}
+
+impl Serialize for AnswerLabel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

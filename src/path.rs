@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Serialize, Serializer};
+
 /// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
 /// It promises neither that anything exists there nor that it is free of links.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,6 +134,12 @@ impl fmt::Display for RealPath {
     }
 }
 
+impl Serialize for RealPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Plain names below some root: never absolute, never with `.` or `..`. Empty means the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(PathBuf);
@@ -159,6 +167,16 @@ impl RelPath {
                 Some(Self(self.0.join(name)))
             }
             _ => None,
+        }
+    }
+
+    /// This path with `rel` below it.
+    #[must_use]
+    pub fn join(&self, rel: &RelPath) -> Self {
+        if rel.is_root() {
+            self.clone()
+        } else {
+            Self(self.0.join(&rel.0))
         }
     }
 

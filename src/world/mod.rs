@@ -1,1 +1,17 @@
-//! Owns world.
+//! Owns all side effects: the disk, the clock, the network. `sys` is private, so no module outside
+//! can reach the disk around what is offered here; an agent's calls reach it only through [`gate`]
+//! and then [`exec`].
+
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the place that the others are sent to"
+)]
+mod sys;
+pub mod clock;
+pub mod files;
+pub mod locate;
+pub mod gate;
+pub mod exec;
+pub mod store;
+pub mod http;

@@ -1,11 +1,6 @@
 //! Configs as files: every example loads, hostile texts end fast, and the reference in `docs/` is
 //! the one that the table of keys gives.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the test reads its cases, and MASSGEN_BLESS, from the disk and the environment"
-)]
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

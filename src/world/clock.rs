@@ -1,0 +1,80 @@
+//! Owns the time: which moment it is, how long something took, and how a moment is written in
+//! records and names. Nothing else asks for the time.
+
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+
+/// A moment in the user's time zone. For how long something took, use a [`Stopwatch`]: this clock
+/// can be set.
+#[derive(Clone, Debug)]
+pub struct Moment(Zoned);
+
+/// The present moment.
+pub fn now() -> Moment {
+    Moment(Zoned::now())
+}
+
+impl Moment {
+    /// As records write it: `2026-11-02T14:03:22.123456+01:00`.
+    pub fn iso(&self) -> String {
+        self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+    }
+
+    /// As names of logs and records write it, in local time: `20261102_140322_123456`.
+    pub fn name(&self) -> String {
+        self.0.strftime("%Y%m%d_%H%M%S_%6f").to_string()
+    }
+
+    /// As names of sessions write it, in local time: `20261102_140322`.
+    pub fn short_name(&self) -> String {
+        self.0.strftime("%Y%m%d_%H%M%S").to_string()
+    }
+
+    /// As tables for people write it, in local time: `14:03:22`.
+    pub fn time_of_day(&self) -> String {
+        self.0.strftime("%H:%M:%S").to_string()
+    }
+
+    /// Nanoseconds since 1970, as file systems count them.
+    pub fn unix_nanoseconds(&self) -> i128 {
+        self.0.timestamp().as_nanosecond()
+    }
+
+    /// Seconds since 1970, with a fraction.
+    pub fn unix_seconds(&self) -> f64 {
+        self.0.timestamp().as_duration().as_secs_f64()
+    }
+}
+
+/// Measures how long something takes; the clock behind it never goes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Begins to measure.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moment;
+
+    #[test]
+    fn a_moment_is_written_in_its_own_zone() {
+        let zoned = "2026-11-02T14:03:22.000456789+01:00[Europe/Paris]";
+        let moment = Moment(zoned.parse().unwrap());
+        assert_eq!(moment.iso(), "2026-11-02T14:03:22.000456+01:00");
+        assert_eq!(moment.name(), "20261102_140322_000456");
+        assert_eq!(moment.short_name(), "20261102_140322");
+        assert_eq!(moment.time_of_day(), "14:03:22");
+        assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
+    }
+}

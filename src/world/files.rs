@@ -1,0 +1,59 @@
+//! Owns the files that the command line and the config name: reading them within a limit, telling
+//! what a path leads to, and writing the one that `--output-file` asks for. Agents' calls never
+//! come here: they pass the gate.
+
+use std::io::ErrorKind as IoKind;
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::sys::own::{self, file};
+
+/// What a path leads to, links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A regular file that can be read.
+    File,
+    /// A directory that can be read.
+    Directory,
+    /// Nothing; the name is free, or a link leads nowhere.
+    Missing,
+    /// Something that cannot be read as a file or directory: the right is missing, links go round
+    /// in circles, or it is a socket, a pipe or a device.
+    Unreadable,
+}
+
+/// What `path` leads to.
+pub fn kind(path: &AbsPath) -> Found {
+    match file::kind(path) {
+        Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
+            Found::Unreadable
+        }
+        Ok(found) if found.is_dir() => Found::Directory,
+        Ok(_) => Found::File,
+        Err(error) if is_missing(error.kind()) => Found::Missing,
+        Err(_) => Found::Unreadable,
+    }
+}
+
+/// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
+/// are an error.
+pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    match file::read_capped(path, bytes_max) {
+        Ok(Some(bytes)) => Ok(Some(bytes)),
+        Ok(None) => Err(
+            Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
+                .hint(format!("a file of at most {bytes_max} bytes is expected")),
+        ),
+        Err(error) if is_missing(error.kind()) => Ok(None),
+        Err(error) => Err(own::fault("read", path.as_path(), error)),
+    }
+}
+
+/// Puts the answer where `--output-file` says, in one step. An existing file is replaced.
+pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
+    file::write_for_user(path, text.as_bytes())
+}
+
+fn is_missing(kind: IoKind) -> bool {
+    matches!(kind, IoKind::NotFound | IoKind::NotADirectory)
+}

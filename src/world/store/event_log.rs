@@ -1,0 +1,253 @@
+//! Owns `events.jsonl`: one line of JSON an event, in order, only ever added to. Each line carries
+//! a checksum, so that a reader tells a whole line from one that a crash or a full disk cut short.
+//! All other records can be derived from it. Every line passes the redactor.
+
+use std::io::{BufRead, Read};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::path::AbsPath;
+use crate::world::clock::Moment;
+use crate::world::store::redact::Redactor;
+use crate::world::sys::own::{self, file};
+
+/// The longest line that is read back; no answer comes near it.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What stands between a line's content and its checksum.
+const CHECKSUM_KEY: &str = ",\"checksum\":\"";
+
+/// The log of one turn while it is written.
+#[derive(Debug)]
+pub struct EventLog {
+    file: file::Appender,
+    seq: u64,
+    lost: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    seq: u64,
+    timestamp: &'a str,
+    /// Events just before this one that could not be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(flatten)]
+    event: Value,
+}
+
+impl EventLog {
+    /// Makes the file `path`, which must be new.
+    pub fn create(path: AbsPath) -> Result<Self> {
+        let file = file::Appender::create(path)?;
+        Ok(Self {
+            file,
+            seq: 0,
+            lost: 0,
+        })
+    }
+
+    /// Adds a line for `event`, or nothing; what could not be written is counted in the next line.
+    pub fn append(&mut self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<()> {
+        let appended = self
+            .line(event, at, redactor)
+            .and_then(|line| self.file.append(line.as_bytes()));
+        if appended.is_ok() {
+            self.seq = self.seq.saturating_add(1);
+            self.lost = 0;
+        } else {
+            self.lost = self.lost.saturating_add(1);
+        }
+        appended
+    }
+
+    fn line(&self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<String> {
+        let unwritable = |error| Error::bug("an event has no JSON form").caused_by(error);
+        let event = serde_json::to_value(event).map_err(unwritable)?;
+        let line = Line {
+            seq: self.seq.saturating_add(1),
+            timestamp: &at.iso(),
+            lost: Some(self.lost).filter(|lost| *lost > 0),
+            event: redactor.json(event),
+        };
+        let mut text = serde_json::to_string(&line).map_err(unwritable)?;
+        text.pop();
+        let checksum = checksum(&text);
+        Ok(format!("{text}{CHECKSUM_KEY}{checksum}\"}}\n"))
+    }
+}
+
+/// A short checksum: it finds accidents, and is no protection against forgery.
+fn checksum(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    let beginning = digest.first_chunk().copied().unwrap_or_default();
+    format!("{:08x}", u32::from_be_bytes(beginning))
+}
+
+/// One line of a log as it is read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its place in the log, from 1.
+    pub seq: u64,
+    /// All its fields but the checksum: `seq`, `timestamp`, `type` and those of the event.
+    pub fields: Map<String, Value>,
+}
+
+/// A line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogFault {
+    /// The last line was not written to its end; the reader stops here.
+    #[error("line {line} was cut short after {bytes} bytes")]
+    Torn {
+        /// Which line, from 1.
+        line: u64,
+        /// How much of it there is.
+        bytes: usize,
+    },
+    /// A line was changed after it had been written; the reader goes on after it.
+    #[error("line {line} is damaged")]
+    Corrupt {
+        /// Which line, from 1.
+        line: u64,
+    },
+    /// The file cannot be read on.
+    #[error("line {line} cannot be read")]
+    Unreadable {
+        /// Which line, from 1.
+        line: u64,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Reads a log from its beginning, line by line.
+#[derive(Debug)]
+pub struct LogReader<R> {
+    source: R,
+    line: u64,
+    ended: bool,
+}
+
+/// Opens the log at `path`.
+pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead>> {
+    file::open(path)
+        .map(LogReader::new)
+        .map_err(|error| own::fault("read", path.as_path(), error))
+}
+
+impl<R: BufRead> LogReader<R> {
+    /// Reads what `source` holds.
+    pub fn new(source: R) -> Self {
+        Self {
+            source,
+            line: 0,
+            ended: false,
+        }
+    }
+
+    fn read_line(&mut self) -> Option<std::result::Result<Entry, LogFault>> {
+        let mut bytes = Vec::new();
+        let read = Read::by_ref(&mut self.source)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut bytes);
+        let line = self.line.saturating_add(1);
+        self.line = line;
+        match read {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(source) => {
+                self.ended = true;
+                return Some(Err(LogFault::Unreadable { line, source }));
+            }
+        }
+        let is_complete = bytes.pop_if(|last| *last == b'\n').is_some();
+        match entry(&bytes, line) {
+            Some(entry) => Some(Ok(entry)),
+            None if is_complete => Some(Err(LogFault::Corrupt { line })),
+            None => {
+                self.ended = true;
+                let bytes = bytes.len();
+                Some(Err(LogFault::Torn { line, bytes }))
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for LogReader<R> {
+    type Item = std::result::Result<Entry, LogFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended { None } else { self.read_line() }
+    }
+}
+
+/// The entry on `line`, if it is whole and stands where it was written.
+fn entry(bytes: &[u8], line: u64) -> Option<Entry> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (content, sum) = text.strip_suffix("\"}")?.rsplit_once(CHECKSUM_KEY)?;
+    if checksum(content) != sum {
+        return None;
+    }
+    let fields: Map<String, Value> = serde_json::from_str(&format!("{content}}}")).ok()?;
+    let seq = fields.get("seq").and_then(Value::as_u64)?;
+    (seq == line).then_some(Entry { seq, fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LogReader, checksum};
+
+    fn log(seqs: &[u64]) -> String {
+        let line = |seq: &u64| {
+            let content = format!("{{\"seq\":{seq},\"type\":\"text\",\"text\":\"ä\\\"}}\"");
+            format!("{content},\"checksum\":\"{}\"}}\n", checksum(&content))
+        };
+        seqs.iter().map(line).collect()
+    }
+
+    #[track_caller]
+    fn check(log: &[u8], expected: &[&str]) {
+        let got: Vec<String> = LogReader::new(log)
+            .map(|line| match line {
+                Ok(entry) => entry.seq.to_string(),
+                Err(fault) => fault.to_string(),
+            })
+            .collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn a_whole_log_is_read_to_its_end() {
+        check(log(&[1, 2, 3]).as_bytes(), &["1", "2", "3"]);
+        check(b"", &[]);
+    }
+
+    #[test]
+    fn damage_in_the_middle_is_named_and_the_rest_is_read() {
+        let damaged = log(&[1, 2, 3]).replacen("\"seq\":2", "\"seq\":7", 1);
+        check(damaged.as_bytes(), &["1", "line 2 is damaged", "3"]);
+    }
+
+    #[test]
+    fn a_line_that_was_taken_out_is_missed() {
+        let expected = ["1", "line 2 is damaged"];
+        check(log(&[1, 3]).as_bytes(), &expected);
+    }
+
+    #[test]
+    fn a_tail_that_is_cut_at_any_byte_costs_only_the_last_line() {
+        let whole = log(&[1, 2]);
+        let first = log(&[1]).len();
+        let last = whole.len() - first;
+        for kept in 1..last - 1 {
+            let torn = format!("line 2 was cut short after {kept} bytes");
+            check(&whole.as_bytes()[..first + kept], &["1", &torn]);
+        }
+        check(&whole.as_bytes()[..whole.len() - 1], &["1", "2"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Owns the records of one attempt: what its events add up to, and the files that tell of it.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::event::Event;
+use crate::path::AbsPath;
+use crate::world::clock::{Moment, Stopwatch};
+use crate::world::store::records::STATUS_INTERVAL;
+use crate::world::store::records::faults::Faults;
+use crate::world::store::records::filing::Filing;
+use crate::world::store::records::history::History;
+use crate::world::store::records::outputs::{Outputs, Voice, printable};
+use crate::world::store::records::places::STATUS;
+use crate::world::store::records::status::{self, Frame};
+use crate::world::store::records::view::RunView;
+use crate::world::store::redact::Redactor;
+use crate::world::sys::own::dir;
+
+/// What is known of one attempt, and where it is filed.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) view: RunView,
+    pub(crate) outputs: Outputs,
+    history: History,
+    filing: Filing,
+    /// When `status.json` was last written.
+    status_written: Option<Stopwatch>,
+    /// Whether something happened since.
+    status_is_stale: bool,
+}
+
+impl Attempt {
+    /// Files into the existing directory `dir`.
+    pub(crate) fn open(
+        view: RunView,
+        dir: AbsPath,
+        redactor: &Redactor,
+        faults: &mut Faults,
+    ) -> Self {
+        let outputs = dir.join("agent_outputs");
+        faults.note(dir::create(&outputs).map(drop));
+        Self {
+            view,
+            history: History::default(),
+            filing: Filing::new(dir, redactor.clone()),
+            outputs: Outputs::new(outputs, redactor.clone()),
+            status_written: None,
+            status_is_stale: true,
+        }
+    }
+
+    /// Takes in what streams and ends what `event` ends; whether `event` is a piece of a stream.
+    pub(crate) fn listen(&mut self, event: &Event, faults: &mut Faults) -> bool {
+        let (heard, is_piece) = if let Event::Text { agent, text } = event {
+            (self.outputs.speak(agent, Voice::Text, text), true)
+        } else if let Event::Reasoning { agent, text } = event {
+            (self.outputs.speak(agent, Voice::Reasoning, text), true)
+        } else if let Some(agent) = event.agent() {
+            (self.outputs.end(agent), false)
+        } else if is_end(event) {
+            (self.outputs.end_all(), false)
+        } else {
+            (Ok(()), false)
+        };
+        faults.note(heard);
+        is_piece
+    }
+
+    /// Takes in the next event and files what is a record of its own.
+    pub(crate) fn apply(&mut self, event: &Event, at: &Moment, faults: &mut Faults) {
+        self.view.apply(event, at);
+        self.history.apply(event, at);
+        self.status_is_stale = true;
+        faults.note(self.file(event, at));
+        if let (Some(agent), Some(line)) = (event.agent(), note(event)) {
+            faults.note(self.outputs.note(agent, &line));
+        }
+    }
+
+    fn file(&mut self, event: &Event, at: &Moment) -> Result<()> {
+        if let Event::Answered {
+            agent,
+            label,
+            content,
+            snapshot,
+        } = event
+        {
+            self.filing
+                .answer((agent, at), *label, content, snapshot.as_ref())
+        } else if let Event::Voted { agent, .. } = event {
+            let seat = self.view.seats.get(agent);
+            match seat.and_then(|seat| seat.vote.as_ref()) {
+                Some(vote) => self.filing.vote((agent, at), vote, &self.view),
+                None => Ok(()),
+            }
+        } else if let Event::FinalAnswer { agent, content } = event {
+            self.filing.final_answer(agent, content)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// How long until `status.json` is to be written; `None` while nothing new happened.
+    pub(crate) fn status_due(&self) -> Option<Duration> {
+        let since = |written: Stopwatch| STATUS_INTERVAL.saturating_sub(written.elapsed());
+        self.status_is_stale
+            .then(|| self.status_written.map_or(Duration::ZERO, since))
+    }
+
+    /// Writes `status.json` now.
+    pub(crate) fn write_status(&mut self, frame: Frame<'_>) -> Result<()> {
+        self.status_written = Some(Stopwatch::start());
+        self.status_is_stale = false;
+        self.filing.json(STATUS, status::status(&self.view, frame))
+    }
+
+    /// Writes all that is told only at the end.
+    pub(crate) fn close(&self, faults: &mut Faults) {
+        let history = self.history.json(&self.view);
+        faults.note(self.filing.json("coordination_events.json", history));
+        let table = printable(&self.history.table());
+        faults.note(self.filing.text("coordination_table.txt", &table));
+        faults.note(self.filing.mappings());
+    }
+}
+
+/// Whether nothing of the attempt follows `event`.
+pub(crate) fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Restarting { .. } | Event::RunEnded { .. })
+}
+
+/// The line that tells of `event` in its agent's readable file, where the stream itself does not.
+fn note(event: &Event) -> Option<String> {
+    match event {
+        Event::ToolCalled {
+            tool,
+            arguments,
+            denied,
+            ..
+        } => Some(match denied {
+            Some(reason) => format!("[tool] {tool} {arguments}\n[denied] {reason}"),
+            None => format!("[tool] {tool} {arguments}"),
+        }),
+        Event::ToolFinished {
+            tool,
+            success,
+            summary,
+            ..
+        } => {
+            let outcome = if *success { "done" } else { "failed" };
+            Some(format!("[{outcome}] {tool}: {summary}"))
+        }
+        Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),
+        Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
+        Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
+        Event::Retrying { reason, .. } => Some(format!("[retrying] {reason}")),
+        Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
+        Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::VotesVoided { .. }
+        | Event::Informed { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => None,
+    }
+}

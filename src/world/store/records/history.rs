@@ -1,0 +1,141 @@
+//! Owns what happened in a coordination, event by event, in the words of `coordination_events.json`,
+//! and the table of it for people. Pure. Streamed text and tool calls are not part of it.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::world::clock::Moment;
+use crate::world::store::records::view::RunView;
+
+/// Something that happened in a coordination.
+#[derive(Debug, Serialize)]
+struct Happening {
+    #[serde(rename = "timestamp", serialize_with = "unix_seconds")]
+    at: Moment,
+    event_type: &'static str,
+    agent_id: Option<AgentId>,
+    details: String,
+    context: Value,
+}
+
+fn unix_seconds<S: Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(at.unix_seconds())
+}
+
+/// All that happened in one attempt, in order.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    happenings: Vec<Happening>,
+}
+
+impl History {
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, event: &Event, at: &Moment) {
+        if let Some((event_type, details)) = describe(event) {
+            self.happenings.push(Happening {
+                at: at.clone(),
+                event_type,
+                agent_id: event.agent().cloned(),
+                details,
+                context: context(event),
+            });
+        }
+    }
+
+    /// The whole of `coordination_events.json`.
+    pub(crate) fn json(&self, view: &RunView) -> Value {
+        let last = self.happenings.last();
+        let ended = last.filter(|last| last.event_type == "session_end");
+        json!({
+            "session_metadata": {
+                "user_prompt": view.question,
+                "agent_ids": view.seats.keys().collect::<Vec<_>>(),
+                "start_time": view.started.unix_seconds(),
+                "end_time": ended.map(|ended| ended.at.unix_seconds()),
+                "final_winner": view.winner,
+            },
+            "events": self.happenings,
+        })
+    }
+
+    /// The whole of `coordination_table.txt`.
+    pub(crate) fn table(&self) -> String {
+        let name = |happening: &Happening| {
+            let agent = happening.agent_id.as_ref();
+            agent.map_or_else(|| "-".to_owned(), AgentId::to_string)
+        };
+        let names = self
+            .happenings
+            .iter()
+            .map(|happening| name(happening).len());
+        let width = names.max().unwrap_or(0);
+        let rows = self.happenings.iter().map(|happening| {
+            let (time, agent) = (happening.at.time_of_day(), name(happening));
+            let (what, details) = (happening.event_type, one_line(&happening.details));
+            format!("{time}  {agent:width$}  {what:20}  {details}")
+        });
+        let mut lines: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
+
+/// How many characters of a free text the table shows.
+const DETAILS_CHARS: usize = 100;
+
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(DETAILS_CHARS).collect()
+}
+
+/// The fields of `event` that are told nowhere else; answers have files of their own.
+fn context(event: &Event) -> Value {
+    let mut context = serde_json::to_value(event).unwrap_or_default();
+    if let Some(fields) = context.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "type" | "agent" | "content"));
+    }
+    context
+}
+
+/// The type and the details of `event`, if it is one that a coordination is told by.
+fn describe(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
+        Event::RunStarted { attempt, .. } => ("session_start", format!("attempt {attempt}")),
+        Event::Answered { label, .. } => ("new_answer", label.to_string()),
+        Event::Voted { label, reason, .. } => ("vote_cast", format!("for {label}: {reason}")),
+        Event::VotesVoided { voters } => ("votes_voided", joined(voters)),
+        Event::Refused { reason, .. } => ("refused", reason.clone()),
+        Event::Informed { labels, .. } => ("update_injected", joined(labels)),
+        Event::DroppedOut {
+            reason, timed_out, ..
+        } => {
+            let event_type = if *timed_out {
+                "agent_timeout"
+            } else {
+                "agent_error"
+            };
+            (event_type, reason.clone())
+        }
+        Event::WinnerSelected { label, .. } => ("final_agent_selected", label.to_string()),
+        Event::FinalStarted { .. } => ("final_round_start", String::new()),
+        Event::FinalAnswer { .. } => ("final_answer", String::new()),
+        Event::Delivered { rows } => ("delivered", format!("{} files", rows.len())),
+        Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
+        Event::Warning { message } => ("warning", message.clone()),
+        Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
+        Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::Retrying { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolFinished { .. } => return None,
+    })
+}
+
+fn joined<T: ToString>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}

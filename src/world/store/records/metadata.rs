@@ -1,0 +1,53 @@
+//! Owns `execution_metadata.yaml`: what was run, with what, from where.
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+
+/// What a run was started with.
+#[derive(Clone, Debug)]
+pub struct RunMeta {
+    /// The task as the user wrote it.
+    pub query: String,
+    /// The config file, if there was one.
+    pub config_path: Option<AbsPath>,
+    /// The config's text as the user wrote it, before variables were put in.
+    pub config: Option<String>,
+    /// The words of the command line after the program's name.
+    pub cli_args: Vec<String>,
+    /// The directory that the user stands in.
+    pub cwd: AbsPath,
+    /// The session that the run belongs to.
+    pub session_id: String,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    query: &'a str,
+    timestamp: &'a str,
+    session_id: &'a str,
+    cwd: String,
+    config_path: Option<String>,
+    cli_args: &'a [String],
+    massgen_version: &'a str,
+    config: Option<&'a str>,
+}
+
+impl RunMeta {
+    /// The whole of the file; the caller takes the secrets out.
+    pub(crate) fn yaml(&self, timestamp: &str) -> Result<String> {
+        let written = Written {
+            query: &self.query,
+            timestamp,
+            session_id: &self.session_id,
+            cwd: self.cwd.to_string(),
+            config_path: self.config_path.as_ref().map(ToString::to_string),
+            cli_args: &self.cli_args,
+            massgen_version: env!("CARGO_PKG_VERSION"),
+            config: self.config.as_deref(),
+        };
+        serde_yaml::to_string(&written)
+            .map_err(|error| Error::bug("the run's metadata has no YAML form").caused_by(error))
+    }
+}

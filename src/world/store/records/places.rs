@@ -1,0 +1,94 @@
+//! Owns where the records of one run lie: `log_<time>/turn_1/`, and below it `attempt_<n>/` if the
+//! coordination may begin again. Two runs never share a log directory.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::clock;
+use crate::world::sys::own::dir::{self, Audience, Made};
+use crate::world::sys::own::file;
+
+/// Whether the coordination of the run may begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempts {
+    /// It happens once; its records lie in the turn's directory.
+    One,
+    /// It may happen again (`max_orchestration_restarts`); each attempt has a directory of its own,
+    /// and `status.json` and `final` in the turn's directory lead to the latest.
+    Several,
+}
+
+/// Where the records of one run lie.
+#[derive(Clone, Debug)]
+pub struct RunPlaces {
+    name: String,
+    log: AbsPath,
+    turn: AbsPath,
+    attempts: Attempts,
+}
+
+impl RunPlaces {
+    /// Makes a new log directory below `logs` (`.massgen/massgen_logs`), named after the time, and
+    /// in it that of the first turn.
+    pub fn create(logs: &AbsPath, attempts: Attempts) -> Result<Self> {
+        dir::create_all(logs, Audience::User)?;
+        loop {
+            let name = format!("log_{}", clock::now().name());
+            let log = logs.join(&name);
+            if dir::create(&log)? == Made::Now {
+                let turn = log.join("turn_1");
+                dir::create(&turn)?;
+                return Ok(Self {
+                    name,
+                    log,
+                    turn,
+                    attempts,
+                });
+            }
+        }
+    }
+
+    /// The name of the run, which no other run below the same `.massgen` has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The directory of the whole run.
+    pub fn log(&self) -> &AbsPath {
+        &self.log
+    }
+
+    /// The directory of the turn.
+    pub fn turn(&self) -> &AbsPath {
+        &self.turn
+    }
+
+    /// The file that automation polls; it stays the same over all attempts.
+    pub fn status_file(&self) -> AbsPath {
+        self.turn.join(STATUS)
+    }
+
+    /// The directory of `attempt`, made if it is missing.
+    pub(crate) fn begin_attempt(&self, attempt: u32) -> Result<AbsPath> {
+        match self.attempts {
+            Attempts::One => Ok(self.turn.clone()),
+            Attempts::Several => {
+                let name = format!("attempt_{attempt}");
+                let dir = self.turn.join(&name);
+                dir::create(&dir)?;
+                for shared in [STATUS, FINAL] {
+                    let target = Path::new(&name).join(shared);
+                    file::point_link(&self.turn.join(shared), &target)?;
+                }
+                Ok(dir)
+            }
+        }
+    }
+}
+
+/// The name of the file that automation polls.
+pub(crate) const STATUS: &str = "status.json";
+
+/// The name of the directory that holds the final answer.
+pub(crate) const FINAL: &str = "final";

@@ -1,0 +1,95 @@
+//! Owns the form of `status.json`, which automation polls. Pure. The names of its fields are those
+//! that MassGen's users know; `finish_reason` is a word of [`crate::error::ExitStatus`].
+
+use serde_json::{Map, Value, json};
+
+use crate::world::clock::Moment;
+use crate::world::store::records::view::{RunView, Seat};
+use crate::world::store::redact::Redactor;
+
+/// How many characters of the final answer are shown.
+const ANSWER_PREVIEW_CHARS: usize = 200;
+
+/// How many characters of a vote's reason are shown.
+const REASON_PREVIEW_CHARS: usize = 100;
+
+/// What `status.json` says beside the state of the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) log_dir: &'a str,
+    pub(crate) at: &'a Moment,
+    pub(crate) elapsed_seconds: f64,
+    /// Takes secrets out of texts before they are cut, so that no piece of one is left.
+    pub(crate) redactor: &'a Redactor,
+}
+
+/// The whole of `status.json`.
+pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
+    let agents: Map<String, Value> = view
+        .seats
+        .iter()
+        .map(|(agent, seat)| (agent.to_string(), of_agent(seat, frame.redactor)))
+        .collect();
+    let votes: Map<String, Value> = view
+        .tally()
+        .into_iter()
+        .map(|(label, count)| (label.to_string(), count.into()))
+        .collect();
+    json!({
+        "meta": {
+            "last_updated": frame.at.iso(),
+            "session_id": frame.session_id,
+            "log_dir": frame.log_dir,
+            "question": view.question,
+            "start_time": view.started.iso(),
+            "elapsed_seconds": frame.elapsed_seconds,
+        },
+        "is_complete": view.ended.is_some(),
+        "finish_reason": view.ended,
+        "coordination": {
+            "phase": view.phase(),
+            "active_agent": view.active,
+            "completion_percentage": view.completion_percentage,
+            "is_final_presentation": view.presents,
+            "attempt": view.attempt,
+        },
+        "agents": agents,
+        "results": {
+            "votes": votes,
+            "winner": view.winner,
+            "final_answer_preview": view
+                .final_answer
+                .as_deref()
+                .map(|answer| preview(&frame.redactor.text(answer), ANSWER_PREVIEW_CHARS)),
+            "delivered": view.delivered,
+        },
+    })
+}
+
+fn of_agent(seat: &Seat, redactor: &Redactor) -> Value {
+    let vote = seat.vote.as_ref().map(|vote| {
+        json!({
+            "voted_for_agent": vote.candidate,
+            "voted_for_label": vote.label,
+            "reason_preview": preview(&redactor.text(&vote.reason), REASON_PREVIEW_CHARS),
+        })
+    });
+    json!({
+        "status": seat.status,
+        "answer_count": seat.answer_count,
+        "latest_answer_label": seat.latest_label,
+        "vote_cast": vote,
+        "times_restarted": seat.times_informed,
+        "last_activity": seat.last_activity.as_ref().map(Moment::iso),
+        "error": seat.error,
+        "token_usage": {
+            "input_tokens": seat.input_tokens,
+            "output_tokens": seat.output_tokens,
+        },
+    })
+}
+
+fn preview(text: &str, chars_max: usize) -> String {
+    text.chars().take(chars_max).collect()
+}

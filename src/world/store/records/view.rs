@@ -1,0 +1,301 @@
+//! Owns the present state of a run as its events tell it. Pure: one event and one moment in, the
+//! next state out. It must never look at the disk or the clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::ExitStatus;
+use crate::event::{DeliveryRow, Event};
+use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::world::clock::Moment;
+
+/// One attempt of a run, as far as its events tell.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    /// The task as the agents read it.
+    pub question: Arc<str>,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// When it began.
+    pub started: Moment,
+    /// All agents by their ids, which is the order of their numbers.
+    pub seats: BTreeMap<AgentId, Seat>,
+    /// The agent that the last event was about.
+    pub active: Option<AgentId>,
+    /// Who won, once the ballot is closed.
+    pub winner: Option<AgentId>,
+    /// Whether the winner presents or has presented.
+    pub presents: bool,
+    /// The final answer.
+    pub final_answer: Option<Arc<str>>,
+    /// What became of the files that were to be delivered.
+    pub delivered: Vec<DeliveryRow>,
+    /// How the run ended.
+    pub ended: Option<ExitStatus>,
+    /// How much of the coordination is done, in percent; it only rises, and is 100 at the end.
+    pub completion_percentage: u32,
+}
+
+/// One agent in a run.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The name by which other agents know it.
+    pub number: AgentNumber,
+    /// What it is doing.
+    pub status: AgentStatus,
+    /// How many answers it has given.
+    pub answer_count: u32,
+    /// The last of them.
+    pub latest_label: Option<AnswerLabel>,
+    /// Its vote, while it is valid.
+    pub vote: Option<Vote>,
+    /// How often it was shown answers that it did not know.
+    pub times_informed: u32,
+    /// When the last event about it came.
+    pub last_activity: Option<Moment>,
+    /// Why it dropped out or is being asked again.
+    pub error: Option<String>,
+    /// Tokens of all its requests.
+    pub input_tokens: u64,
+    /// Tokens of all replies to it.
+    pub output_tokens: u64,
+}
+
+/// A valid vote.
+#[derive(Clone, Debug)]
+pub struct Vote {
+    /// For whom.
+    pub candidate: AgentId,
+    /// For which of the candidate's answers.
+    pub label: AnswerLabel,
+    /// Why, in the voter's words.
+    pub reason: String,
+}
+
+/// What an agent is doing, in the words of `status.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// It has not begun.
+    Waiting,
+    /// Its model or a tool is at work.
+    Streaming,
+    /// It has an answer and waits for the others.
+    Answered,
+    /// It has voted.
+    Voted,
+    /// The whole coordination begins again.
+    Restarting,
+    /// It dropped out.
+    Error,
+    /// It dropped out because its time was over.
+    Timeout,
+}
+
+impl AgentStatus {
+    fn has_dropped_out(self) -> bool {
+        matches!(self, AgentStatus::Error | AgentStatus::Timeout)
+    }
+}
+
+impl Seat {
+    fn new(number: AgentNumber) -> Self {
+        Self {
+            number,
+            status: AgentStatus::Waiting,
+            answer_count: 0,
+            latest_label: None,
+            vote: None,
+            times_informed: 0,
+            last_activity: None,
+            error: None,
+            input_tokens: 0,
+            output_tokens: 0,
+        }
+    }
+
+    fn void_vote(&mut self) {
+        self.vote = None;
+        if self.status == AgentStatus::Voted {
+            self.status = AgentStatus::Answered;
+        }
+    }
+
+    fn drop_out(&mut self, reason: &str, timed_out: bool) {
+        self.error = Some(reason.to_owned());
+        self.vote = None;
+        self.status = if timed_out {
+            AgentStatus::Timeout
+        } else {
+            AgentStatus::Error
+        };
+    }
+}
+
+impl RunView {
+    /// The state at the beginning of an attempt.
+    pub fn new(question: Arc<str>, agents: &[AgentId], attempt: u32, started: Moment) -> Self {
+        let mut sorted = agents.to_vec();
+        sorted.sort();
+        let seats = sorted
+            .into_iter()
+            .enumerate()
+            .map(|(index, agent)| (agent, Seat::new(AgentNumber::from_index(index))))
+            .collect();
+        Self {
+            question,
+            attempt,
+            started,
+            seats,
+            active: None,
+            winner: None,
+            presents: false,
+            final_answer: None,
+            delivered: Vec::new(),
+            ended: None,
+            completion_percentage: 0,
+        }
+    }
+
+    /// Takes in the next event.
+    pub fn apply(&mut self, event: &Event, at: &Moment) {
+        if let Some(agent) = event.agent() {
+            self.active = Some(agent.clone());
+            if let Some(seat) = self.seats.get_mut(agent) {
+                seat.last_activity = Some(at.clone());
+                apply_to_seat(seat, event);
+            }
+        }
+        self.apply_to_run(event);
+        let done = match self.ended {
+            Some(_) => 100,
+            None => self.done_percentage().min(99),
+        };
+        self.completion_percentage = self.completion_percentage.max(done);
+    }
+
+    fn apply_to_run(&mut self, event: &Event) {
+        match event {
+            Event::VotesVoided { voters } => {
+                for (agent, seat) in &mut self.seats {
+                    if voters.contains(agent) {
+                        seat.void_vote();
+                    }
+                }
+            }
+            Event::WinnerSelected { agent, .. } => self.winner = Some(agent.clone()),
+            Event::FinalStarted { .. } => self.presents = true,
+            Event::FinalAnswer { content, .. } => self.final_answer = Some(Arc::clone(content)),
+            Event::Delivered { rows } => self.delivered.extend_from_slice(rows),
+            Event::Restarting { .. } => {
+                for seat in self.seats.values_mut() {
+                    seat.status = AgentStatus::Restarting;
+                }
+            }
+            Event::RunEnded { status, .. } => self.ended = Some(*status),
+            Event::RunStarted { .. }
+            | Event::Asking { .. }
+            | Event::Text { .. }
+            | Event::Reasoning { .. }
+            | Event::Asked { .. }
+            | Event::Retrying { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolFinished { .. }
+            | Event::Answered { .. }
+            | Event::Voted { .. }
+            | Event::Refused { .. }
+            | Event::Informed { .. }
+            | Event::DroppedOut { .. }
+            | Event::Warning { .. } => {}
+        }
+    }
+
+    /// The phase in the words of `status.json`.
+    pub fn phase(&self) -> &'static str {
+        let still_in = |seat: &&Seat| !seat.status.has_dropped_out();
+        let mut seats = self.seats.values().filter(still_in).peekable();
+        if self.presents {
+            "presentation"
+        } else if seats.peek().is_some() && seats.all(|seat| seat.answer_count > 0) {
+            "enforcement"
+        } else {
+            "initial_answer"
+        }
+    }
+
+    /// How many valid votes each answer has.
+    pub fn tally(&self) -> BTreeMap<AnswerLabel, u32> {
+        let mut tally = BTreeMap::new();
+        for vote in self.seats.values().filter_map(|seat| seat.vote.as_ref()) {
+            *tally.entry(vote.label).or_insert(0) += 1;
+        }
+        tally
+    }
+
+    fn done_percentage(&self) -> u32 {
+        let mut done: usize = 0;
+        for seat in self.seats.values() {
+            done += match (seat.status.has_dropped_out(), seat.answer_count, &seat.vote) {
+                (true, _, _) | (_, 1.., Some(_)) => 2,
+                (_, 1.., None) | (_, 0, Some(_)) => 1,
+                (_, 0, None) => 0,
+            };
+        }
+        let all = self.seats.len().saturating_mul(2).max(1);
+        u32::try_from(done.saturating_mul(100) / all).unwrap_or(100)
+    }
+}
+
+fn apply_to_seat(seat: &mut Seat, event: &Event) {
+    match event {
+        Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolFinished { .. }
+        | Event::Refused { .. }
+        | Event::FinalStarted { .. } => seat.status = AgentStatus::Streaming,
+        Event::Asked {
+            input_tokens,
+            output_tokens,
+            ..
+        } => {
+            seat.input_tokens = seat.input_tokens.saturating_add(*input_tokens);
+            seat.output_tokens = seat.output_tokens.saturating_add(*output_tokens);
+            seat.error = None;
+        }
+        Event::Retrying { reason, .. } => seat.error = Some(reason.clone()),
+        Event::Answered { label, .. } => {
+            seat.status = AgentStatus::Answered;
+            seat.answer_count = seat.answer_count.saturating_add(1);
+            seat.latest_label = Some(*label);
+        }
+        Event::Voted {
+            candidate,
+            label,
+            reason,
+            ..
+        } => {
+            seat.status = AgentStatus::Voted;
+            seat.vote = Some(Vote {
+                candidate: candidate.clone(),
+                label: *label,
+                reason: reason.clone(),
+            });
+        }
+        Event::Informed { .. } => seat.times_informed = seat.times_informed.saturating_add(1),
+        Event::DroppedOut {
+            reason, timed_out, ..
+        } => seat.drop_out(reason, *timed_out),
+        Event::FinalAnswer { .. } => seat.status = AgentStatus::Answered,
+        Event::RunStarted { .. }
+        | Event::VotesVoided { .. }
+        | Event::WinnerSelected { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => {}
+    }
+}

@@ -1,0 +1,222 @@
+//! Owns sessions: what remains of a conversation for people and for its next turn. A turn appears
+//! whole or not at all, and an aborted one leaves nothing behind but conflicting versions of files.
+
+use serde_json::json;
+
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::world::clock;
+use crate::world::store::redact::Redactor;
+use crate::world::store::snapshot::Snapshots;
+use crate::world::sys::own::dir::{self, Audience, Stage};
+use crate::world::sys::own::file::{self, Durability};
+
+/// How many random digits end a session's id: sessions may begin in the same second.
+const SUFFIX_DIGITS: usize = 4;
+
+/// A session that is open.
+#[derive(Debug)]
+pub struct Session {
+    id: String,
+    dir: AbsPath,
+    redactor: Redactor,
+    /// What `SESSION_SUMMARY.txt` holds by now.
+    summary: String,
+}
+
+/// A turn that ended with a final answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// Which turn of the session it is, from 1.
+    pub number: u32,
+    /// What the user asked.
+    pub task: &'a str,
+    /// Who presented.
+    pub winner: &'a AgentId,
+    /// The final answer.
+    pub answer: &'a str,
+    /// The winner's workspace, if it has one.
+    pub workspace: Option<LiveWorkspace<'a>>,
+}
+
+/// A workspace as it is now, with the snapshots that were taken of it.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveWorkspace<'a> {
+    /// Where it is.
+    pub path: &'a AbsPath,
+    /// What of it is stored already.
+    pub snapshots: &'a Snapshots,
+}
+
+/// A turn that has been saved.
+#[derive(Debug)]
+pub struct SavedTurn {
+    /// Where it is.
+    pub dir: AbsPath,
+    /// What the user should know about it, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Session {
+    /// Begins a session below `sessions`, under an id that no other session there has.
+    pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
+        let now = clock::now();
+        let stem = format!("session_{}", now.short_name());
+        let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
+        let name = dir.as_path().file_name().unwrap_or_default();
+        let id = name.to_string_lossy().into_owned();
+        let summary = format!("Session {id}\nBegan {}\n", now.iso());
+        Ok(Self {
+            id,
+            dir,
+            redactor,
+            summary,
+        })
+    }
+
+    /// Its name, such as `session_20261102_140322_9f3c`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// The directory for our versions of files that the user changed during `turn`, made if it is
+    /// missing. What is put there stays at its place when the turn is saved.
+    pub fn conflicts(&self, turn: u32) -> Result<AbsPath> {
+        let dir = self.turn_dir(turn).join(CONFLICTS);
+        dir::create_all(&dir, Audience::User)?;
+        Ok(dir)
+    }
+
+    /// Saves a turn and adds it to `SESSION_SUMMARY.txt`.
+    pub fn save_turn(&mut self, turn: &Turn<'_>) -> Result<SavedTurn> {
+        let timestamp = clock::now().iso();
+        let dir = self.turn_dir(turn.number);
+        let stage = Stage::new(&self.dir)?;
+        let mut notes = Vec::new();
+        let mut answer = turn.answer.to_owned();
+        if let Some(workspace) = turn.workspace {
+            let copy = stage.path().join(WORKSPACE);
+            dir::create(&copy)?;
+            notes = workspace.snapshots.keep(workspace.path, &copy)?;
+            let real = dir::follow(workspace.path)?.to_abs();
+            for old in [workspace.path, &real] {
+                answer = with_moved_paths(&answer, old, &dir.join(WORKSPACE));
+            }
+        }
+        self.write(&stage.path().join("answer.txt"), &answer)?;
+        let metadata = json!({
+            "turn": turn.number,
+            "timestamp": timestamp,
+            "winning_agent": turn.winner,
+            "task": turn.task,
+            "session_id": self.id,
+        });
+        let metadata = serde_json::to_string_pretty(&self.redactor.json(metadata))
+            .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
+        self.write(&stage.path().join("metadata.json"), &metadata)?;
+        dir::move_if_there(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
+        stage.publish(&dir)?;
+        self.summarise(turn, &timestamp, &dir)?;
+        Ok(SavedTurn { dir, notes })
+    }
+
+    /// Ends the session. If nothing was saved, its directory goes.
+    pub fn end(self) {
+        let turn = self.turn_dir(1);
+        dir::remove_empty(&turn.join(CONFLICTS));
+        dir::remove_empty(&turn);
+        dir::remove_empty(&self.dir);
+    }
+
+    fn turn_dir(&self, turn: u32) -> AbsPath {
+        self.dir.join(format!("turn_{turn}"))
+    }
+
+    fn summarise(&mut self, turn: &Turn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
+        let number = turn.number;
+        let mut lines = vec![
+            format!("\nTurn {number}"),
+            format!("  Time: {timestamp}"),
+            format!("  Winner: {}", turn.winner),
+            format!("  Task: {}", turn.task),
+            format!("  Answer: {}", dir.join("answer.txt")),
+        ];
+        if turn.workspace.is_some() {
+            lines.push(format!("  Workspace: {}", dir.join(WORKSPACE)));
+        }
+        self.summary.push_str(&lines.join("\n"));
+        self.summary.push('\n');
+        self.write(&self.dir.join("SESSION_SUMMARY.txt"), &self.summary)
+    }
+
+    fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
+        let clean = self.redactor.text(text);
+        file::replace(path, clean.as_bytes(), Durability::Power)
+    }
+}
+
+/// The name of a turn's copy of the winner's workspace.
+const WORKSPACE: &str = "workspace";
+
+/// The name of the directory that holds our versions of files that the user changed.
+const CONFLICTS: &str = "conflicts";
+
+/// `text` in which every path at or below `old` is one at or below `new`. A path that only begins
+/// with the same letters stays.
+fn with_moved_paths(text: &str, old: &AbsPath, new: &AbsPath) -> String {
+    let (old, new) = (old.to_string(), new.to_string());
+    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut moved = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(&old) {
+        moved.push_str(before);
+        let mut following = after.chars();
+        let is_longer_name = match following.next() {
+            Some('.') => following.next().is_some_and(goes_on),
+            Some(next) => goes_on(next),
+            None => false,
+        };
+        moved.push_str(if is_longer_name { &old } else { &new });
+        rest = after;
+    }
+    moved.push_str(rest);
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_moved_paths;
+    use crate::path::AbsPath;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let old = AbsPath::new("/w/a_1").unwrap();
+        let new = AbsPath::new("/s/turn_1/workspace").unwrap();
+        assert_eq!(with_moved_paths(text, &old, &new), expected);
+    }
+
+    #[test]
+    fn paths_in_an_answer_follow_the_workspace() {
+        check("see /w/a_1/src/x.rs", "see /s/turn_1/workspace/src/x.rs");
+        check("all is in /w/a_1.", "all is in /s/turn_1/workspace.");
+        check(
+            "`/w/a_1`, (/w/a_1)",
+            "`/s/turn_1/workspace`, (/s/turn_1/workspace)",
+        );
+        check("/w/a_1", "/s/turn_1/workspace");
+    }
+
+    #[test]
+    fn a_path_that_only_begins_alike_stays() {
+        check(
+            "/w/a_12/x /w/a_1-b /w/a_1.bak",
+            "/w/a_12/x /w/a_1-b /w/a_1.bak",
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Owns the snapshots of one agent's workspace: one directory per answer, never changed after it
+//! has appeared, shared by all readers. The workspace itself is never linked, moved or changed.
+//!
+//! Files of a snapshot carry no write permission, because unchanged ones are one file with those of
+//! the snapshot before. Directories stay writable for the user, so that `rm -r` works.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::id::{AgentId, AnswerLabel};
+use crate::path::{AbsPath, RealPath};
+use crate::world::sys::own::dir::{self, Audience, Stage};
+use crate::world::sys::own::file;
+use crate::world::sys::own::tree::{self, Copied, Kept, Limits, Method};
+
+/// How large a workspace may be to be copied: 200,000 entries, 4 GiB of new bytes, 64 directories
+/// in each other. A checkout of the Linux kernel has half as many entries.
+const WORKSPACE_MAX: Limits = Limits {
+    entries: 200_000,
+    bytes: 4 * 1024 * 1024 * 1024,
+    depth: 64,
+};
+
+/// Takes the snapshots of one agent in one run.
+#[derive(Debug)]
+pub struct Snapshots {
+    agent: AgentId,
+    shared: AbsPath,
+    storage: AbsPath,
+    last: Option<Kept>,
+}
+
+/// A copy of a workspace.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Where it is.
+    pub path: RealPath,
+    /// Regular files in it.
+    pub files: u64,
+    /// Those of them that are stored once with the snapshot before.
+    pub reused: u64,
+    /// Bytes that were stored anew.
+    pub stored_bytes: u64,
+    /// What the user should know about it, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Snapshots {
+    /// Begins with no snapshot. They will lie in `shared` (the temp workspace of this run, which
+    /// must exist), and `agent`'s name in `storage` (`snapshot_storage`) will lead to the newest.
+    pub fn new(agent: AgentId, shared: AbsPath, storage: AbsPath) -> Self {
+        Self {
+            agent,
+            shared,
+            storage,
+            last: None,
+        }
+    }
+
+    /// Copies `workspace` to a new directory named after `label`; `None` if it holds no file.
+    pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
+        let stage = Stage::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
+        let copied = self.copy(workspace, stage.path())?;
+        if is_empty(&copied) {
+            return Ok(None);
+        }
+        let dir = self.shared.join(label.to_string());
+        stage.publish(&dir)?;
+        let path = dir::follow(&dir)?;
+        let mut notes = notes(&copied, workspace);
+        if let Err(error) = self.point_at(&path) {
+            notes.push(unpointed(&error));
+        }
+        let snapshot = Snapshot {
+            path,
+            files: copied.files,
+            reused: copied.reused,
+            stored_bytes: copied.stored_bytes,
+            notes,
+        };
+        self.last = Some(Kept {
+            dir,
+            manifest: copied.manifest,
+        });
+        Ok(Some(snapshot))
+    }
+
+    /// Copies `workspace` into the existing directory `into`, sharing what did not change since the
+    /// last snapshot. The sentences are those that the user should know.
+    pub(crate) fn keep(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
+        let copied = self.copy(workspace, into)?;
+        Ok(notes(&copied, workspace))
+    }
+
+    fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Copied> {
+        let last = self.last.as_ref();
+        let except = [&self.shared, &self.storage];
+        tree::copy(
+            workspace,
+            into,
+            Method::Frozen { last },
+            WORKSPACE_MAX,
+            &except,
+        )
+    }
+
+    /// Lets the agent's name in the snapshot storage lead to `newest`.
+    fn point_at(&self, newest: &RealPath) -> Result<()> {
+        dir::create_all(&self.storage, Audience::User)?;
+        let storage = dir::follow(&self.storage)?;
+        let link = storage.to_abs().join(self.agent.as_str());
+        file::point_link(&link, &way(&storage, newest))
+    }
+}
+
+/// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
+/// made. The files are the workspace's own and can be changed.
+pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<()> {
+    tree::copy(&from.to_abs(), into, Method::Writable, WORKSPACE_MAX, &[]).map(drop)
+}
+
+fn is_empty(copied: &Copied) -> bool {
+    copied.files == 0 && copied.links == 0
+}
+
+/// The way from one directory to another without naming what lies above both.
+fn way(from: &RealPath, to: &RealPath) -> PathBuf {
+    let from_names: Vec<_> = from.as_path().iter().collect();
+    let to_names: Vec<_> = to.as_path().iter().collect();
+    let shared = from_names
+        .iter()
+        .zip(&to_names)
+        .take_while(|(left, right)| left == right)
+        .count();
+    let up = from_names.iter().skip(shared).map(|_| "..".as_ref());
+    up.chain(to_names.into_iter().skip(shared)).collect()
+}
+
+fn notes(copied: &Copied, workspace: &AbsPath) -> Vec<String> {
+    let left_out = [
+        (
+            copied.special,
+            "are no regular files (pipes, sockets, devices)",
+        ),
+        (copied.unreadable, "cannot be read"),
+        (copied.swapped, "were replaced while they were copied"),
+    ];
+    left_out
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("left {count} out of the copy of `{workspace}` that {why}"))
+        .collect()
+}
+
+fn unpointed(error: &Error) -> String {
+    format!("no link leads to the newest snapshot: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::way;
+    use crate::path::RealPath;
+
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+    fn check(from: &str, to: &str, expected: &str) {
+        let got = way(&RealPath::vouch(from), &RealPath::vouch(to));
+        assert_eq!(got, Path::new(expected));
+    }
+
+    #[test]
+    fn the_way_between_two_directories_is_relative() {
+        check(
+            "/p/.massgen/snapshots",
+            "/p/.massgen/temp/run/agent1.1",
+            "../temp/run/agent1.1",
+        );
+        check("/a/b", "/c", "../../c");
+        check("/a", "/a/b", "b");
+    }
+}

@@ -1,0 +1,162 @@
+//! Owns massgen's own directories: making new ones, showing them whole, and holding one for a run.
+//! Nothing but an empty directory, or a stage that was never shown, is ever removed.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+use tempfile::TempDir;
+
+use crate::error::{Error, Result};
+use crate::path::{AbsPath, RealPath};
+use crate::world::sys::own::{fault, random_digits};
+
+/// How often a made-up name is tried before giving up.
+const UNIQUE_TRIES_MAX: u32 = 16;
+
+/// Who may enter a directory that is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Audience {
+    /// The user alone.
+    User,
+    /// Whoever the user's umask lets in.
+    Umask,
+}
+
+/// Makes `path` and every directory above it that is missing.
+pub(crate) fn create_all(path: &AbsPath, audience: Audience) -> Result<()> {
+    let mode = match audience {
+        Audience::User => 0o700,
+        Audience::Umask => 0o777,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path.as_path())
+        .map_err(|error| fault("make the directory", path.as_path(), error))
+}
+
+/// Whether a directory was made or stood there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It is new and ours.
+    Now,
+    /// Someone made it before.
+    Before,
+}
+
+/// Makes the directory `path`, whose parent exists, for the user alone.
+pub(crate) fn create(path: &AbsPath) -> Result<Made> {
+    match DirBuilder::new().mode(0o700).create(path.as_path()) {
+        Ok(()) => Ok(Made::Now),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Made::Before),
+        Err(error) => Err(fault("make the directory", path.as_path(), error)),
+    }
+}
+
+/// Makes a directory that nobody else has: `stem`, `_` and random digits, inside `parent`.
+pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Result<AbsPath> {
+    create_all(parent, Audience::User)?;
+    for _ in 0..UNIQUE_TRIES_MAX {
+        let path = parent.join(format!("{stem}_{}", random_digits(digits)));
+        if create(&path)? == Made::Now {
+            return Ok(path);
+        }
+    }
+    Err(Error::io(
+        format!("cannot find a free name for `{stem}` in `{parent}`"),
+        io::Error::from(ErrorKind::AlreadyExists),
+    )
+    .hint("remove what is no longer needed there"))
+}
+
+/// The directory `path` as the kernel knows it.
+pub(crate) fn follow(path: &AbsPath) -> Result<RealPath> {
+    fs::canonicalize(path.as_path())
+        .map(RealPath::vouch)
+        .map_err(|error| fault("follow", path.as_path(), error))
+}
+
+/// Moves `from` to `to` in one step; the only thing it can replace is an empty directory.
+pub(crate) fn move_to(from: &AbsPath, to: &AbsPath) -> Result<()> {
+    fs::rename(from.as_path(), to.as_path())
+        .map_err(|error| fault("move into place", to.as_path(), error))
+}
+
+/// Moves `from` to `to` in one step, if there is a `from`.
+pub(crate) fn move_if_there(from: &AbsPath, to: &AbsPath) -> Result<()> {
+    match fs::symlink_metadata(from.as_path()) {
+        Ok(_) => move_to(from, to),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Removes `path` if it is an empty directory; whatever else it is stays.
+pub(crate) fn remove_empty(path: &AbsPath) {
+    drop(fs::remove_dir(path.as_path()));
+}
+
+/// A directory in the making. It is removed with all that is in it unless it is published.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    dir: TempDir,
+    path: AbsPath,
+}
+
+impl Stage {
+    /// Makes an empty directory inside `parent`, under a hidden name that nobody can foresee.
+    pub(crate) fn new(parent: &AbsPath) -> Result<Self> {
+        let failed = |error| fault("make a directory in", parent.as_path(), error);
+        let dir = tempfile::Builder::new()
+            .prefix(".massgen-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(parent.as_path())
+            .map_err(failed)?;
+        let path = parent.join(dir.path());
+        Ok(Self { dir, path })
+    }
+
+    /// Where it is while it is being made.
+    pub(crate) fn path(&self) -> &AbsPath {
+        &self.path
+    }
+
+    /// Shows it as `to` in one step. An existing `to` is an error, unless it is an empty directory.
+    pub(crate) fn publish(mut self, to: &AbsPath) -> Result<()> {
+        move_to(&self.path, to)?;
+        self.dir.disable_cleanup(true);
+        Ok(())
+    }
+}
+
+/// Holds a directory so that no other run of massgen takes it; ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+/// What came of the try to hold a directory.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    /// It is ours.
+    Held(DirLock),
+    /// Another run, or another agent of this one, has it.
+    Taken,
+    /// The file system cannot tell.
+    Unsupported,
+}
+
+/// Tries to hold the directory `path`; nothing is written into it.
+pub(crate) fn hold(path: &AbsPath) -> Result<Hold> {
+    let file = File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
+    Ok(match file.try_lock() {
+        Ok(()) => Hold::Held(DirLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Hold::Taken,
+        Err(TryLockError::Error(_)) => Hold::Unsupported,
+    })
+}

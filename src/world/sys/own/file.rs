@@ -1,0 +1,186 @@
+//! Owns massgen's own files and links one by one: reading within a limit, replacing in one step, and
+//! adding to the end.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::sys::own::{fault, random_digits};
+
+/// How many digits make a made-up name differ from all others.
+const UNIQUE_DIGITS: usize = 8;
+
+/// What a file that is written must survive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Durability {
+    /// The end of the process.
+    Process,
+    /// A loss of power too.
+    Power,
+}
+
+/// An open file that is read from its beginning.
+pub(crate) type Reader = BufReader<File>;
+
+/// What `path` leads to, links followed.
+pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
+    fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
+}
+
+/// Whether the process may read `path`.
+pub(crate) fn is_readable(path: &AbsPath) -> bool {
+    rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()
+}
+
+/// Opens `path` for reading from the beginning.
+pub(crate) fn open(path: &AbsPath) -> io::Result<Reader> {
+    File::open(path.as_path()).map(BufReader::new)
+}
+
+/// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more.
+pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path.as_path())?
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    let fits = u64::try_from(read).is_ok_and(|read| read <= bytes_max);
+    Ok(fits.then_some(bytes))
+}
+
+/// Puts `bytes` at `path` in one step: a reader sees the old file or the new one, never a part.
+pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: Durability) -> Result<()> {
+    put(path, bytes, durability, Permissions::from_mode(0o600))
+        .map_err(|error| fault("write", path.as_path(), error))
+}
+
+/// Puts `bytes` at a path that the user named. A regular file is replaced in one step and keeps its
+/// mode; what is none, such as `/dev/stdout` or a link to a missing file, is written to.
+pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
+    let failed = |error| fault("write", path.as_path(), error);
+    let (target, permissions) = match fs::metadata(path.as_path()) {
+        Ok(metadata) if metadata.is_file() => {
+            let real = fs::canonicalize(path.as_path()).map_err(failed)?;
+            (path.join(real), metadata.permissions())
+        }
+        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => {
+            (path.clone(), Permissions::from_mode(0o666))
+        }
+        Ok(_) | Err(_) => {
+            return OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path.as_path())
+                .and_then(|mut file| file.write_all(bytes))
+                .map_err(failed);
+        }
+    };
+    put(&target, bytes, Durability::Power, permissions).map_err(failed)
+}
+
+/// `permissions` are those of the file; a new file's are lowered by the umask.
+fn put(
+    path: &AbsPath,
+    bytes: &[u8],
+    durability: Durability,
+    permissions: Permissions,
+) -> io::Result<()> {
+    let parent = path.as_path().parent().unwrap_or(Path::new("/"));
+    let mut temp = tempfile::Builder::new()
+        .prefix(".massgen-")
+        .permissions(permissions)
+        .tempfile_in(parent)?;
+    temp.write_all(bytes)?;
+    if let Durability::Power = durability {
+        temp.as_file().sync_all()?;
+    }
+    temp.persist(path.as_path())
+        .map(drop)
+        .map_err(|error| error.error)
+}
+
+/// Adds `bytes` to the end of `path`, which is made if it is missing. A link there is refused.
+pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(no_follow())
+        .open(path.as_path())
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| fault("write", path.as_path(), error))
+}
+
+fn no_follow() -> i32 {
+    i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0)
+}
+
+/// A new file that only grows, by whole pieces: a piece that did not fit is taken back.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    path: AbsPath,
+    file: File,
+    len: u64,
+}
+
+impl Appender {
+    /// Makes the file `path`; it is an error if anything stands there.
+    pub(crate) fn create(path: AbsPath) -> Result<Self> {
+        OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path.as_path())
+            .map_err(|error| fault("make", path.as_path(), error))
+            .map(|file| Self { path, file, len: 0 })
+    }
+
+    /// Adds all of `piece`, or nothing of it.
+    pub(crate) fn append(&mut self, piece: &[u8]) -> Result<()> {
+        match self.file.write_all(piece) {
+            Ok(()) => {
+                let added = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+                self.len = self.len.saturating_add(added);
+                Ok(())
+            }
+            Err(error) => {
+                // Making a file shorter needs no space; if even that fails, the reader of the file
+                // finds the torn piece by itself.
+                drop(self.file.set_len(self.len));
+                Err(fault("write", self.path.as_path(), error))
+            }
+        }
+    }
+}
+
+/// Lets `link` lead to `target` (relative to the link's directory) in one step. Only a link is
+/// ever replaced: anything else that stands there is left alone and an error.
+pub(crate) fn point_link(link: &AbsPath, target: &Path) -> Result<()> {
+    let failed = |error| fault("make the link", link.as_path(), error);
+    if let Ok(metadata) = fs::symlink_metadata(link.as_path())
+        && !metadata.file_type().is_symlink()
+    {
+        return Err(Error::io(
+            format!("`{link}` is not a link that massgen made"),
+            io::Error::from(ErrorKind::AlreadyExists),
+        )
+        .hint("move it away, or name another directory in the config"));
+    }
+    let parent = link.as_path().parent().unwrap_or(Path::new("/"));
+    let temp = parent.join(format!(".massgen-{}", random_digits(UNIQUE_DIGITS)));
+    std::os::unix::fs::symlink(target, &temp).map_err(failed)?;
+    fs::rename(&temp, link.as_path()).map_err(|error| {
+        drop(fs::remove_file(&temp));
+        failed(error)
+    })
+}
