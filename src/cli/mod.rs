@@ -13,7 +13,9 @@ mod automation;
 mod clean;
 mod configs;
 mod environment;
+pub mod explain;
 mod follow;
+pub mod grants_file;
 mod lines;
 mod manual;
 mod mentions;
@@ -23,6 +25,7 @@ mod run;
 mod task;
 mod team;
 mod team_file;
+pub mod tool;
 mod usage;
 
 /// Does what the command line of `host` asks for, and says how the process is to end.

@@ -136,6 +136,16 @@ impl Place {
     pub(super) fn grant(&self) -> &Grant {
         self.grant.grant()
     }
+
+    /// A name that was found below the place. It is opened beneath the same handle; whether it may
+    /// be touched is another question, which the gate answers.
+    pub(super) fn at(&self, rel: &RelPath) -> Self {
+        Self {
+            grant: Arc::clone(&self.grant),
+            rel: self.rel.join(rel),
+            real: self.real.join(rel),
+        }
+    }
 }
 
 /// An action that the gate lets through. Only the gate makes one, only `world` can open it, and it
@@ -289,10 +299,7 @@ impl Gate {
     /// The decision about one path, with its reason.
     pub fn verdict(&self, access: &Access<'_>) -> Verdict {
         let (real, outcome) = self.place(access.path, access.wanted, access.link);
-        let speaking = real.as_ref().and_then(|real| {
-            let mut grants = self.0.manager.grants().iter();
-            grants.find(|grant| grant.reach(real).is_some())
-        });
+        let speaking = real.as_ref().and_then(|real| self.speaking_for(real));
         Verdict {
             path: access.path.clone(),
             wanted: access.wanted,
@@ -327,6 +334,27 @@ impl Gate {
     /// Whether the pure rules allow an access to a name that was found below a place.
     pub(super) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         self.0.manager.allows(path, wanted)
+    }
+
+    /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
+    pub(super) fn ask(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> std::result::Result<&Grant, Refusal> {
+        match self.0.manager.decide(path, wanted) {
+            Decision::Allow { grant } => Ok(grant),
+            Decision::Deny(DenyReason::OutsideGrants) => Err(Refusal::outside()),
+            Decision::Deny(DenyReason::Lowered { rule, .. }) => {
+                Err(Refusal::new(rule.name, rule.because))
+            }
+        }
+    }
+
+    /// The most specific grant that reaches `path`.
+    pub(super) fn speaking_for(&self, path: &RealPath) -> Option<&Grant> {
+        let mut grants = self.0.manager.grants().iter();
+        grants.find(|grant| grant.reach(path).is_some())
     }
 
     /// The pure rules.
@@ -381,13 +409,7 @@ impl Gate {
         link: FinalLink,
     ) -> std::result::Result<Place, Refusal> {
         let manager = &self.0.manager;
-        let grant = match manager.decide(real, wanted) {
-            Decision::Allow { grant } => grant,
-            Decision::Deny(DenyReason::OutsideGrants) => return Err(Refusal::outside()),
-            Decision::Deny(DenyReason::Lowered { rule, .. }) => {
-                return Err(Refusal::new(rule.name, rule.because));
-            }
-        };
+        let grant = self.ask(real, wanted)?;
         let is_root = grant.root == *real || manager.holds_a_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";

@@ -1,8 +1,10 @@
-//! Owns the copying of a file's bytes: holes stay holes, and the file system may share the blocks.
+//! Owns the bytes of an open regular file, and their copying: holes stay holes, and the file system
+//! may share the blocks.
 
 use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{SeekFrom, copy_file_range, ftruncate, seek};
+use rustix::fs::{self, copy_file_range, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite};
 
 use crate::world::sys::fault::Fault;
@@ -10,8 +12,31 @@ use crate::world::sys::fault::Fault;
 /// How many bytes are copied at once where the kernel cannot copy by itself.
 const BLOCK_BYTES: usize = 64 * 1024;
 
+/// A regular file that was opened for reading.
+#[derive(Debug)]
+pub(crate) struct Content(File);
+
+impl From<File> for Content {
+    fn from(file: File) -> Self {
+        Self(file)
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Seek for Content {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
 /// Copies the first `size_bytes` of `from` into the empty file `to`.
-pub(crate) fn copy(from: &File, to: &File, size_bytes: u64) -> Result<(), Fault> {
+pub(crate) fn copy(from: &Content, to: &File, size_bytes: u64) -> Result<(), Fault> {
+    let from = &from.0;
     let mut at = 0;
     while at < size_bytes {
         let Some((start, end)) = data_after(from, at, size_bytes)? else {
@@ -25,13 +50,13 @@ pub(crate) fn copy(from: &File, to: &File, size_bytes: u64) -> Result<(), Fault>
 
 /// The next range that is no hole; the rest of the file where holes are not known.
 fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Fault> {
-    let start = match seek(file, SeekFrom::Data(at)) {
+    let start = match seek(file, fs::SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
         Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at, size_bytes))),
         Err(errno) => return Err(errno.into()),
     };
-    let end = seek(file, SeekFrom::Hole(start))?.min(size_bytes);
+    let end = seek(file, fs::SeekFrom::Hole(start))?.min(size_bytes);
     Ok((start < end).then_some((start, end)))
 }
 

@@ -14,6 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::{RealPath, RelPath};
+use crate::world::sys::content::Content;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
 
@@ -110,7 +111,7 @@ impl Dir {
 
     /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
     /// opened: opening one can hang or have effects.
-    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(File, Meta), Fault> {
+    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(Content, Meta), Fault> {
         let handle = self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?;
         let meta = Meta::of(&handle)?;
         match meta.kind {
@@ -126,7 +127,7 @@ impl Dir {
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        Ok((File::from(file), meta))
+        Ok((Content::from(File::from(file)), meta))
     }
 
     /// The text of the link `rel`.

@@ -16,7 +16,8 @@ use crate::world::sys::dir::{Dir, real_path};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
 
-/// How many links to nothing are followed by hand; the kernel's own limit (path_resolution(7)).
+/// How many links to nothing are followed by hand; the kernel's own limit
+/// (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
 /// Where a path leads.

@@ -39,6 +39,20 @@ impl From<FileType> for Kind {
     }
 }
 
+impl Kind {
+    /// The one word for it in a listing.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Directory => "dir",
+            Kind::Link => "link",
+            Kind::Fifo => "pipe",
+            Kind::Socket => "socket",
+            Kind::Device => "device",
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -84,6 +98,11 @@ impl Meta {
             StatxFlags::BASIC_STATS,
         )?;
         Ok(Self::from_stat(&stat))
+    }
+
+    /// The permission bits that a copy takes over: never those that lend the owner's rights.
+    pub(crate) fn permission_bits(&self) -> Mode {
+        self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
     }
 
     fn from_stat(stat: &Statx) -> Self {

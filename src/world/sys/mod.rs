@@ -6,9 +6,9 @@
 
 pub(crate) mod fault;
 pub(crate) mod meta;
+pub(crate) mod content;
 pub(crate) mod dir;
 pub(crate) mod staged;
-pub(crate) mod content;
 pub(crate) mod survey;
 pub(crate) mod follow;
 pub(crate) mod grant;

@@ -3,12 +3,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::Write as _;
 
 use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, openat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
 use crate::tools::call::Existing;
+use crate::world::sys::content::{Content, copy};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::Meta;
@@ -67,9 +69,14 @@ impl<'d> Staged<'d> {
         Ok(fchmod(&self.file, mode)?)
     }
 
-    /// The file, to be filled.
-    pub(crate) fn file(&mut self) -> &mut File {
-        &mut self.file
+    /// Fills the file with `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Fills the file with the first `size_bytes` of `content`.
+    pub(crate) fn copy(&mut self, content: &Content, size_bytes: u64) -> Result<(), Fault> {
+        copy(content, &self.file, size_bytes)
     }
 
     /// Puts the file at `name` and returns what it then is.
