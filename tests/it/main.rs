@@ -11,9 +11,15 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
+mod http_server;
 mod project;
 
+mod backend_faults;
+mod backend_wire;
 mod cli;
+mod config;
 mod docs;
+mod records;
+mod store;
 mod tidy;
 mod tools_doc;
