@@ -17,7 +17,6 @@ mod project;
 mod backend_faults;
 mod backend_wire;
 mod cli;
-mod config;
 mod docs;
 mod records;
 mod store;
