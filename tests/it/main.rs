@@ -17,8 +17,10 @@ mod project;
 mod backend_faults;
 mod backend_wire;
 mod cli;
+
 mod docs;
 mod records;
+mod runs;
 mod store;
 mod tidy;
 mod tools_doc;
