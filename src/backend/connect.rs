@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::backend::chatcompletion::ChatCompletions;
+use crate::backend::chatcompletion::Completions;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::script::ReplyList;
 use crate::config::vendors::{VENDORS, Vendor, Wire};
@@ -42,7 +42,7 @@ impl fmt::Debug for Surroundings<'_> {
 /// missing key.
 pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
     match config.vendor.wire {
-        Wire::ChatCompletions => Ok(Arc::new(ChatCompletions::connect(config, around)?)),
+        Wire::ChatCompletions => Ok(Arc::new(Completions::connect(config, around)?)),
         Wire::Scripted => Ok(Arc::new(Scripted::new(replies(config, around)?))),
         Wire::Unserved => Err(unserved(config.vendor)),
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use massgen::backend::chatcompletion::ChatCompletions;
+use massgen::backend::chatcompletion::Completions;
 use massgen::backend::chatcompletion::reply::Limits;
 use massgen::backend::{BackendError, FaultKind, ReplyEvent, StopReason};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn tight_limits() -> Limits {
 }
 
 /// The fault that a reply ends with; nothing before it may look like an end.
-async fn fault_of(backend: &ChatCompletions) -> BackendError {
+async fn fault_of(backend: &Completions) -> BackendError {
     let mut events = collect(backend, simple_request()).await;
     let last = events.pop().unwrap();
     for event in events {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use massgen::backend::chatcompletion::ChatCompletions;
+use massgen::backend::chatcompletion::Completions;
 use massgen::backend::connect::Surroundings;
 use massgen::backend::{
     Backend, BackendError, CallRequest, Message, ReplyEvent, Request, StopReason, Usage,
@@ -34,18 +34,18 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
 }
 
 /// The backend that `config` describes, with an environment that is empty.
-pub(crate) fn connect(config: &BackendConfig) -> ChatCompletions {
+pub(crate) fn connect(config: &BackendConfig) -> Completions {
     let around = Surroundings {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
         read: &|path| panic!("{path} was read"),
     };
-    ChatCompletions::connect(config, around).unwrap()
+    Completions::connect(config, around).unwrap()
 }
 
 /// A backend of a server that gives this one answer.
-pub(crate) async fn serve(answer: Answer) -> (Server, ChatCompletions) {
+pub(crate) async fn serve(answer: Answer) -> (Server, Completions) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&config("groq", &format!("{}/v1", server.url)));
     (server, backend)
@@ -62,7 +62,7 @@ pub(crate) fn simple_request() -> Request {
 
 /// Everything that a reply consists of; pieces of text that follow each other are put together.
 pub(crate) async fn collect(
-    backend: &ChatCompletions,
+    backend: &Completions,
     request: Request,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
     let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();

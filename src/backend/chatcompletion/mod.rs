@@ -31,7 +31,7 @@ pub mod reply;
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// A client of one model at one endpoint.
-pub struct ChatCompletions {
+pub struct Completions {
     http: HttpClient,
     url: Url,
     headers: HeaderMap,
@@ -42,17 +42,17 @@ pub struct ChatCompletions {
     limits: Limits,
 }
 
-impl fmt::Debug for ChatCompletions {
+impl fmt::Debug for Completions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the URL, whose query may hold a key, and without the headers.
-        f.debug_struct("ChatCompletions")
+        f.debug_struct("Completions")
             .field("model", &self.model)
             .field("faults", &self.faults)
             .finish_non_exhaustive()
     }
 }
 
-impl ChatCompletions {
+impl Completions {
     /// Finds endpoint and key; opens no connection.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl ChatCompletions {
     }
 }
 
-impl Backend for ChatCompletions {
+impl Backend for Completions {
     fn ask(&self, request: Request) -> Reply<'_> {
         stream::once(self.open(request)).try_flatten().boxed()
     }

@@ -1,3 +1,5 @@
+//! What scripts make happen, and how malformed ones are refused.
+
 use std::sync::Arc;
 
 use serde_json::json;
