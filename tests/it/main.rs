@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![expect(
@@ -12,12 +11,13 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
-mod project;
 mod http_server;
+mod project;
 
 mod backend_faults;
 mod backend_wire;
 mod cli;
+
 mod docs;
 mod records;
 mod runs;
