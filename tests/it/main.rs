@@ -12,9 +12,11 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
+mod disk;
 mod project;
 
 mod cli;
+mod corpus;
 mod docs;
 mod tidy;
 mod tools_doc;
