@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::tools::spec::ToolOffer;
 
+pub mod chatcompletion;
 pub mod connect;
 mod scripted;
 
@@ -55,6 +57,8 @@ pub struct CallRequest {
     pub name: String,
     /// The arguments as JSON text; may be malformed.
     pub arguments: String,
+    /// What the vendor wants to have back with this call; nobody else looks into it.
+    pub echo: Option<Value>,
 }
 
 /// A piece of a model's reply, in the order in which it came.
@@ -62,7 +66,8 @@ pub struct CallRequest {
 pub enum ReplyEvent {
     /// More of the answer's text.
     Text(String),
-    /// More of the model's reasoning, where the vendor shows it. It is not sent back.
+    /// More of the model's reasoning, where the vendor shows it. Vendors that want it back find it
+    /// in the echo of a call.
     Reasoning(String),
     /// A whole tool call.
     Call(CallRequest),

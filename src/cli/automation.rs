@@ -6,21 +6,10 @@ use std::time::Duration;
 use crate::cli::output::Output;
 use crate::error::Result;
 use crate::event::Event;
-use crate::path::AbsPath;
+use crate::orchestrator::conduct::Places;
 
 /// The most of the answer that is shown, in characters. All of it is in the answer's file.
 const PREVIEW_CHARS_MAX: usize = 200;
-
-/// Where a script finds what the run writes.
-#[derive(Clone, Debug)]
-pub(crate) struct Places {
-    /// The directory of this turn's logs.
-    pub log_dir: AbsPath,
-    /// The file to poll while the run goes on.
-    pub status_file: AbsPath,
-    /// The file that will hold the final answer.
-    pub answer_file: AbsPath,
-}
 
 /// A run as a script sees it.
 #[derive(Debug)]

@@ -6,6 +6,8 @@ use std::io;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
+use crate::cli::conduct::conduct;
+use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::mentions;
 use crate::cli::output::Output;
@@ -38,8 +40,10 @@ pub(crate) fn run(
     let task = TaskSource::of(&arguments.task, &host.arguments)?.read(io::stdin())?;
     let runtime = runtime()?;
     let prepared = runtime.block_on(prepare(host, arguments, &task, output))?;
-    drop(prepared);
-    Ok(ExitStatus::Delivered)
+    if arguments.dry_run {
+        return dry_run::show(&prepared, output);
+    }
+    runtime.block_on(conduct(prepared, arguments, output))
 }
 
 /// Everything happens on this one thread; only file work goes to threads of its own.

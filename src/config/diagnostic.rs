@@ -179,11 +179,11 @@ pub fn render(source: &Source, diagnostics: &[Diagnostic], colour: Colour) -> St
         Colour::Always => Renderer::styled(),
     };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
-    let rendered: Vec<String> = diagnostics
+    let texts: Vec<String> = diagnostics
         .iter()
         .map(|diagnostic| renderer.render(&[group(source, diagnostic)]))
         .collect();
-    rendered.join("\n\n")
+    texts.join("\n\n")
 }
 
 /// The result of a check for scripts.
@@ -212,22 +212,13 @@ fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
         .map(|span| source.line_and_column(span.start));
     json!({
         "message": diagnostic.message,
-        "location": location(diagnostic),
+        "location": if diagnostic.key.is_empty() { "root" } else { &diagnostic.key },
         "expected": diagnostic.expected,
         "suggestion": diagnostic.suggestion,
         "file": source.name,
         "line": place.map(|(line, _)| line),
         "column": place.map(|(_, column)| column),
     })
-}
-
-/// The path of the key, or `root` for the whole file.
-fn location(diagnostic: &Diagnostic) -> &str {
-    if diagnostic.key.is_empty() {
-        "root"
-    } else {
-        &diagnostic.key
-    }
 }
 
 fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
@@ -248,8 +239,10 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
         Some(snippet) => title.element(snippet),
         None => title.element(origin(source, diagnostic)),
     };
-    let key = Level::NOTE.with_name("key").message(location(diagnostic));
-    let group = group.element(key);
+    let group = match diagnostic.key.as_str() {
+        "" => group,
+        key => group.element(Level::NOTE.with_name("key").message(key)),
+    };
     match &diagnostic.suggestion {
         Some(text) => group.element(Level::HELP.with_name("hint").message(text.as_str())),
         None => group,
@@ -265,5 +258,125 @@ fn origin<'a>(source: &'a Source, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
             origin.line(line).char_column(column)
         }
         None => origin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Source, Vec<Diagnostic>) {
+        let text = "agent:\n  id: ä\n  backend: {type: grokk}\nui: {display_type: rich}\n";
+        let span_of = |part: &str| {
+            let start = text.find(part).unwrap();
+            start..start + part.len()
+        };
+        let diagnostics = vec![
+            Diagnostic::error("agent.backend.type", "there is no backend type `grokk`")
+                .at(&span_of("grokk"))
+                .expected("expected `grok` or `groq`")
+                .suggest("did you mean `grok`?"),
+            Diagnostic::warning("ui.display_type", "`display_type` is not supported")
+                .at(&span_of("display_type")),
+            Diagnostic::error("", "the file is too large"),
+        ];
+        (Source::new("team.yaml", text.to_owned()), diagnostics)
+    }
+
+    #[test]
+    fn a_person_sees_the_line_and_the_way_out() {
+        let (source, diagnostics) = sample();
+        insta::assert_snapshot!(render(&source, &diagnostics, Colour::Never), @r#"
+error: there is no backend type `grokk`
+ --> team.yaml:3:19
+  |
+3 |   backend: {type: grokk}
+  |                   ^^^^^ expected `grok` or `groq`
+  |
+  = key: agent.backend.type
+  = hint: did you mean `grok`?
+
+warning: `display_type` is not supported
+ --> team.yaml:4:6
+  |
+4 | ui: {display_type: rich}
+  |      ^^^^^^^^^^^^
+  |
+  = key: ui.display_type
+
+error: the file is too large
+--> team.yaml
+"#);
+        assert!(render(&source, &diagnostics, Colour::Always).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn a_script_gets_the_same_as_json() {
+        let (source, diagnostics) = sample();
+        insta::assert_json_snapshot!(to_json(&source, &diagnostics), @r#"
+{
+  "valid": false,
+  "error_count": 2,
+  "warning_count": 1,
+  "errors": [
+    {
+      "message": "there is no backend type `grokk`",
+      "location": "agent.backend.type",
+      "expected": "expected `grok` or `groq`",
+      "suggestion": "did you mean `grok`?",
+      "file": "team.yaml",
+      "line": 3,
+      "column": 19
+    },
+    {
+      "message": "the file is too large",
+      "location": "root",
+      "expected": null,
+      "suggestion": null,
+      "file": "team.yaml",
+      "line": null,
+      "column": null
+    }
+  ],
+  "warnings": [
+    {
+      "message": "`display_type` is not supported",
+      "location": "ui.display_type",
+      "expected": null,
+      "suggestion": null,
+      "file": "team.yaml",
+      "line": 4,
+      "column": 6
+    }
+  ]
+}
+"#);
+    }
+
+    #[test]
+    fn only_the_place_of_a_long_line_is_told() {
+        let text = format!("a: b\nkey: {}", "x".repeat(500));
+        let source = Source::new("f", text);
+        let diagnostic = Diagnostic::error("key", "too long").at(&(10..510));
+        insta::assert_snapshot!(render(&source, &[diagnostic], Colour::Never), @r#"
+error: too long
+--> f:2:6
+ = key: key
+"#);
+    }
+
+    #[test]
+    fn quotes_are_short_and_harmless() {
+        assert_eq!(quote("a\u{1b}[31mb\n"), "`a\\u{1b}[31mb\\n`");
+        assert_eq!(quote(&"x".repeat(61)), format!("`{}…`", "x".repeat(60)));
+    }
+
+    #[test]
+    fn spans_at_the_edges_are_no_fault() {
+        let source = Source::new("f", "a: ü\n".to_owned());
+        for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 2..1] {
+            let diagnostic = Diagnostic::error("a", "wrong").at(&span);
+            assert!(render(&source, &[diagnostic], Colour::Never).contains("wrong"));
+        }
     }
 }

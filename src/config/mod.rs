@@ -103,11 +103,11 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
     };
     let text = match node::decode(text) {
         Ok(text) => text,
-        Err(diagnostic) => return Err(invalid("", vec![diagnostic])),
+        Err(diagnostic) => return Err(invalid("", vec![*diagnostic])),
     };
     let tree = match node::parse(text) {
         Ok(tree) => tree,
-        Err(diagnostic) => return Err(invalid(text, vec![diagnostic])),
+        Err(diagnostic) => return Err(invalid(text, vec![*diagnostic])),
     };
     let (config, diagnostics) = check::check(tree, origin, context);
     match config {

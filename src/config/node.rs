@@ -77,9 +77,9 @@ pub enum Literal {
 impl Scalar {
     /// Reads `text` as YAML would read it unquoted.
     pub fn infer(text: String) -> Self {
-        let literal = if let Ok(flag) = text.parse() {
+        let literal = if let Ok(flag) = text.parse::<bool>() {
             Literal::Flag(flag)
-        } else if let Ok(integer) = text.parse() {
+        } else if let Ok(integer) = text.parse::<i64>() {
             Literal::Integer(integer)
         } else {
             match text.parse::<f64>() {
@@ -145,27 +145,25 @@ impl Node {
 }
 
 /// The bytes of a file as text without a byte-order mark, if they are short enough and UTF-8.
-pub fn decode(bytes: &[u8]) -> Result<&str, Diagnostic> {
+pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     if bytes.len() > CONFIG_BYTES_MAX {
         let mebibytes = CONFIG_BYTES_MAX / (1024 * 1024);
         let message = format!("the file is larger than {mebibytes} MiB");
-        return Err(Diagnostic::error("", message).suggest("is this the file that you meant?"));
+        let error = Diagnostic::error("", message);
+        return Err(Box::new(error.suggest("is this the file that you meant?")));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let newlines = valid.iter().filter(|byte| **byte == b'\n').count();
-        let line = newlines.saturating_add(1);
-        Diagnostic::error(
-            "",
-            format!("the file is not UTF-8 text: a bad byte is in line {line}"),
-        )
-        .suggest("save the file with the encoding UTF-8")
+        let line = valid.split(|byte| *byte == b'\n').count();
+        let message = format!("the file is not UTF-8 text: a bad byte is in line {line}");
+        let hint = "save the file with the encoding UTF-8";
+        Box::new(Diagnostic::error("", message).suggest(hint))
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// Reads the tree of a text, within the limits of this module.
-pub fn parse(text: &str) -> Result<Node, Diagnostic> {
+pub fn parse(text: &str) -> Result<Node, Box<Diagnostic>> {
     let options = serde_yaml::options! {
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
@@ -180,36 +178,34 @@ pub fn parse(text: &str) -> Result<Node, Diagnostic> {
     };
     match serde_yaml::from_str_with_options::<Spanned<Raw>>(text, options) {
         Ok(raw) => Ok(node(raw, text)),
-        Err(error) => Err(syntax_error(&error, text)),
+        Err(error) => Err(Box::new(syntax_error(&error, text))),
     }
 }
 
-/// The parser's own words about what is no YAML, and where. Limits get ours.
+/// The parser's own words about what is no YAML, and where. Limits and doubled keys get ours.
 fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
     let error = error.without_snippet();
-    let (message, suggestion) = match cause(error) {
-        serde_yaml::Error::Budget { .. } => (
+    let cause = cause(error);
+    let (message, hint) = if let serde_yaml::Error::Budget { .. } = cause {
+        let limits = format!("{NODES_MAX} values, {ALIASES_MAX} aliases and {DEPTH_MAX} levels");
+        (
             "the YAML is too large, too deep, or its aliases make it so".to_owned(),
-            format!(
-                "at most {NODES_MAX} values, {ALIASES_MAX} aliases and {DEPTH_MAX} levels are read"
-            ),
-        ),
-        serde_yaml::Error::DuplicateMappingKey { key, .. } => (
-            format!(
-                "the key {} is there twice",
-                quote(key.as_deref().unwrap_or(""))
-            ),
+            format!("at most {limits} are read"),
+        )
+    } else if let serde_yaml::Error::DuplicateMappingKey { key, .. } = cause {
+        let key = quote(key.as_deref().unwrap_or_default());
+        (
+            format!("the key {key} is there twice"),
             "remove one of the two".to_owned(),
-        ),
-        other => (
-            format!(
-                "not valid YAML: {}",
-                UserMessageFormatter.format_message(other)
-            ),
+        )
+    } else {
+        let words = UserMessageFormatter.format_message(cause);
+        (
+            format!("not valid YAML: {words}"),
             "indent with spaces, and put text with `:`, `#`, `{` or `[` in quotes".to_owned(),
-        ),
+        )
     };
-    let diagnostic = Diagnostic::error("", message).suggest(suggestion);
+    let diagnostic = Diagnostic::error("", message).suggest(hint);
     match error.location() {
         Some(location) => diagnostic.at(&span_of_error(location, text)),
         None => diagnostic,
@@ -218,9 +214,10 @@ fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
 
 /// The error beneath the parser's notes on aliases and snippets.
 fn cause(error: &serde_yaml::Error) -> &serde_yaml::Error {
-    match error {
-        serde_yaml::Error::AliasError { error, .. } => cause(error.without_snippet()),
-        other => other,
+    if let serde_yaml::Error::AliasError { error, .. } = error {
+        cause(error.without_snippet())
+    } else {
+        error
     }
 }
 

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn values_of_secret_keys_are_hidden_and_all_else_is_kept() {
         check("    api_key: sk-1\n", "    api_key: ****\n");
-        check("api_key: \"sk-ü\" # mine\n", "api_key: ******** * ****\n");
+        check("api_key: \"sk-ü\" # mine\n", "api_key: ******* * ****\n");
         check(
             "{type: x, \"API_KEY\" : sk, model: m}",
             "{type: x, \"API_KEY\" : *** ****** **",

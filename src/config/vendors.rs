@@ -32,6 +32,15 @@ pub enum KeyNeed {
     Optional,
 }
 
+/// Whether a vendor wants the reasoning before a tool call back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningEcho {
+    /// The conversation cannot go on without it.
+    Wanted,
+    /// A request that holds it may be refused.
+    Refused,
+}
+
 /// One backend type.
 #[derive(Debug)]
 pub struct Vendor {
@@ -278,6 +287,7 @@ const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
     ("anthropic.com", &["ANTHROPIC_API_KEY"]),
     ("bigmodel.cn", &["ZAI_API_KEY"]),
     ("cerebras.ai", &["CEREBRAS_API_KEY"]),
+    ("deepseek.com", &["DEEPSEEK_API_KEY"]),
     ("fireworks.ai", &["FIREWORKS_API_KEY"]),
     ("googleapis.com", &["GOOGLE_API_KEY", "GEMINI_API_KEY"]),
     ("groq.com", &["GROQ_API_KEY"]),
@@ -293,6 +303,10 @@ const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
     ("x.ai", &["XAI_API_KEY"]),
     ("z.ai", &["ZAI_API_KEY"]),
 ];
+
+/// Domains whose models refuse to go on after a tool call unless they get their reasoning back.
+/// Other vendors refuse requests that hold it.
+const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
 
 /// The row of the table with this name.
 pub fn find(name: &str) -> Option<&'static Vendor> {
@@ -330,6 +344,19 @@ impl Vendor {
         } else {
             self.key
         }
+    }
+}
+
+/// Whether the host of `url` wants the reasoning before a tool call back.
+pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
+    let within = |host| {
+        WANT_REASONING_BACK
+            .iter()
+            .any(|domain| is_within(host, domain))
+    };
+    match url.host() {
+        Some(Host::Domain(host)) if within(host) => ReasoningEcho::Wanted,
+        Some(Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_)) | None => ReasoningEcho::Refused,
     }
 }
 
@@ -403,6 +430,19 @@ mod tests {
             &["VLLM_API_KEY"],
             KeyNeed::Optional,
         );
+    }
+
+    #[test]
+    fn reasoning_goes_back_only_to_hosts_that_demand_it() {
+        for (url, expected) in [
+            ("https://api.moonshot.cn/v1", ReasoningEcho::Wanted),
+            ("https://api.deepseek.com", ReasoningEcho::Wanted),
+            ("https://api.groq.com/openai/v1", ReasoningEcho::Refused),
+            ("http://127.0.0.1/deepseek.com", ReasoningEcho::Refused),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(reasoning_echo_at(&url), expected, "{url}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn punctuation_stays_with_the_sentence() {
         ("(see @a.py).", "(see ~/a.py)."),
         ("@a.py…", "~/a.py…"),
         ("@a.py-", "~/a.py-"),
-        ("@a.py—then", "~/a.py—then"),
+        ("@a.py\u{2014}then", "~/a.py\u{2014}then"),
         ("@a.py's", "~/a.py's"),
         ("@a.py’s", "~/a.py’s"),
         ("@a.py|x", "~/a.py|x"),

@@ -7,7 +7,7 @@ use crate::tools::arguments::Arguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::ParseError;
 use crate::tools::parse;
-use crate::tools::spec::{Kind, Need, Parameter, TOOLS, ToolSpec};
+use crate::tools::spec::{Kind, Need, Parameter, TOOLS, ToolOffer, ToolSpec};
 
 /// Whatever a model may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,22 @@ pub const EVALUATION: &[ToolSpec] = &[
         result: "nothing; the next attempt begins",
     },
 ];
+
+/// The coordination tools that each of `agents` agents is offered: one agent alone has nobody to
+/// vote for.
+pub fn coordination_offers(agents: usize) -> Vec<ToolOffer> {
+    let offered = if agents > 1 { COORDINATION.len() } else { 1 };
+    COORDINATION
+        .iter()
+        .take(offered)
+        .map(ToolSpec::offer)
+        .collect()
+}
+
+/// The tools that the judge of the final answer is offered.
+pub fn evaluation_offers() -> Vec<ToolOffer> {
+    EVALUATION.iter().map(ToolSpec::offer).collect()
+}
 
 /// Reads one call of any tool; `arguments` is the JSON text of the model.
 pub fn parse_call(name: &str, arguments: &str) -> Result<ModelCall, ParseError> {

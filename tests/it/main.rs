@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![expect(
@@ -13,10 +12,16 @@
 )]
 
 mod disk;
+mod http_server;
 mod project;
 
+mod backend_faults;
+mod backend_wire;
 mod cli;
 mod corpus;
 mod docs;
+mod records;
+mod runs;
+mod store;
 mod tidy;
 mod tools_doc;

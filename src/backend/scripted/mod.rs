@@ -152,6 +152,7 @@ fn closing(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
             id: format!("call_{turn}_{position}"),
             name: call.name.clone(),
             arguments: call.arguments_text(),
+            echo: None,
         })
     };
     let calls = reply.calls.iter().enumerate().map(call);

@@ -1,3 +1,5 @@
+//! What scripts make happen, and how malformed ones are refused.
+
 use std::sync::Arc;
 
 use serde_json::json;
@@ -20,6 +22,7 @@ fn assistant(calls: &[&str]) -> Message {
         id: (*id).to_owned(),
         name: "vote".to_owned(),
         arguments: "{}".to_owned(),
+        echo: None,
     };
     Message::Assistant {
         text: String::new(),
@@ -77,9 +80,9 @@ fn a_reply_has_its_parts_in_order() {
     insta::assert_snapshot!(events.join("\n"), @r#"
     Reasoning("Hm.")
     Text("I read /home/ada/project/a.md first.")
-    Call(CallRequest { id: "call_1_0", name: "read_text_file", arguments: "{\"path\":\"/home/ada/project/a.md\",\"head\":3}" })
-    Call(CallRequest { id: "call_1_1", name: "list_directory", arguments: "{broken" })
-    Call(CallRequest { id: "call_1_2", name: "vote", arguments: "{}" })
+    Call(CallRequest { id: "call_1_0", name: "read_text_file", arguments: "{\"path\":\"/home/ada/project/a.md\",\"head\":3}", echo: None })
+    Call(CallRequest { id: "call_1_1", name: "list_directory", arguments: "{broken", echo: None })
+    Call(CallRequest { id: "call_1_2", name: "vote", arguments: "{}", echo: None })
     Usage(Usage { input_tokens: 10, cached_tokens: 0, output_tokens: 5 })
     End(Length)
     "#);

@@ -102,7 +102,7 @@ impl Checker<'_> {
             .or_else(|| view_of_backend.text("system_message"));
         Some(AgentConfig {
             id: id?,
-            system_message: system_message.map(|text| text.text.to_owned()),
+            system_message: system_message.map(|text| text.written.to_owned()),
             backend: backend?,
             cwd,
             context_paths,
@@ -113,7 +113,7 @@ impl Checker<'_> {
     }
 
     fn agent_id(&mut self, text: &Text<'_>) -> Option<AgentId> {
-        AgentId::parse(text.text)
+        AgentId::parse(text.written)
             .map_err(|invalid| {
                 let error = Diagnostic::error(&text.path, invalid.to_string()).at(text.span);
                 self.findings
@@ -156,7 +156,7 @@ impl Checker<'_> {
         let names = |key| {
             let texts = backend.texts(key).into_iter();
             texts
-                .map(|text| text.text.to_owned())
+                .map(|text| text.written.to_owned())
                 .collect::<Vec<String>>()
         };
         let allowed = backend.get("allowed_tools").map(|_| names("allowed_tools"));

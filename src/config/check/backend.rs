@@ -38,18 +38,18 @@ impl Checker<'_> {
     fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
         let served = || VENDORS.iter().filter(|vendor| vendor.is_served());
         let names: Vec<&str> = served().map(|vendor| vendor.name).collect();
-        let found = vendors::find(text.text);
+        let found = vendors::find(text.written);
         let (message, hint) = match found.map(|vendor| (vendor.is_served(), vendor.instead)) {
             Some((true, _)) => return found,
             Some((false, instead)) => (
-                format!("the backend type {} is not served yet", quote(text.text)),
+                format!("the backend type {} is not served yet", quote(text.written)),
                 instead
                     .unwrap_or("use one of the types that are served")
                     .to_owned(),
             ),
             None => (
-                format!("there is no backend type {}", quote(text.text)),
-                match nearest(text.text, VENDORS.iter().map(|vendor| vendor.name)) {
+                format!("there is no backend type {}", quote(text.written)),
+                match nearest(text.written, VENDORS.iter().map(|vendor| vendor.name)) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => {
                         "`chatcompletion` with a `base_url` reaches any other server".to_owned()
@@ -64,17 +64,19 @@ impl Checker<'_> {
     }
 
     fn api_key(&mut self, text: &Text<'_>) -> Option<SecretString> {
-        if text.text.trim().is_empty() {
+        if text.written.trim().is_empty() {
             let error = Diagnostic::error(&text.path, "`api_key` is empty").at(text.span);
             let hint = "remove it, and the vendor's variable is read from the environment";
             self.findings.push(error.suggest(hint));
             return None;
         }
-        Some(SecretString::from(text.text))
+        Some(SecretString::from(text.written))
     }
 
     fn model(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
-        let written = view.text("model").map(|text| text.text.trim().to_owned());
+        let written = view
+            .text("model")
+            .map(|text| text.written.trim().to_owned());
         let written = written.filter(|name| !name.is_empty());
         let model = written.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
@@ -90,14 +92,14 @@ impl Checker<'_> {
     /// The endpoint from the config, else from the vendor's variable, else the vendor's own.
     fn base_url(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text("base_url") {
-            let fault = fault_of_url(text.text);
+            let fault = fault_of_url(text.written);
             if let Some(fault) = fault {
-                let message = format!("{} {fault}", quote(text.text));
+                let message = format!("{} {fault}", quote(text.written));
                 let error = Diagnostic::error(&text.path, message).at(text.span);
                 self.findings
                     .push(error.suggest("write the address as in `https://api.example.org/v1`"));
             }
-            return Some(text.text.to_owned());
+            return Some(text.written.to_owned());
         }
         let variable = vendor.base_url_variable;
         let from_env = variable.and_then(|name| self.context.env.get(name));
@@ -158,10 +160,10 @@ impl Checker<'_> {
     /// The file of a script; a relative one lies beside the config.
     fn script_file(&mut self, text: &Text<'_>) -> Option<Script> {
         let path = self.path(text)?;
-        let is_relative = !text.text.starts_with(['/', '~']);
+        let is_relative = !text.written.starts_with(['/', '~']);
         let beside = self.origin.directory.as_ref().filter(|_| is_relative);
         Some(Script::File(match beside {
-            Some(directory) => AbsPath::resolve(directory, text.text),
+            Some(directory) => AbsPath::resolve(directory, text.written),
             None => path,
         }))
     }

@@ -59,7 +59,7 @@ impl Checker<'_> {
             Breadth::Refused
         };
         self.refuse_breadth(&root, &text, breadth);
-        let permission = match entry.text("permission").map(|text| text.text) {
+        let permission = match entry.text("permission").map(|text| text.written) {
             Some("write") => Permission::Write,
             _ => Permission::Read,
         };
@@ -78,24 +78,20 @@ impl Checker<'_> {
         self.limit(entry, key, texts.len());
         let mut found = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
-            let absolute = if text.text.starts_with(['/', '~']) {
+            let absolute = if text.written.starts_with(['/', '~']) {
                 self.path(&text)
             } else {
-                Some(root.join(text.text))
+                Some(root.join(text.written))
             };
             let Some(absolute) = absolute else { continue };
-            match absolute
-                .as_path()
-                .strip_prefix(root.as_path())
-                .map(RelPath::new)
-            {
-                Ok(Some(inside)) => found.push(inside),
-                _ => {
-                    let message = format!("{} is not inside the context path", quote(text.text));
-                    let error = Diagnostic::error(text.path, message).at(text.span);
-                    self.findings
-                        .push(error.suggest("write it relative to `path`, without `..`"));
-                }
+            let below = absolute.as_path().strip_prefix(root.as_path()).ok();
+            if let Some(inside) = below.and_then(RelPath::new) {
+                found.push(inside);
+            } else {
+                let message = format!("{} is not inside the context path", quote(text.written));
+                let error = Diagnostic::error(text.path, message).at(text.span);
+                self.findings
+                    .push(error.suggest("write it relative to `path`, without `..`"));
             }
         }
         found
@@ -107,15 +103,15 @@ impl Checker<'_> {
         for text in entry.texts("unprotected") {
             let known = PROTECTED
                 .iter()
-                .find(|name| name.eq_ignore_ascii_case(text.text));
+                .find(|name| name.eq_ignore_ascii_case(text.written));
             if let Some(name) = known {
                 found.push((*name).to_owned());
                 continue;
             }
-            let message = format!("{} is not a protected name", quote(text.text));
+            let message = format!("{} is not a protected name", quote(text.written));
             let error = Diagnostic::error(text.path, message).at(text.span);
             self.findings
-                .push(match nearest(text.text, PROTECTED.iter().copied()) {
+                .push(match nearest(text.written, PROTECTED.iter().copied()) {
                     Some(near) => error.suggest(format!("did you mean `{near}`?")),
                     None => error.suggest("remove it: the name is open anyway"),
                 });

@@ -17,22 +17,18 @@ pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>)
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
-        match after.split_once('}').filter(|(name, _)| is_name(name)) {
-            Some((name, tail)) => {
-                match value_of(name) {
-                    Some(value) => out.push_str(value),
-                    None => {
-                        out.push_str(&format!("${{{name}}}"));
-                        unset.push(name.to_owned());
-                    }
-                }
-                rest = tail;
-            }
-            None => {
-                out.push_str("${");
-                rest = after;
-            }
+        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            out.push_str("${");
+            rest = after;
+            continue;
+        };
+        if let Some(value) = value_of(name) {
+            out.push_str(value);
+        } else {
+            out.extend(["${", name, "}"]);
+            unset.push(name.to_owned());
         }
+        rest = tail;
     }
     out.push_str(rest);
     Expansion { text: out, unset }

@@ -15,7 +15,7 @@ impl Checker<'_> {
         let Some(view) = root.section("orchestrator") else {
             return default;
         };
-        let degree = |key| view.text(key).map(|text| text.text);
+        let degree = |key| view.text(key).map(|text| text.written);
         OrchestratorConfig {
             context_paths: self.context_paths(&view),
             snapshot_storage: self.storage(&view, "snapshot_storage", default.snapshot_storage),
@@ -58,14 +58,14 @@ impl Checker<'_> {
     /// The directory that a text names, below the state directory unless it is absolute. Says what
     /// is wrong with a text that names none.
     pub(super) fn place(&mut self, text: &Text<'_>) -> Option<Place> {
-        if text.text.starts_with('~') {
+        if text.written.starts_with('~') {
             return self.path(text).map(Place::Absolute);
         }
-        let place = Place::parse(text.text);
+        let place = Place::parse(text.written);
         if place.is_none() {
             let message = format!(
                 "{} does not name a directory of massgen's",
-                quote(text.text)
+                quote(text.written)
             );
             let error = Diagnostic::error(&text.path, message).at(text.span);
             self.findings.push(error.suggest(
@@ -100,7 +100,7 @@ fn planning(view: &View<'_>) -> Planning {
     let instruction = view.text("planning_mode_instruction");
     match view.flag("enable_planning_mode") {
         Some(true) => Planning::On {
-            instruction: instruction.map(|text| text.text.to_owned()),
+            instruction: instruction.map(|text| text.written.to_owned()),
         },
         _ => Planning::Off,
     }

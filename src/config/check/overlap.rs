@@ -1,5 +1,5 @@
-//! Owns what directories of a config must not share: an agent could otherwise write what is
-//! another's, or massgen clear what is the user's.
+//! Owns which directories of a config must not lie in one another: an agent could otherwise write
+//! what is another's, or massgen clear what is the user's.
 
 use crate::config::check::view::View;
 use crate::config::check::{Checker, paths};
@@ -11,34 +11,40 @@ use crate::permissions::guard::FolderGuard;
 
 /// A directory that massgen writes, or that one agent writes.
 struct Territory<'a> {
+    /// Whose it is.
+    owner: Owner,
     /// Where it is.
     path: AbsPath,
-    /// The key that names it; empty for the log directory.
+    /// The key that names it.
     key: String,
-    /// Where the key's value stands.
+    /// Where the key's value stands, if it is written.
     span: Option<&'a Span>,
     /// Whether the user chose the path in full.
     is_absolute: bool,
 }
 
+/// Whose a directory is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Agent,
+    Massgen,
+}
+
 impl Checker<'_> {
     /// Says which directories lie in one another that must not.
     pub(super) fn overlaps(&mut self, root: &View<'_>, config: &Config) {
-        let mut all = self.workspaces(root, config);
-        let workspaces = all.len();
-        all.extend(self.storage_directories(root, &config.orchestrator));
-        for territory in &all {
-            self.refuse_territory(territory);
-        }
-        for storage in all.iter().skip(workspaces) {
-            self.refuse_shared_with_grants(storage, config);
-        }
-        all.sort_by(|a, b| a.path.cmp(&b.path));
+        let workspaces = self.workspaces(root, config).into_iter();
+        let storage = self.storage_directories(root, &config.orchestrator);
+        let mut sound: Vec<Territory<'_>> = workspaces
+            .chain(storage)
+            .filter(|territory| self.is_apart(territory, config))
+            .collect();
+        sound.sort_by(|a, b| a.path.cmp(&b.path));
         let mut outer: Option<&Territory<'_>> = None;
-        for inner in &all {
+        for inner in &sound {
             match outer {
                 Some(outer) if is_within(&inner.path, &outer.path) => {
-                    self.refuse_pair(outer, inner)
+                    self.refuse_pair(outer, inner);
                 }
                 _ => outer = Some(inner),
             }
@@ -57,7 +63,7 @@ impl Checker<'_> {
             .filter_map(|(agent, backend)| {
                 let place = agent.cwd.as_ref()?;
                 let path = place.resolve_workspace(self.context.base, "");
-                Some(territory(place, path, &backend, "cwd"))
+                Some(Territory::new(Owner::Agent, place, path, (&backend, "cwd")))
             })
             .collect()
     }
@@ -67,75 +73,72 @@ impl Checker<'_> {
         root: &View<'n>,
         orchestrator: &OrchestratorConfig,
     ) -> Vec<Territory<'n>> {
-        let view = root.section("orchestrator").unwrap_or_else(|| root.clone());
+        let view = root.section("orchestrator").unwrap_or_else(|| View {
+            node: root.node,
+            path: "orchestrator".to_owned(),
+        });
+        let rules = orchestrator;
         let storages = [
-            ("snapshot_storage", &orchestrator.snapshot_storage),
+            ("snapshot_storage", &rules.snapshot_storage),
             (
                 "agent_temporary_workspace",
-                &orchestrator.agent_temporary_workspace,
+                &rules.agent_temporary_workspace,
             ),
-            ("session_storage", &orchestrator.session_storage),
+            ("session_storage", &rules.session_storage),
         ];
         let logs = Territory {
+            owner: Owner::Massgen,
             path: self.context.base.join(STATE_DIR).join(LOGS),
-            key: String::new(),
+            key: "massgen's log".to_owned(),
             span: None,
             is_absolute: false,
         };
-        storages
-            .into_iter()
-            .map(|(key, place)| {
-                let path = place.resolve(self.context.base, None);
-                territory(place, path, &view, key)
-            })
-            .chain([logs])
-            .collect()
+        let storages = storages.into_iter().map(|(key, place)| {
+            let path = place.resolve(self.context.base, None);
+            Territory::new(Owner::Massgen, place, path, (&view, key))
+        });
+        storages.chain([logs]).collect()
     }
 
-    /// A directory of massgen's or an agent's may not be the user's home, and not hold all state.
-    fn refuse_territory(&mut self, territory: &Territory<'_>) {
-        let state = self.context.base.join(STATE_DIR);
+    /// Whether a directory is apart from what is the user's; says why if it is not.
+    fn is_apart(&mut self, territory: &Territory<'_>, config: &Config) -> bool {
+        let path = &territory.path;
+        let fault = match (territory.owner, self.reason_against(territory)) {
+            (Owner::Agent, None) => return true,
+            (Owner::Agent, Some(reason)) => (
+                format!("{} is {reason}", quote(&path.to_string())),
+                "let the agent work in a directory of its own, and open this one in `context_paths`",
+            ),
+            (Owner::Massgen, Some(reason)) => (
+                format!("{} is {reason}", quote(&path.to_string())),
+                "name a directory that is for massgen alone, or leave the key out",
+            ),
+            (Owner::Massgen, None) => match given_path_beside(territory, config) {
+                None => return true,
+                Some(given) => (
+                    format!(
+                        "the storage shares a directory with {}",
+                        quote(&given.to_string())
+                    ),
+                    "name a directory outside of what agents are given, or leave the key out",
+                ),
+            },
+        };
+        self.refuse(territory, fault.0, fault.1);
+        false
+    }
+
+    /// What a directory is that massgen must not work in.
+    fn reason_against(&self, territory: &Territory<'_>) -> Option<&'static str> {
+        let base = self.context.base;
+        let state = base.join(STATE_DIR);
         let path = &territory.path;
         let is_inside_state = is_within(path, &state) && *path != state;
-        let reason = match paths::breadth(path, self.context) {
-            _ if !territory.is_absolute || is_inside_state => return,
-            Some(reason) => reason,
-            None if path == self.context.base => "the directory that you are in",
-            None => return,
-        };
-        let message = format!("{} is {reason}", quote(&path.to_string()));
-        let hint = if territory.key.ends_with("cwd") {
-            "let the agent work in a directory of its own, and open this one in `context_paths`"
-        } else {
-            "name a directory that is for massgen alone, or leave the key out"
-        };
-        self.refuse(territory, message, hint);
-    }
-
-    /// Storage may not lie in what agents are given, nor hold it.
-    fn refuse_shared_with_grants(&mut self, storage: &Territory<'_>, config: &Config) {
-        let shared = config.orchestrator.context_paths.iter();
-        let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
-        let paths = shared.chain(own).map(|entry| &entry.path);
-        let guarded = config
-            .agents
-            .iter()
-            .flat_map(|agent| match &agent.folder_guard {
-                FolderGuard::Off => [].iter().chain([].iter()),
-                FolderGuard::On { read, write, .. } => read.iter().chain(write),
-            });
-        let overlapping = paths.chain(guarded).find(|path| {
-            let inside = storage.is_absolute && is_within(&storage.path, path);
-            inside || is_within(path, &storage.path)
-        });
-        if let Some(path) = overlapping {
-            let message = format!(
-                "the storage shares a directory with {}",
-                quote(&path.to_string())
-            );
-            let hint = "name a directory outside of what agents are given, or leave the key out";
-            self.refuse(storage, message, hint);
+        if !territory.is_absolute || is_inside_state {
+            return None;
         }
+        let here = (path == base).then_some("the directory that you are in");
+        paths::breadth(path, self.context).or(here)
     }
 
     fn refuse_pair(&mut self, outer: &Territory<'_>, inner: &Territory<'_>) {
@@ -143,12 +146,10 @@ impl Checker<'_> {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
         };
-        let other = if other.key.is_empty() {
-            "massgen's log"
-        } else {
-            other.key.as_str()
-        };
-        let message = format!("this directory and the one of `{other}` lie in one another");
+        let message = format!(
+            "this directory and the one of `{}` lie in one another",
+            other.key
+        );
         self.refuse(blamed, message, "give each a directory of its own");
     }
 
@@ -161,13 +162,37 @@ impl Checker<'_> {
     }
 }
 
-fn territory<'n>(place: &Place, path: AbsPath, view: &View<'n>, key: &str) -> Territory<'n> {
-    Territory {
-        path,
-        key: view.path_of(key),
-        span: view.text(key).map(|text| text.span),
-        is_absolute: matches!(place, Place::Absolute(_)),
+impl<'n> Territory<'n> {
+    fn new(owner: Owner, place: &Place, path: AbsPath, (view, key): (&View<'n>, &str)) -> Self {
+        Self {
+            owner,
+            path,
+            key: view.path_of(key),
+            span: view.text(key).map(|text| text.span),
+            is_absolute: matches!(place, Place::Absolute(_)),
+        }
     }
+}
+
+/// A path that agents are given and that the storage lies in, or that lies in the storage. Below the
+/// state directory there is none: agents do not see it, and cannot be given it by accident.
+fn given_path_beside<'c>(storage: &Territory<'_>, config: &'c Config) -> Option<&'c AbsPath> {
+    if !storage.is_absolute {
+        return None;
+    }
+    let shared = config.orchestrator.context_paths.iter();
+    let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
+    let listed = shared.chain(own).map(|entry| &entry.path);
+    let guarded = config
+        .agents
+        .iter()
+        .flat_map(|agent| match &agent.folder_guard {
+            FolderGuard::Off => [].iter().chain(&[]),
+            FolderGuard::On { read, write, .. } => read.iter().chain(write),
+        });
+    listed
+        .chain(guarded)
+        .find(|given| is_within(&storage.path, given) || is_within(given, &storage.path))
 }
 
 fn is_within(inner: &AbsPath, outer: &AbsPath) -> bool {

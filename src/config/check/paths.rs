@@ -48,7 +48,7 @@ impl Checker<'_> {
     /// The path that a text names; relative ones start in the user's directory. Says what is wrong
     /// with a text that names none.
     pub(super) fn path(&mut self, text: &Text<'_>) -> Option<AbsPath> {
-        let path = resolve(text.text, self.context);
+        let path = resolve(text.written, self.context);
         path.map_err(|(message, hint)| {
             let error = Diagnostic::error(&text.path, message);
             self.findings.push(error.at(text.span).suggest(hint));

@@ -17,7 +17,7 @@ pub(super) struct View<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Text<'a> {
     /// The text.
-    pub(super) text: &'a str,
+    pub(super) written: &'a str,
     /// Its path in the YAML.
     pub(super) path: String,
     /// Where it stands.
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
 pub(super) fn text_of(node: &Node, path: String) -> Option<Text<'_>> {
     match &node.value {
         Value::Scalar(scalar) => Some(Text {
-            text: &scalar.text,
+            written: &scalar.text,
             path,
             span: &node.span,
         }),

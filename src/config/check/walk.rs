@@ -39,14 +39,15 @@ impl Checker<'_> {
             .iter()
             .filter(|key| key.status == Status::Required);
         for name in required.filter_map(|key| key.names.first().copied()) {
-            let there = |entry: &Entry| entry.key == name && entry.value.value != Value::Null;
-            if !entries.iter().any(there) {
-                self.findings.push(
-                    Diagnostic::error(join(path, name), format!("`{name}` is missing"))
-                        .at(&span)
-                        .suggest(format!("add `{name}: …` here")),
-                );
-            }
+            let entry = entries.iter().find(|entry| entry.key == name);
+            let (state, span) = match entry {
+                Some(entry) if entry.value.value != Value::Null => continue,
+                Some(entry) => ("empty", &entry.key_span),
+                None => ("missing", &span),
+            };
+            let error = Diagnostic::error(join(path, name), format!("`{name}` is {state}"));
+            self.findings
+                .push(error.at(span).suggest(format!("write `{name}: …` here")));
         }
     }
 

@@ -178,6 +178,7 @@ impl Recorder {
             log_dir: &self.places.log().to_string(),
             at,
             elapsed_seconds: self.began.elapsed().as_secs_f64(),
+            redactor: &self.redactor,
         };
         self.faults.note(attempt.write_status(frame));
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::world::clock::Moment;
 use crate::world::store::records::view::{RunView, Seat};
+use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
 const ANSWER_PREVIEW_CHARS: usize = 200;
@@ -19,6 +20,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) log_dir: &'a str,
     pub(crate) at: &'a Moment,
     pub(crate) elapsed_seconds: f64,
+    /// Takes secrets out of texts before they are cut, so that no piece of one is left.
+    pub(crate) redactor: &'a Redactor,
 }
 
 /// The whole of `status.json`.
@@ -26,7 +29,7 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
     let agents: Map<String, Value> = view
         .seats
         .iter()
-        .map(|(agent, seat)| (agent.to_string(), of_agent(seat)))
+        .map(|(agent, seat)| (agent.to_string(), of_agent(seat, frame.redactor)))
         .collect();
     let votes: Map<String, Value> = view
         .tally()
@@ -58,18 +61,18 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
             "final_answer_preview": view
                 .final_answer
                 .as_deref()
-                .map(|answer| preview(answer, ANSWER_PREVIEW_CHARS)),
+                .map(|answer| preview(&frame.redactor.text(answer), ANSWER_PREVIEW_CHARS)),
             "delivered": view.delivered,
         },
     })
 }
 
-fn of_agent(seat: &Seat) -> Value {
+fn of_agent(seat: &Seat, redactor: &Redactor) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,
             "voted_for_label": vote.label,
-            "reason_preview": preview(&vote.reason, REASON_PREVIEW_CHARS),
+            "reason_preview": preview(&redactor.text(&vote.reason), REASON_PREVIEW_CHARS),
         })
     });
     json!({

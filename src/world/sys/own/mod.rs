@@ -32,6 +32,7 @@ const HINTS: &[(ErrorKind, &str)] = &[
         ErrorKind::NotADirectory,
         "a file stands where a directory is expected: move it away",
     ),
+    (ErrorKind::IsADirectory, "a file is expected"),
     (ErrorKind::NotFound, "check that the directory exists"),
 ];
 

@@ -418,3 +418,42 @@ fn keep_modified_time(target: &File, found: &Statx) -> std::result::Result<(), E
     };
     rustix::fs::futimens(target, &times)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Limits, Method, copy};
+    use crate::path::AbsPath;
+
+    /// Copies a tree of 3 entries, 2 levels and 10 bytes; `expected` is the complaint, if any.
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
+    fn check(entries: u64, bytes: u64, depth: usize, expected: Option<&str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| AbsPath::new(dir.path().join(name)).unwrap();
+        fs::create_dir_all(dir.path().join("from/d")).unwrap();
+        fs::create_dir(dir.path().join("to")).unwrap();
+        fs::write(dir.path().join("from/d/a"), "12345").unwrap();
+        fs::write(dir.path().join("from/b"), "67890").unwrap();
+        let limits = Limits {
+            entries,
+            bytes,
+            depth,
+        };
+        let copied = copy(&path("from"), &path("to"), Method::Writable, limits, &[]);
+        let complaint = copied.err().map(|error| error.to_string());
+        let from = path("from");
+        let expected = expected
+            .map(|what| format!("`{from}` is too large to be copied: it has more than {what}"));
+        assert_eq!(complaint, expected);
+    }
+
+    #[test]
+    fn each_limit_is_kept_and_named() {
+        check(3, 10, 1, None);
+        check(2, 10, 1, Some("2 entries"));
+        check(3, 9, 1, Some("9 bytes to store"));
+        check(3, 10, 0, Some("0 directories in each other"));
+    }
+}

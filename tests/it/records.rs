@@ -1,0 +1,594 @@
+//! The records of a run on a real disk: what is in them, that no secret is, and what remains after
+//! crashes and full disks.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use massgen::error::{Error, ExitStatus};
+use massgen::event::{DeliveryOutcome, DeliveryRow, Event};
+use massgen::id::{AgentId, AgentNumber, AnswerLabel};
+use massgen::path::{AbsPath, RealPath};
+use massgen::world::store::event_log::{self, LogReader};
+use massgen::world::store::records::metadata::RunMeta;
+use massgen::world::store::records::places::{Attempts, RunPlaces};
+use massgen::world::store::records::{Recorder, STATUS_INTERVAL};
+use massgen::world::store::redact::Redactor;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const SECRET: &str = "sk-proj-abcdefghijklmnop\"quoted";
+
+fn agent(id: &str) -> AgentId {
+    AgentId::parse(id).unwrap()
+}
+
+fn label(index: usize, ordinal: u32) -> AnswerLabel {
+    let agent = AgentNumber::from_index(index);
+    AnswerLabel { agent, ordinal }
+}
+
+fn recorder(logs: &Path, attempts: Attempts) -> Recorder {
+    let places = RunPlaces::create(&AbsPath::new(logs).unwrap(), attempts).unwrap();
+    let meta = RunMeta {
+        query: "what: is\n- this?".to_owned(),
+        config_path: AbsPath::new("/p/team.yaml"),
+        config: Some("agents: []\n".to_owned()),
+        cli_args: vec!["--config".to_owned(), format!("key={SECRET}")],
+        cwd: AbsPath::new("/p").unwrap(),
+        session_id: "session_1".to_owned(),
+    };
+    let redactor = Redactor::new(vec![SecretString::from(SECRET)]);
+    Recorder::start(places, &meta, redactor).unwrap()
+}
+
+fn started(attempt: u32) -> Event {
+    Event::RunStarted {
+        question: Arc::from("what is this?"),
+        agents: vec![agent("zeta"), agent("alpha")],
+        attempt,
+    }
+}
+
+fn text(id: &str, text: &str) -> Event {
+    Event::Text {
+        agent: agent(id),
+        text: text.to_owned(),
+    }
+}
+
+fn answered(id: &str, label: AnswerLabel, content: &str) -> Event {
+    Event::Answered {
+        agent: agent(id),
+        label,
+        content: Arc::from(content),
+        snapshot: Some(RealPath::vouch("/p/.massgen/temp/run/agent1.1")),
+    }
+}
+
+fn voted(id: &str, reason: &str) -> Event {
+    Event::Voted {
+        agent: agent(id),
+        candidate: agent("alpha"),
+        label: label(0, 1),
+        reason: reason.to_owned(),
+    }
+}
+
+fn final_answer(content: &str) -> Event {
+    Event::FinalAnswer {
+        agent: agent("alpha"),
+        content: Arc::from(content),
+    }
+}
+
+fn ended() -> Event {
+    Event::RunEnded {
+        status: ExitStatus::Delivered,
+        summary: "2 agents agreed".to_owned(),
+    }
+}
+
+/// A whole run of two agents in which one gets the secret into everything it says.
+fn whole_run() -> Vec<Event> {
+    let (first, second) = SECRET.split_at(9);
+    vec![
+        started(1),
+        Event::Asking {
+            agent: agent("alpha"),
+        },
+        text("alpha", "it says "),
+        text("zeta", "hello\nwor"),
+        text("alpha", first),
+        text("alpha", second),
+        text("zeta", "ld\u{1b}[31m"),
+        Event::Reasoning {
+            agent: agent("alpha"),
+            text: format!("because {SECRET}"),
+        },
+        Event::Asked {
+            agent: agent("alpha"),
+            input_tokens: 100,
+            output_tokens: 20,
+        },
+        Event::ToolCalled {
+            agent: agent("alpha"),
+            tool: "write_file".to_owned(),
+            arguments: format!("{{\"content\":\"{SECRET}\"}}"),
+            denied: Some(format!("outside: {SECRET}")),
+        },
+        answered("alpha", label(0, 1), &format!("the key is {SECRET}")),
+        Event::DroppedOut {
+            agent: agent("zeta"),
+            reason: "no model".to_owned(),
+            timed_out: true,
+        },
+        voted("alpha", &format!("{}{SECRET}", "x".repeat(90))),
+        Event::WinnerSelected {
+            agent: agent("alpha"),
+            label: label(0, 1),
+            votes: vec![(agent("alpha"), 1)],
+        },
+        Event::FinalStarted {
+            agent: agent("alpha"),
+        },
+        final_answer(&format!("final {SECRET}")),
+        Event::Delivered {
+            rows: vec![DeliveryRow {
+                path: "/p/a.txt".to_owned(),
+                outcome: DeliveryOutcome::Created,
+            }],
+        },
+        ended(),
+    ]
+}
+
+fn record_all(recorder: &mut Recorder, events: &[Event]) {
+    for event in events {
+        let fault = recorder.record(event);
+        assert!(fault.is_none(), "{fault:?}");
+    }
+}
+
+/// The records of a whole run, in the turn's directory.
+fn recorded() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::One);
+    let turn = recorder.places().turn().as_path().to_owned();
+    record_all(&mut recorder, &whole_run());
+    assert!(recorder.finish().is_none());
+    (dir, turn)
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&read(path)).unwrap()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn every_record_is_where_users_look_for_it() {
+    let (_dir, turn) = recorded();
+    let is_time = |name: &str| name.len() == 22 && name.starts_with("20");
+    let names: BTreeSet<String> = files(&turn)
+        .iter()
+        .map(|file| {
+            let rel = file.strip_prefix(&turn).unwrap().to_string_lossy();
+            let names = rel.split('/');
+            let shown = names.map(|name| if is_time(name) { "<time>" } else { name });
+            shown.collect::<Vec<_>>().join("/")
+        })
+        .collect();
+    let expected = [
+        "agent_outputs/alpha.txt",
+        "agent_outputs/zeta.txt",
+        "alpha/<time>/answer.txt",
+        "alpha/<time>/vote.json",
+        "coordination_events.json",
+        "coordination_table.txt",
+        "events.jsonl",
+        "execution_metadata.yaml",
+        "final/alpha/answer.txt",
+        "snapshot_mappings.json",
+        "status.json",
+    ];
+    assert_eq!(names.iter().collect::<Vec<_>>(), expected);
+    let log = turn.parent().unwrap().file_name().unwrap();
+    assert_eq!(log.len(), "log_20261102_140322_123456".len());
+}
+
+#[test]
+fn no_secret_is_in_any_record() {
+    let (dir, _) = recorded();
+    let files = files(dir.path());
+    assert!(files.len() > 10);
+    let mut redacted = 0;
+    for file in files {
+        let content = read(&file);
+        for piece in ["sk-proj-", "klmnop"] {
+            assert!(!content.contains(piece), "{}: {content}", file.display());
+        }
+        redacted += content.matches("[redacted]").count();
+    }
+    assert!(redacted >= 12, "{redacted}");
+}
+
+#[test]
+fn the_status_tells_how_the_run_ended() {
+    let (_dir, turn) = recorded();
+    let mut status = read_json(&turn.join("status.json"));
+    let meta = status["meta"].as_object().unwrap();
+    assert_eq!(meta["question"], "what is this?");
+    assert_eq!(meta["session_id"], "session_1");
+    assert!(meta["elapsed_seconds"].as_f64().unwrap() >= 0.0);
+    assert!(status["agents"]["alpha"]["last_activity"].is_string());
+    status.as_object_mut().unwrap().remove("meta");
+    for id in ["alpha", "zeta"] {
+        let of_agent = status["agents"][id].as_object_mut().unwrap();
+        of_agent.remove("last_activity");
+    }
+    let expected = json!({
+        "is_complete": true,
+        "finish_reason": "delivered",
+        "coordination": {
+            "phase": "presentation",
+            "active_agent": "alpha",
+            "completion_percentage": 100,
+            "is_final_presentation": true,
+            "attempt": 1,
+        },
+        "agents": {
+            "alpha": {
+                "status": "answered",
+                "answer_count": 1,
+                "latest_answer_label": "agent1.1",
+                "vote_cast": {
+                    "voted_for_agent": "alpha",
+                    "voted_for_label": "agent1.1",
+                    "reason_preview": format!("{}[redacted]", "x".repeat(90)),
+                },
+                "times_restarted": 0,
+                "error": null,
+                "token_usage": {"input_tokens": 100, "output_tokens": 20},
+            },
+            "zeta": {
+                "status": "timeout",
+                "answer_count": 0,
+                "latest_answer_label": null,
+                "vote_cast": null,
+                "times_restarted": 0,
+                "error": "no model",
+                "token_usage": {"input_tokens": 0, "output_tokens": 0},
+            },
+        },
+        "results": {
+            "votes": {"agent1.1": 1},
+            "winner": "alpha",
+            "final_answer_preview": "final [redacted]",
+            "delivered": [{"path": "/p/a.txt", "outcome": "created"}],
+        },
+    });
+    assert_eq!(status, expected);
+}
+
+#[test]
+fn votes_and_answers_are_filed_under_their_agent() {
+    let (_dir, turn) = recorded();
+    let mappings = read_json(&turn.join("snapshot_mappings.json"));
+    let answer = mappings["agent1.1"]["path"].as_str().unwrap();
+    assert_eq!(read(&turn.join(answer)), "the key is [redacted]");
+    let vote = mappings["agent1.vote1"]["path"].as_str().unwrap();
+    let vote = read_json(&turn.join(vote));
+    assert_eq!(vote["voter_anon_id"], "agent1");
+    assert_eq!(vote["voted_for"], "alpha");
+    assert_eq!(vote["available_options_anon"], json!(["agent1"]));
+    let mapping = json!({"agent1": "alpha", "agent2": "zeta"});
+    assert_eq!(vote["agent_mapping"], mapping);
+}
+
+#[test]
+fn the_coordination_is_told_event_by_event() {
+    let (_dir, turn) = recorded();
+    let told = read_json(&turn.join("coordination_events.json"));
+    assert_eq!(told["session_metadata"]["final_winner"], "alpha");
+    let events = told["events"].as_array().unwrap();
+    let types: Vec<_> = events.iter().map(|event| &event["event_type"]).collect();
+    let expected = [
+        "session_start",
+        "new_answer",
+        "agent_timeout",
+        "vote_cast",
+        "final_agent_selected",
+        "final_round_start",
+        "final_answer",
+        "delivered",
+        "session_end",
+    ];
+    assert_eq!(types, expected);
+    let table = read(&turn.join("coordination_table.txt"));
+    assert_eq!(table.lines().count(), expected.len());
+    assert!(table.contains("  alpha  new_answer            agent1.1\n"));
+}
+
+#[test]
+fn what_agents_say_can_be_read_on_a_terminal() {
+    let (_dir, turn) = recorded();
+    let said = read(&turn.join("agent_outputs/zeta.txt"));
+    assert_eq!(said, "hello\nworld\u{fffd}[31m\n[dropped out] no model\n");
+}
+
+#[test]
+fn the_metadata_can_be_read_back() {
+    let (_dir, turn) = recorded();
+    let metadata = read(&turn.join("execution_metadata.yaml"));
+    let metadata: Value = serde_yaml::from_str(&metadata).unwrap();
+    assert_eq!(metadata["query"], "what: is\n- this?");
+    assert_eq!(metadata["cli_args"], json!(["--config", "key=[redacted]"]));
+    assert_eq!(metadata["config"], "agents: []\n");
+}
+
+#[test]
+fn streamed_pieces_become_few_events_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::One);
+    let log = recorder.places().turn().join("events.jsonl");
+    record_all(&mut recorder, &[started(1)]);
+    let words: Vec<String> = (0..5000).map(|word| format!("{word} ")).collect();
+    for word in &words {
+        record_all(&mut recorder, &[text("alpha", word)]);
+    }
+    record_all(&mut recorder, &[voted("alpha", "good"), ended()]);
+    let entries: Vec<_> = event_log::open(&log).unwrap().map(Result::unwrap).collect();
+    let texts = entries
+        .iter()
+        .filter(|entry| entry.fields["type"] == "text");
+    let joined: String = texts
+        .map(|entry| entry.fields["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(joined, words.concat());
+    assert!(entries.len() < 12, "{}", entries.len());
+    let last = &entries[entries.len() - 2];
+    assert_eq!(last.fields["type"], "voted");
+}
+
+#[test]
+fn a_log_that_is_cut_at_any_byte_still_tells_every_whole_line() {
+    let (_dir, turn) = recorded();
+    let log = read(&turn.join("events.jsonl"));
+    let lines = log.lines().count();
+    assert_eq!(
+        LogReader::new(log.as_bytes()).filter(Result::is_ok).count(),
+        lines
+    );
+    for cut in 0..log.len() {
+        let (kept, lost) = log.as_bytes().split_at(cut);
+        let whole = log.get(..cut).map_or(0, |kept| kept.matches('\n').count());
+        let only_the_line_break_is_lost = lost.first() == Some(&b'\n');
+        let read: Vec<_> = LogReader::new(kept).collect();
+        let good = read.iter().filter(|line| line.is_ok()).count();
+        assert_eq!(
+            good,
+            whole + usize::from(only_the_line_break_is_lost),
+            "cut at {cut}"
+        );
+        assert!(read.len() - good <= 1, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_reader_never_sees_half_a_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::One);
+    record_all(&mut recorder, &[started(1)]);
+    let status = recorder.places().status_file();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let poll = scope.spawn(|| {
+            let mut polls = 0;
+            while !stop.load(Ordering::Relaxed) {
+                assert!(read_json(status.as_path())["meta"].is_object());
+                polls += 1;
+            }
+            polls
+        });
+        for _ in 0..200 {
+            record_all(&mut recorder, &[ended()]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(poll.join().unwrap() > 0);
+    });
+}
+
+#[test]
+fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::One);
+    assert_eq!(recorder.status_due(), None);
+    record_all(&mut recorder, &[started(1)]);
+    let answers = |recorder: &Recorder| {
+        let status = read_json(recorder.places().status_file().as_path());
+        status["agents"]["alpha"]["answer_count"].as_u64()
+    };
+    assert_eq!(answers(&recorder), Some(0));
+    assert_eq!(recorder.status_due(), None);
+    record_all(&mut recorder, &[answered("alpha", label(0, 1), "a")]);
+    assert_eq!(answers(&recorder), Some(0));
+    let due = recorder.status_due().unwrap();
+    assert!(due <= STATUS_INTERVAL);
+    std::thread::sleep(due);
+    assert!(recorder.write_status().is_none());
+    assert_eq!(answers(&recorder), Some(1));
+    assert_eq!(recorder.status_due(), None);
+}
+
+#[test]
+fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::Several);
+    let turn = recorder.places().turn().as_path().to_owned();
+    let restart = Event::Restarting {
+        reason: "too short".to_owned(),
+        instructions: "say more".to_owned(),
+    };
+    let first = [started(1), answered("alpha", label(0, 1), "short")];
+    record_all(&mut recorder, &first);
+    record_all(
+        &mut recorder,
+        &[restart, started(2), final_answer("long"), ended()],
+    );
+    let attempt = |path: &str| read_json(&turn.join(path))["coordination"]["attempt"].as_u64();
+    assert_eq!(attempt("attempt_1/status.json"), Some(1));
+    assert_eq!(attempt("attempt_2/status.json"), Some(2));
+    assert_eq!(attempt("status.json"), Some(2));
+    assert_eq!(read(&turn.join("final/alpha/answer.txt")), "long");
+    assert!(turn.join("attempt_1/coordination_events.json").is_file());
+    let status = recorder.places().status_file();
+    assert_eq!(status.as_path(), turn.join("status.json"));
+}
+
+#[test]
+fn a_run_that_is_broken_off_is_recorded_as_not_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(dir.path(), Attempts::One);
+    let turn = recorder.places().turn().as_path().to_owned();
+    record_all(&mut recorder, &[started(1), text("zeta", "half a sen")]);
+    assert!(recorder.finish().is_none());
+    let status = read_json(&turn.join("status.json"));
+    assert_eq!(status["is_complete"], false);
+    assert_eq!(status["finish_reason"], Value::Null);
+    assert_eq!(read(&turn.join("agent_outputs/zeta.txt")), "half a sen\n");
+    assert!(read(&turn.join("events.jsonl")).contains("half a sen"));
+}
+
+#[test]
+fn runs_that_begin_at_the_same_time_have_their_own_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: BTreeSet<String> = std::thread::scope(|scope| {
+        let begin = || {
+            recorder(dir.path(), Attempts::One)
+                .places()
+                .name()
+                .to_owned()
+        };
+        let runs: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(names.len(), 16);
+}
+
+/// Where the child process of the two tests below writes; unset in an ordinary run.
+const CHILD_DIR: &str = "MASSGEN_TEST_FULL_DISK";
+
+/// Runs `child_that_writes_to_a_full_disk` behind `wrapper`, a shell script that ends in `"$@"`.
+#[track_caller]
+fn run_child(program: &str, flags: &[&str], wrapper: &str, dir: &Path) {
+    let child = "records::child_that_writes_to_a_full_disk";
+    let output = Command::new(program)
+        .args(flags)
+        .args(["sh", "-ec", wrapper, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", child, "--nocapture"])
+        .env(CHILD_DIR, dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(said.contains("the disk was full"), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_costs_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=256k none ${CHILD_DIR}");
+    let probe = Command::new("unshare")
+        .args(["-rm", "sh", "-ec", &mount])
+        .env(CHILD_DIR, dir.path())
+        .output();
+    if probe.is_ok_and(|probe| probe.status.success()) {
+        let wrapper = format!("{mount}; exec \"$@\"");
+        run_child("unshare", &["-rm"], &wrapper, dir.path());
+    } else {
+        println!("skipped: no mount namespace here; the size limit of the next test must do");
+    }
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_said_once_and_costs_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let wrapper = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+    run_child("env", &[], wrapper, dir.path());
+}
+
+#[test]
+fn child_that_writes_to_a_full_disk() {
+    let Some(dir) = std::env::var_os(CHILD_DIR).map(PathBuf::from) else {
+        return;
+    };
+    let mut recorder = recorder(&dir, Attempts::One);
+    let turn = recorder.places().turn().clone();
+    record_all(&mut recorder, &[started(1)]);
+    let filler = fill(&dir);
+    let long = "all work and no play\n".repeat(250);
+    let faults: Vec<Error> = (0..40)
+        .filter_map(|_| recorder.record(&text("zeta", &long)))
+        .collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(
+        faults[0].to_string(),
+        "the records of this run are incomplete"
+    );
+    assert_eq!(
+        faults[0].hints()[0],
+        "the run goes on, and its answer is not lost"
+    );
+
+    fs::remove_file(filler).unwrap();
+    assert!(recorder.record(&final_answer("the answer")).is_none());
+    let answer = recorder.view().unwrap().final_answer.clone();
+    assert_eq!(answer.as_deref(), Some("the answer"));
+    let written = turn.as_path().join("final/alpha/answer.txt");
+    assert_eq!(read(&written), "the answer");
+    let lines: Vec<_> = event_log::open(&turn.join("events.jsonl"))
+        .unwrap()
+        .collect();
+    assert!(lines.iter().all(Result::is_ok), "{lines:?}");
+    println!("the disk was full");
+}
+
+/// Writes a file until no more fits.
+fn fill(dir: &Path) -> PathBuf {
+    let path = dir.join("filler");
+    let mut file = fs::File::create(&path).unwrap();
+    let piece = [0; 4096];
+    for _ in 0..1024 {
+        if std::io::Write::write_all(&mut file, &piece).is_err() {
+            return path;
+        }
+    }
+    panic!("the disk of this test is not small");
+}
