@@ -11,13 +11,14 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
+mod disk;
 mod http_server;
 mod project;
 
 mod backend_faults;
 mod backend_wire;
 mod cli;
-
+mod corpus;
 mod docs;
 mod records;
 mod runs;
