@@ -11,7 +11,7 @@ use crate::permissions::grant::{Permission, Phase};
 const EXAMPLES: &str = "\
 Examples:
   massgen --config team.yaml \"Add a --verbose flag to @src/:w\"
-  massgen --config @examples/basic/offline_demo \"Write the report\"
+  massgen --config @examples/basic/offline_demo \"write a hello program\"
   massgen --backend ollama --model qwen3 \"Why is the sky blue?\" > answer.txt
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
@@ -63,9 +63,9 @@ pub(crate) struct RunArguments {
     /// is standard input as the task.
     #[arg(value_name = "TASK")]
     pub task: Vec<String>,
-    /// The team: a YAML file, or `@examples/NAME` for one that is built in. Default:
-    /// `.massgen/config.yaml` here, then in the home directory, then a team from the keys in the
-    /// environment and the local servers that answer.
+    /// The team: a YAML file, or `@examples/NAME` for one that is built in. Default: `config.yaml`
+    /// in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`, and without one a team from the
+    /// keys in the environment and the local servers that answer.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
     /// The model of a team of one agent. Default: the backend's own.

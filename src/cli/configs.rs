@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
+use crate::cli::lines::plural;
 use crate::cli::output::{Form, Output};
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Colour, Diagnostic, Severity};
@@ -47,13 +48,8 @@ pub(crate) fn run(
             return check(host, files, Form::from(*json), strictness, output);
         }
         ConfigCommand::Examples => {
-            let width = examples::EXAMPLES
-                .iter()
-                .map(|example| example.name.len())
-                .max();
             for example in examples::EXAMPLES {
-                let (name, width) = (example.name, width.unwrap_or_default());
-                output.result(&format!("{name:<width$}  {}\n", example.summary()))?;
+                output.result(&format!("{}\n    {}\n", example.name, example.summary()))?;
             }
         }
         ConfigCommand::Show { name } => output.result(example(name)?)?,
@@ -169,9 +165,4 @@ fn unreadable(error: &Error) -> Value {
         "errors": [finding],
         "warnings": [],
     })
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
 }

@@ -67,6 +67,12 @@ pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// A count with its noun: `1 error`, `2 errors`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +115,9 @@ mod tests {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("äöüß", 3), "äöü…");
         assert_eq!(one_line("", 3), "");
+        assert_eq!(
+            [plural(0, "vote"), plural(1, "vote")],
+            ["0 votes", "1 vote"]
+        );
     }
 }

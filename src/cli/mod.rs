@@ -15,7 +15,9 @@ mod conduct;
 mod configs;
 mod dry_run;
 mod environment;
+pub mod explain;
 mod follow;
+pub mod grants_file;
 mod lines;
 mod manual;
 mod mentions;
@@ -25,6 +27,7 @@ mod run;
 mod task;
 mod team;
 mod team_file;
+pub mod tool;
 mod usage;
 
 /// Does what the command line of `host` asks for, and says how the process is to end.

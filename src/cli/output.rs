@@ -269,9 +269,10 @@ impl<'w> Pipe<'w> {
             return Ok(());
         };
         self.writer = None;
-        match error.kind() {
-            ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(error),
+        if error.kind() == ErrorKind::BrokenPipe {
+            Ok(())
+        } else {
+            Err(error)
         }
     }
 

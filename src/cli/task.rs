@@ -91,7 +91,7 @@ fn read_text(input: impl Read) -> Result<String> {
 
 fn no_task() -> Error {
     usage("there is no task")
-        .hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"Write the report\"")
+        .hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
         .hint("`massgen --help` shows what can be typed")
 }
 

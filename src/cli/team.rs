@@ -4,6 +4,7 @@
 use futures_util::future::join_all;
 
 use crate::cli::args::RunArguments;
+use crate::cli::lines::plural;
 use crate::cli::output::Output;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -28,15 +29,13 @@ pub(crate) async fn team(
         Some(argument) => Some(TeamFile::named(argument, host)?),
         None => TeamFile::default(host)?,
     };
-    match file {
-        Some(file) => checked(&file, host, output),
-        None => {
-            let servers = local_servers().await;
-            let found = from_surroundings(&host.env, &servers, workspaces)?;
-            output.note(&found.summary);
-            Ok(found.config)
-        }
+    if let Some(file) = file {
+        return checked(&file, host, output);
     }
+    let servers = local_servers().await;
+    let found = from_surroundings(&host.env, &servers, workspaces)?;
+    output.note(&found.summary);
+    Ok(found.config)
 }
 
 /// The agent that the flags describe, if there are any.
@@ -71,7 +70,8 @@ pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> 
             let errors = found
                 .filter(|found| found.severity == Severity::Error)
                 .count();
-            let message = format!("`{}` cannot be run: errors in it: {errors}", file.name());
+            let errors = plural(errors, "error");
+            let message = format!("`{}` cannot be run: it has {errors}", file.name());
             Err(Error::new(ErrorKind::Config, message)
                 .hint("change what is marked above; nothing has been started"))
         }

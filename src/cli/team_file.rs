@@ -103,7 +103,11 @@ fn not_found(argument: &str, places: &[AbsPath]) -> Error {
         Some(name) => error.hint(format!("did you mean `--config @examples/{name}`?")),
         None => error.hint("`massgen config examples` lists what is built in"),
     };
-    let places: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
+    // Without an ending, each place was tried as it is and with `.yaml`; one of the two is enough.
+    let named = places
+        .iter()
+        .filter(|place| place.as_path().extension().is_some());
+    let places: Vec<String> = named.map(|place| format!("`{place}`")).collect();
     if places.is_empty() {
         error
     } else {

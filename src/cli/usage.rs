@@ -143,13 +143,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation> {
     let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match Arguments::try_parse_from(all) {
         Ok(arguments) => Ok(Invocation::Do(Box::new(arguments))),
-        Err(found) => match found.kind() {
-            Finding::DisplayHelp | Finding::DisplayVersion => {
-                Ok(Invocation::Show(found.to_string()))
-            }
-            _ => Err(explain(&found, words)),
-        },
+        Err(found) if is_wish(&found) => Ok(Invocation::Show(found.to_string())),
+        Err(found) => Err(explain(&found, words)),
     }
+}
+
+fn is_wish(found: &clap::Error) -> bool {
+    matches!(found.kind(), Finding::DisplayHelp | Finding::DisplayVersion)
 }
 
 /// The error for a flag or subcommand that only the Python MassGen has.
@@ -163,6 +163,10 @@ pub(crate) fn usage(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "clap's list of findings is open"
+)]
 fn explain(found: &clap::Error, words: &[String]) -> Error {
     let text = |kind| context(found, kind).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
@@ -249,16 +253,14 @@ fn context(found: &clap::Error, kind: ContextKind) -> Option<String> {
         Some((name, _)) => name.to_owned(),
         None => text.to_owned(),
     };
-    match found.get(kind)? {
-        ContextValue::String(text) => Some(plain(text)),
-        ContextValue::Strings(texts) => {
-            let texts: Vec<String> = texts
-                .iter()
-                .map(|text| format!("`{}`", plain(text)))
-                .collect();
-            Some(texts.join(", "))
-        }
-        _ => None,
+    let value = found.get(kind)?;
+    if let ContextValue::Strings(texts) = value {
+        let texts = texts.iter().map(|text| format!("`{}`", plain(text)));
+        Some(texts.collect::<Vec<_>>().join(", "))
+    } else if let ContextValue::String(text) = value {
+        Some(plain(text))
+    } else {
+        None
     }
 }
 

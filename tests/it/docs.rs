@@ -112,8 +112,9 @@ fn is_module(name: &str) -> bool {
 
 fn tests_text() -> String {
     let entries = fs::read_dir(repository().join("tests/it")).unwrap();
-    let texts = entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    texts.collect()
+    let files = entries.map(|entry| entry.unwrap().path());
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    rust.map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
 #[test]

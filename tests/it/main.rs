@@ -19,6 +19,8 @@ mod backend_faults;
 mod backend_wire;
 mod cli;
 mod config;
+mod corpus;
+mod disk;
 mod docs;
 mod records;
 mod runs;

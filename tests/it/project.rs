@@ -13,11 +13,11 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use tempfile::TempDir;
 
 /// A run that takes longer hangs.
-const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+const RUN_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// A user's project, and what they are about to type in it.
 #[must_use]
-pub struct Project {
+pub(crate) struct Project {
     root: TempDir,
     arguments: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
@@ -26,7 +26,7 @@ pub struct Project {
 
 /// A run that has ended.
 #[must_use]
-pub struct Finished {
+pub(crate) struct Finished {
     project: Project,
     code: Option<i32>,
     stdout: String,
@@ -35,7 +35,7 @@ pub struct Finished {
 
 impl Project {
     /// An empty project in an empty home.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let project = Self {
             root,
@@ -49,7 +49,7 @@ impl Project {
     }
 
     /// Where `path` of the project lies. The root itself is a real path.
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root
             .path()
             .canonicalize()
@@ -59,7 +59,7 @@ impl Project {
     }
 
     /// Where `path` of the home lies.
-    pub fn home(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn home(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root
             .path()
             .canonicalize()
@@ -69,62 +69,62 @@ impl Project {
     }
 
     /// Adds a file to the project, with its directories.
-    pub fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         write(&self.path(path), content.as_ref());
         self
     }
 
     /// Adds a file to the home, with its directories.
-    pub fn home_file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn home_file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         write(&self.home(path), content.as_ref());
         self
     }
 
     /// Adds a directory to the project.
-    pub fn dir(self, path: &str) -> Self {
+    pub(crate) fn dir(self, path: &str) -> Self {
         fs::create_dir_all(self.path(path)).unwrap();
         self
     }
 
     /// Adds a link to the project; `target` stands in it as given.
-    pub fn link(self, path: &str, target: impl AsRef<Path>) -> Self {
+    pub(crate) fn link(self, path: &str, target: impl AsRef<Path>) -> Self {
         symlink(target, self.path(path)).unwrap();
         self
     }
 
     /// Adds the config that a run without `--config` finds.
-    pub fn config(self, yaml: &str) -> Self {
+    pub(crate) fn config(self, yaml: &str) -> Self {
         self.file(".massgen/config.yaml", yaml)
     }
 
     /// Sets a variable of the environment.
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.insert(name.into(), value.as_ref().to_owned());
         self
     }
 
     /// Adds words to the command line.
-    pub fn args<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
         self.arguments.extend(words);
         self
     }
 
     /// Sets standard input, which is empty otherwise.
-    pub fn stdin(mut self, input: impl AsRef<[u8]>) -> Self {
-        self.input = input.as_ref().to_owned();
+    pub(crate) fn stdin(mut self, input: impl AsRef<[u8]>) -> Self {
+        self.input = input.as_ref().into();
         self
     }
 
     /// Runs, and expects exit status 0.
     #[track_caller]
-    pub fn success(self) -> Finished {
+    pub(crate) fn success(self) -> Finished {
         self.failure(0)
     }
 
     /// Runs, and expects this exit status.
     #[track_caller]
-    pub fn failure(self, code: i32) -> Finished {
+    pub(crate) fn failure(self, code: i32) -> Finished {
         let finished = self.run();
         assert_eq!(
             finished.code,
@@ -137,8 +137,8 @@ impl Project {
         finished
     }
 
-    /// Runs with both streams as pipes.
-    fn run(self) -> Finished {
+    /// Runs with both streams as pipes, whatever the exit status.
+    pub(crate) fn run(self) -> Finished {
         let output = assert_cmd::Command::from_std(self.command())
             .write_stdin(self.input.clone())
             .timeout(RUN_TIME_MAX)
@@ -155,7 +155,7 @@ impl Project {
     }
 
     /// The process that is about to run, for tests that handle its streams themselves.
-    pub fn command(&self) -> std::process::Command {
+    pub(crate) fn command(&self) -> std::process::Command {
         let mut command = std::process::Command::new(binary());
         command
             .args(&self.arguments)
@@ -166,7 +166,7 @@ impl Project {
     }
 
     /// Runs on a terminal of 80 columns, and returns what is shown there.
-    pub fn on_terminal(self) -> Finished {
+    pub(crate) fn on_terminal(self) -> Finished {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -222,28 +222,28 @@ impl Project {
 
 impl Finished {
     /// What the run wrote to standard output, or showed on its terminal.
-    pub fn stdout(&self) -> &str {
+    pub(crate) fn stdout(&self) -> &str {
         &self.stdout
     }
 
     /// What the run wrote to standard error.
-    pub fn stderr(&self) -> &str {
+    pub(crate) fn stderr(&self) -> &str {
         &self.stderr
     }
 
     /// The exit status, unless a signal ended the process.
-    pub fn code(&self) -> Option<i32> {
+    pub(crate) fn code(&self) -> Option<i32> {
         self.code
     }
 
     /// The project as the run left it.
-    pub fn project(&self) -> &Project {
+    pub(crate) fn project(&self) -> &Project {
         &self.project
     }
 
     /// Expects that a file of the project has this content.
     #[track_caller]
-    pub fn has_file(self, path: &str, content: &str) -> Self {
+    pub(crate) fn has_file(self, path: &str, content: &str) -> Self {
         let found = fs::read_to_string(self.project.path(path)).unwrap_or_default();
         assert_eq!(found, content, "{path}\n{}", self.stderr);
         self
@@ -251,7 +251,7 @@ impl Finished {
 
     /// Expects that nothing exists at a path of the project.
     #[track_caller]
-    pub fn has_no(self, path: &str) -> Self {
+    pub(crate) fn has_no(self, path: &str) -> Self {
         let found = fs::symlink_metadata(self.project.path(path));
         assert!(found.is_err(), "{path} exists\n{}", self.stderr);
         self

@@ -157,7 +157,7 @@ fn named_modules(line: &str) -> Vec<&str> {
     };
     line.split("crate::")
         .skip(1)
-        .map(|rest| &rest[..end(rest)])
+        .map(|rest| rest.split_at(end(rest)).0)
         .collect()
 }
 
@@ -238,7 +238,7 @@ fn rules_reach_no_world() {
             }
         }
     }
-    assert_eq!(seen, BTreeSet::from_iter(RULES.iter().copied()));
+    assert_eq!(seen, RULES.iter().copied().collect::<BTreeSet<_>>());
     assert_none(&findings);
 }
 
@@ -320,7 +320,7 @@ fn types_are_named_by_the_glossary() {
 /// Whether a type's name holds `word` as one of its words.
 fn has_word(name: &str, word: &str) -> bool {
     name.match_indices(word).any(|(at, _)| {
-        let after = name[at + word.len()..].chars().next();
+        let after = name.split_at(at + word.len()).1.chars().next();
         after.is_none_or(|c| !c.is_lowercase())
     })
 }
@@ -333,10 +333,8 @@ fn every_test_file_is_declared() {
     for entry in fs::read_dir(repository().join("tests/it")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if let Some(name) = name.strip_suffix(".rs").filter(|name| *name != "main") {
-            counts.insert(
-                name.to_owned(),
-                declared.iter().filter(|other| **other == name).count(),
-            );
+            let count = declared.iter().filter(|other| *other == name).count();
+            counts.insert(name.to_owned(), count);
         }
     }
     assert!(counts.len() >= 4, "tests/it holds only {counts:?}");

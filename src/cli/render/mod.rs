@@ -13,6 +13,8 @@ use crate::id::{AgentId, AnswerLabel};
 
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
+/// The most of what an agent did that is shown on its line, in characters.
+const DEED_CHARS_MAX: usize = 240;
 /// The most of a tool's arguments or result that is shown, in characters.
 const SUMMARY_CHARS_MAX: usize = 160;
 /// The most lines of an answer that are shown while agents still coordinate.
@@ -87,92 +89,12 @@ impl<'o, 'w> Render<'o, 'w> {
             Event::RunStarted {
                 agents, attempt, ..
             } => self.started(agents, *attempt),
-            Event::Asking { agent } => {
-                self.asked.insert(agent.clone());
-            }
-            Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
-            Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
-            Event::Asked {
-                agent,
-                input_tokens,
-                output_tokens,
-            } => {
-                self.finish_speech(agent);
-                self.asked.remove(agent);
-                self.tokens.add(*input_tokens, *output_tokens);
-            }
-            Event::Retrying { agent, reason } => {
-                self.say(agent, (Style::Warn, "asks again:"), reason);
-            }
-            Event::ToolCalled {
-                agent,
-                tool,
-                arguments,
-                denied,
-            } => {
-                self.called(agent, &format!("{tool} {arguments}"), denied.as_deref());
-            }
-            Event::ToolFinished {
-                agent,
-                tool,
-                success,
-                summary,
-            } => {
-                let verb = if *success {
-                    (Style::Faint, "has")
-                } else {
-                    (Style::Warn, "failed")
-                };
-                let result = one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
-                self.say(agent, verb, &result);
-            }
-            Event::Answered {
-                agent,
-                label,
-                content,
-                ..
-            } => {
-                self.say(agent, (Style::Good, "answers"), &format!("as {label}:"));
-                self.quote(agent, content);
-            }
-            Event::Voted {
-                agent,
-                candidate,
-                label,
-                reason,
-            } => {
-                let vote = format!("for {candidate} ({label}): {reason}");
-                self.say(agent, (Style::Good, "votes"), &vote);
-            }
             Event::VotesVoided { voters } => self.voided(voters),
-            Event::Refused { agent, reason } => {
-                self.say(agent, (Style::Warn, "is not accepted:"), reason);
-            }
-            Event::Informed { agent, labels } => {
-                let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-                self.say(agent, (Style::Faint, "sees"), &labels.join(", "));
-            }
-            Event::DroppedOut {
-                agent,
-                reason,
-                timed_out,
-            } => {
-                self.asked.remove(agent);
-                let verb = if *timed_out {
-                    "is out of time:"
-                } else {
-                    "drops out:"
-                };
-                self.say(agent, (Style::Bad, verb), reason);
-            }
             Event::WinnerSelected {
                 agent,
                 label,
                 votes,
             } => self.winner(agent, *label, votes),
-            Event::FinalStarted { agent } => {
-                self.say(agent, (Style::Strong, "presents"), "the final answer");
-            }
             Event::FinalAnswer { content, .. } => return self.final_answer(content),
             Event::Delivered { rows } => self.delivered(rows),
             Event::Restarting {
@@ -184,6 +106,35 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.output.warning(message);
             }
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
+            Event::Asking { agent } => {
+                self.asked.insert(agent.clone());
+            }
+            Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
+            Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
+            Event::Asked {
+                agent,
+                input_tokens,
+                output_tokens,
+            } => {
+                self.asked.remove(agent);
+                self.finish_speech(agent);
+                self.tokens.add(*input_tokens, *output_tokens);
+            }
+            Event::Answered { agent, content, .. } => {
+                self.act(agent, event);
+                self.quote(agent, content);
+            }
+            Event::DroppedOut { agent, .. } => {
+                self.asked.remove(agent);
+                self.act(agent, event);
+            }
+            Event::Retrying { agent, .. }
+            | Event::ToolCalled { agent, .. }
+            | Event::ToolFinished { agent, .. }
+            | Event::Voted { agent, .. }
+            | Event::Refused { agent, .. }
+            | Event::Informed { agent, .. }
+            | Event::FinalStarted { agent } => self.act(agent, event),
         }
         Ok(())
     }
@@ -206,14 +157,6 @@ impl<'o, 'w> Render<'o, 'w> {
             self.line("attempt", Style::Strong, &attempt.to_string());
         }
         self.line("agents", Style::Strong, &names(agents));
-    }
-
-    fn called(&mut self, agent: &AgentId, call: &str, denied: Option<&str>) {
-        let call = one_line(call, SUMMARY_CHARS_MAX);
-        match denied {
-            None => self.say(agent, (Style::Plain, "calls"), &call),
-            Some(why) => self.say(agent, (Style::Bad, "is denied"), &format!("{call}: {why}")),
-        }
     }
 
     fn voided(&mut self, voters: &[AgentId]) {
@@ -277,10 +220,16 @@ impl<'o, 'w> Render<'o, 'w> {
         self.prefixed(agent, &[(style, line)]);
     }
 
-    fn say(&mut self, agent: &AgentId, verb: Piece<'_>, text: &str) {
+    /// Shows what an agent did.
+    fn act(&mut self, agent: &AgentId, event: &Event) {
         self.finish_speech(agent);
-        let text = one_line(text, usize::MAX);
-        self.prefixed(agent, &[verb, (Style::Plain, " "), (Style::Plain, &text)]);
+        if let Some((style, verb, text)) = deed(event) {
+            let text = one_line(&text, DEED_CHARS_MAX);
+            self.prefixed(
+                agent,
+                &[(style, verb), (Style::Plain, " "), (Style::Plain, &text)],
+            );
+        }
     }
 
     /// Shows the beginning of an answer, which may not have been in the stream.
@@ -348,14 +297,96 @@ impl<'o, 'w> Render<'o, 'w> {
     fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
         self.asked.clear();
-        let style = match status {
-            ExitStatus::Delivered => Style::Good,
-            _ => Style::Bad,
+        let style = if status == ExitStatus::Delivered {
+            Style::Good
+        } else {
+            Style::Bad
         };
         let Tokens { input, output } = self.tokens;
         let cost = format!("{}, {input} tokens read, {output} written", clock(elapsed));
         self.line("done", style, &format!("{summary} ({cost})"));
     }
+}
+
+/// The look of a verb, the verb, and the rest of the sentence.
+type Deed = (Style, &'static str, String);
+
+fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
+    let call = one_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
+    match denied {
+        None => (Style::Plain, "calls", call),
+        Some(why) => (Style::Bad, "is denied", format!("{call}: {why}")),
+    }
+}
+
+/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
+/// deed of one agent or is shown in another way.
+fn deed(event: &Event) -> Option<Deed> {
+    Some(match event {
+        Event::Retrying { reason, .. } => (Style::Warn, "asks again:", reason.clone()),
+        Event::ToolCalled {
+            tool,
+            arguments,
+            denied,
+            ..
+        } => called(tool, arguments, denied.as_deref()),
+        Event::ToolFinished {
+            tool,
+            success,
+            summary,
+            ..
+        } => {
+            let (style, verb) = if *success {
+                (Style::Faint, "did")
+            } else {
+                (Style::Warn, "failed")
+            };
+            (
+                style,
+                verb,
+                one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX),
+            )
+        }
+        Event::Answered { label, .. } => (Style::Good, "answers", format!("as {label}:")),
+        Event::Voted {
+            candidate,
+            label,
+            reason,
+            ..
+        } => (
+            Style::Good,
+            "votes",
+            format!("for {candidate} ({label}): {reason}"),
+        ),
+        Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
+        Event::Informed { labels, .. } => {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            (Style::Faint, "sees", labels.join(", "))
+        }
+        Event::DroppedOut {
+            reason, timed_out, ..
+        } => {
+            let verb = if *timed_out {
+                "is out of time:"
+            } else {
+                "drops out:"
+            };
+            (Style::Bad, verb, reason.clone())
+        }
+        Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::VotesVoided { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    })
 }
 
 fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::id::AgentNumber;
-use crate::path::RealPath;
 
 /// What an event is told with: the seconds since the start of the run.
-const AT: Duration = Duration::from_millis(2_500);
+const AT: Duration = Duration::from_millis(2_501);
 
 fn id(name: &str) -> AgentId {
     AgentId::parse(name).unwrap()
@@ -35,6 +34,7 @@ fn text(agent: &str, text: &str) -> Event {
     }
 }
 
+/// What is written for these events.
 fn shown(events: &[Event]) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Output::to(&mut out, &mut err);
@@ -106,9 +106,6 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
         },
-        Event::VotesVoided {
-            voters: vec![id("bob")],
-        },
         Event::Informed {
             agent: id("bob"),
             labels: vec![label(0, 1)],
@@ -137,12 +134,11 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     agents: ann, bob
     [ann] Writing
     [ann] calls write_file {"path":"a", "content":"b"}
-    [ann] has write_file: wrote 1 byte
+    [ann] did write_file: wrote 1 byte
     [bob] is denied read_text_file {"path":"/etc/shadow"}: no grant reaches it
     [ann] answers as agent1.1:
     [ann] | It is so.
     [ann] | Because.
-    votes void: bob: a new answer came
     [bob] sees agent1.1
     [bob] is not accepted: too like agent1.1
     [bob] asks again: 429
@@ -152,10 +148,15 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     assert_eq!(out, "");
 }
 
+#[expect(clippy::disallowed_methods, reason = "the path is only shown")]
 #[test]
 fn the_final_answer_alone_goes_to_standard_output() {
+    let kept = crate::path::RealPath::vouch("/s/old");
     let (out, err) = shown(&[
         started(),
+        Event::VotesVoided {
+            voters: vec![id("bob")],
+        },
         Event::WinnerSelected {
             agent: id("ann"),
             label: label(0, 2),
@@ -180,9 +181,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 },
                 DeliveryRow {
                     path: "/p/old".to_owned(),
-                    outcome: DeliveryOutcome::Conflict {
-                        kept: RealPath::vouch("/s/old"),
-                    },
+                    outcome: DeliveryOutcome::Conflict { kept },
                 },
             ],
         },
@@ -194,6 +193,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
     assert_eq!(out, "The answer.\n");
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
+    votes void: bob: a new answer came
     winner: ann with agent1.2 (votes: ann 1, bob 0)
     [ann] presents the final answer
     delivered:
@@ -245,7 +245,7 @@ fn a_pipe_is_not_told_who_is_waited_for() {
     render
         .event(&Event::Asking { agent: id("bob") }, AT)
         .unwrap();
-    render.tick(Duration::from_secs(60));
+    render.tick(Duration::from_mins(1));
     drop(output);
     assert_eq!(err, b"");
 }
