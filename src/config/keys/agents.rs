@@ -164,8 +164,8 @@ pub static BACKEND: Section = Section {
         ),
         Key::served(
             &["extra_body"],
-            Shape::Any,
-            "A mapping whose keys go into every request, as those beside it do.",
+            Shape::Mapping(&EXTRA_BODY),
+            "More keys for the model's API.",
         ),
         Key::passed(
             &["temperature"],
@@ -361,4 +361,12 @@ pub static BACKEND: Section = Section {
         ),
         Key::refused(&["n"], "massgen asks for one reply at a time"),
     ],
+};
+
+/// More keys for the model's API.
+pub static EXTRA_BODY: Section = Section {
+    path: "agents[].backend.extra_body",
+    doc: "Keys that go into every request as they are, whatever they are called.",
+    others: Others::Passed,
+    keys: &[],
 };
