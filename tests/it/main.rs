@@ -4,10 +4,12 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![expect(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
@@ -17,8 +19,8 @@ mod project;
 mod backend_faults;
 mod backend_wire;
 mod cli;
-
 mod docs;
+mod explain;
 mod records;
 mod runs;
 mod store;
