@@ -158,7 +158,7 @@ pub struct Permitted<A> {
 }
 
 impl<A> Permitted<A> {
-    pub(super) fn into_parts(self) -> (A, Gate) {
+    pub(super) fn into_action(self) -> (A, Gate) {
         (self.action, self.gate)
     }
 }

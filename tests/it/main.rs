@@ -13,12 +13,15 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
-mod http_server;
 mod project;
+mod http_server;
 
 mod backend_faults;
 mod backend_wire;
 mod cli;
+mod config;
+mod corpus;
+mod disk;
 mod docs;
 mod explain;
 mod records;

@@ -251,7 +251,7 @@ fn one_file_makes_permits_and_one_folder_opens_them() {
             if line.contains("Permitted {") && !line.contains("struct ") && !line.contains("impl") {
                 makers.insert(source.path.clone());
             }
-            if line.contains("permitted.into_parts(") {
+            if line.contains(".into_parts(") && source.text.contains("Permitted") {
                 openers.insert(source.path.parent().unwrap().to_owned());
             }
         }

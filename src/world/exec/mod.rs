@@ -72,7 +72,7 @@ pub enum ChangeKind {
 /// Carries out a permitted action. It blocks on the disk, so that async callers run it in a
 /// blocking pool.
 pub fn run(permitted: Permitted<Action>) -> Observation {
-    let (action, gate) = permitted.into_parts();
+    let (action, gate) = permitted.into_action();
     let shape = Shape::of(&action);
     carry_out(&gate, action).unwrap_or_else(|stop| shape.observation(stop))
 }
