@@ -145,6 +145,23 @@ fn calls_are_answered_line_by_line() {
 }
 
 #[test]
+fn a_link_is_judged_by_where_it_leads() {
+    let words = ["explain", "calls", "--grants", "grants.json"];
+    let read = |path: &str| json!({"tool": "read_text_file", "args": {"path": path}}).to_string();
+    let calls = [read("../src/inside"), read("../src/outside")].join("\n");
+    let project = project()
+        .link("src/inside", "a.txt")
+        .link("src/outside", "/etc/passwd");
+    let finished = project.args(words).stdin(calls).success();
+    let rules: Vec<Value> = finished
+        .stdout()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["rule"].clone())
+        .collect();
+    assert_eq!(rules, ["granted", "outside-grants"]);
+}
+
+#[test]
 fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
     let words = [
         "explain",

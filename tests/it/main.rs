@@ -9,7 +9,6 @@
 )]
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
