@@ -15,13 +15,17 @@ mod disk;
 mod http_server;
 mod project;
 
+mod agreement;
 mod backend_faults;
 mod backend_wire;
 mod cli;
 mod corpus;
 mod docs;
+mod gate;
+mod races;
 mod records;
 mod runs;
 mod store;
 mod tidy;
+mod tools;
 mod tools_doc;
