@@ -346,10 +346,19 @@ mod tests {
     #[test]
     fn a_tie_is_said() {
         let agent = AgentNumber::from_index;
+        let label = AnswerLabel {
+            agent: agent(0),
+            ordinal: 1,
+        };
+        let answers = [AnswerView {
+            label,
+            content: "a".into(),
+            files: None,
+        }];
         let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
-        assert!(present("t", agent(0), &tie, &[]).contains("tie"));
+        assert!(present("t", agent(0), &tie, &answers).contains("tie"));
         let clear = [(agent(0), 2, vec![]), (agent(1), 1, vec![])];
-        assert!(!present("t", agent(0), &clear, &[]).contains("tie"));
+        assert!(!present("t", agent(0), &clear, &answers).contains("tie"));
     }
 
     #[test]

@@ -87,3 +87,70 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::team::{Quick, Workspaces, quick};
+
+    fn plan(edit: impl FnOnce(&mut Config)) -> Layout {
+        let asked = Quick {
+            backend: Some("grok"),
+            ..Quick::default()
+        };
+        let mut config = quick(&asked, Workspaces::None).unwrap();
+        edit(&mut config);
+        Layout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
+    }
+
+    #[track_caller]
+    fn check(cwd: &str, expected: &str, owner: Owner) {
+        let layout = plan(|config| config.agents[0].cwd = Place::parse(cwd));
+        let workspace = layout.workspaces.values().next().unwrap();
+        assert_eq!(workspace.path.to_string(), expected, "{cwd}");
+        assert_eq!(workspace.owner, owner, "{cwd}");
+    }
+
+    #[test]
+    fn workspaces_of_massgen_belong_to_one_run() {
+        check("w1", "/p/.massgen/workspaces/w1_000000ab", Owner::Massgen);
+        check("a/b", "/p/.massgen/workspaces/a/b_000000ab", Owner::Massgen);
+        check(
+            ".massgen/workspaces/w1",
+            "/p/.massgen/workspaces/w1_000000ab",
+            Owner::Massgen,
+        );
+        check(".massgen/own", "/p/.massgen/own_000000ab", Owner::Massgen);
+    }
+
+    #[test]
+    fn workspaces_of_the_user_stay_where_they_are() {
+        check("/srv/w1", "/srv/w1", Owner::User);
+        check(
+            "/p/.massgen/workspaces/w1",
+            "/p/.massgen/workspaces/w1",
+            Owner::User,
+        );
+    }
+
+    #[test]
+    fn storage_lies_below_the_state_directory_unless_it_is_absolute() {
+        let layout = plan(|_| {});
+        let below = |name: &str| AbsPath::new(format!("/p/.massgen/{name}")).unwrap();
+        assert_eq!(layout.workspaces.len(), 0);
+        assert_eq!(layout.state, AbsPath::new("/p/.massgen").unwrap());
+        assert_eq!(layout.snapshots, below("snapshots"));
+        assert_eq!(layout.temp_workspaces, below("temp_workspaces/000000ab"));
+        assert_eq!(layout.sessions, below("sessions"));
+        assert_eq!(layout.logs, below("massgen_logs"));
+        let layout = plan(|config| {
+            config.orchestrator.snapshot_storage = Place::parse(".massgen/s").unwrap();
+            config.orchestrator.agent_temporary_workspace = Place::parse("/srv/t").unwrap();
+        });
+        assert_eq!(layout.snapshots, below("s"));
+        assert_eq!(
+            layout.temp_workspaces,
+            AbsPath::new("/srv/t/000000ab").unwrap()
+        );
+    }
+}

@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::error::ExitStatus;
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
+    use crate::path::AbsPath;
 
     fn run(events: &[Event]) -> (String, String) {
         let root = AbsPath::new("/").unwrap();

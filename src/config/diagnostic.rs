@@ -48,6 +48,8 @@ pub struct Diagnostic {
     pub expected: Option<String>,
     /// The next action.
     pub suggestion: Option<String>,
+    /// In how many more places the same was found.
+    pub repeats: usize,
 }
 
 impl Diagnostic {
@@ -60,6 +62,7 @@ impl Diagnostic {
             span: None,
             expected: None,
             suggestion: None,
+            repeats: 0,
         }
     }
 
@@ -186,6 +189,23 @@ pub fn render(source: &Source, diagnostics: &[Diagnostic], colour: Colour) -> St
     texts.join("\n\n")
 }
 
+/// Each finding in one line, for the start of a run.
+pub fn render_lines(source: &Source, diagnostics: &[Diagnostic]) -> Vec<String> {
+    let line = |diagnostic: &Diagnostic| {
+        let place = diagnostic.span.as_ref().map(|span| {
+            let (line, column) = source.line_and_column(span.start);
+            format!(":{line}:{column}")
+        });
+        let more = match diagnostic.repeats {
+            0 => String::new(),
+            more => format!(" (and in {more} more places)"),
+        };
+        let place = place.unwrap_or_default();
+        format!("{}{place}: {}{more}", source.name, diagnostic.message)
+    };
+    diagnostics.iter().map(line).collect()
+}
+
 /// The result of a check for scripts.
 pub fn to_json(source: &Source, diagnostics: &[Diagnostic]) -> Value {
     let of = |severity| {
@@ -215,6 +235,7 @@ fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
         "location": if diagnostic.key.is_empty() { "root" } else { &diagnostic.key },
         "expected": diagnostic.expected,
         "suggestion": diagnostic.suggestion,
+        "repeats": diagnostic.repeats,
         "file": source.name,
         "line": place.map(|(line, _)| line),
         "column": place.map(|(_, column)| column),
@@ -243,9 +264,13 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
         "" => group,
         key => group.element(Level::NOTE.with_name("key").message(key)),
     };
-    match &diagnostic.suggestion {
+    let group = match &diagnostic.suggestion {
         Some(text) => group.element(Level::HELP.with_name("hint").message(text.as_str())),
         None => group,
+    };
+    match diagnostic.repeats {
+        0 => group,
+        more => group.element(Level::NOTE.message(format!("the same in {more} more places"))),
     }
 }
 
@@ -324,6 +349,7 @@ error: the file is too large
       "location": "agent.backend.type",
       "expected": "expected `grok` or `groq`",
       "suggestion": "did you mean `grok`?",
+      "repeats": 0,
       "file": "team.yaml",
       "line": 3,
       "column": 19
@@ -333,6 +359,7 @@ error: the file is too large
       "location": "root",
       "expected": null,
       "suggestion": null,
+      "repeats": 0,
       "file": "team.yaml",
       "line": null,
       "column": null
@@ -344,6 +371,7 @@ error: the file is too large
       "location": "ui.display_type",
       "expected": null,
       "suggestion": null,
+      "repeats": 0,
       "file": "team.yaml",
       "line": 4,
       "column": 6
@@ -374,7 +402,7 @@ error: too long
     #[test]
     fn spans_at_the_edges_are_no_fault() {
         let source = Source::new("f", "a: ü\n".to_owned());
-        for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 2..1] {
+        for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 3..90] {
             let diagnostic = Diagnostic::error("a", "wrong").at(&span);
             assert!(render(&source, &[diagnostic], Colour::Never).contains("wrong"));
         }

@@ -67,3 +67,52 @@ fn bare(name: &str) -> &str {
     let name = name.strip_prefix(EXAMPLE_PREFIX).unwrap_or(name);
     name.strip_suffix(".yaml").unwrap_or(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_have_exact_names() {
+        let name = "basic/single_agent.yaml";
+        for wanted in [
+            name,
+            "basic/single_agent",
+            "@examples/basic/single_agent.yaml",
+            "@examples/basic/single_agent",
+        ] {
+            assert_eq!(
+                find(wanted).map(|example| example.name),
+                Some(name),
+                "{wanted}"
+            );
+        }
+        for wanted in [
+            "single_agent",
+            "basic",
+            "basic/single",
+            "",
+            "@examples/",
+            "BASIC/single_agent",
+        ] {
+            assert!(find(wanted).is_none(), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn other_names_get_a_suggestion() {
+        assert_eq!(
+            nearest_name("single_agent"),
+            Some("basic/single_agent.yaml")
+        );
+        assert_eq!(
+            nearest_name("@examples/basic/singel_agent"),
+            Some("basic/single_agent.yaml")
+        );
+        assert_eq!(
+            nearest_name("fs_permissions_test.yaml"),
+            Some("tools/filesystem/fs_permissions_test.yaml")
+        );
+        assert_eq!(nearest_name("nothing like it at all"), None);
+    }
+}

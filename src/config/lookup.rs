@@ -120,3 +120,124 @@ fn line_of(error: &dotenvy::Error, text: &[u8]) -> Option<usize> {
     let index = text.lines().position(|line| line.trim() == first)?;
     Some(index.saturating_add(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> AbsPath {
+        AbsPath::new(text).unwrap()
+    }
+
+    #[track_caller]
+    fn check(argument: Option<&str>, expected: &[&str]) {
+        let places = config_places(argument, &path("/p"), Some(&path("/h")));
+        let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+        assert_eq!(places, expected, "{argument:?}");
+    }
+
+    #[test]
+    fn a_name_is_looked_for_where_configs_are_kept() {
+        check(
+            Some("team"),
+            &[
+                "/p/team",
+                "/p/team.yaml",
+                "/p/.massgen/team",
+                "/p/.massgen/team.yaml",
+                "/h/.massgen/configs/team",
+                "/h/.massgen/configs/team.yaml",
+                "/h/.config/massgen/team",
+                "/h/.config/massgen/team.yaml",
+            ],
+        );
+        check(
+            Some("a/team.yml"),
+            &[
+                "/p/a/team.yml",
+                "/p/.massgen/a/team.yml",
+                "/h/.massgen/configs/a/team.yml",
+                "/h/.config/massgen/a/team.yml",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_path_is_looked_for_where_it_points() {
+        check(Some("/x/team.json"), &["/x/team.json"]);
+        check(Some("./team"), &["/p/team", "/p/team.yaml"]);
+        check(Some("../team.yaml"), &["/team.yaml"]);
+        check(Some("~/team"), &["/h/team", "/h/team.yaml"]);
+        check(Some("@examples/basic/two_agents"), &[]);
+        check(Some(""), &[]);
+    }
+
+    #[test]
+    fn without_a_name_the_usual_one_is_looked_for() {
+        check(
+            None,
+            &[
+                "/p/.massgen/config.yaml",
+                "/h/.massgen/configs/config.yaml",
+                "/h/.config/massgen/config.yaml",
+            ],
+        );
+        assert_eq!(
+            config_places(None, &path("/p"), None),
+            [path("/p/.massgen/config.yaml")]
+        );
+    }
+
+    #[test]
+    fn env_files_are_read_from_here_outwards() {
+        let places = env_places(&path("/p"), Some(&path("/h")), Some(&path("/bin")));
+        assert_eq!(
+            places,
+            [path("/p/.env"), path("/h/.massgen/.env"), path("/bin/.env")]
+        );
+        assert_eq!(env_places(&path("/p"), None, None), [path("/p/.env")]);
+    }
+
+    #[test]
+    fn env_files_add_and_never_change() {
+        let mut set = BTreeMap::from([
+            ("SET".to_owned(), "old".to_owned()),
+            ("EMPTY".to_owned(), String::new()),
+        ]);
+        let text =
+            "\u{feff}# keys\nSET=new\nEMPTY=new\nexport A=1\nB=\"two words\"\nC='$A'\nD=x # y\n";
+        assert_eq!(
+            add_env(&mut set, ".env", text.as_bytes()),
+            Vec::<String>::new()
+        );
+        let expected = [
+            ("A", "1"),
+            ("B", "two words"),
+            ("C", "$A"),
+            ("D", "x"),
+            ("EMPTY", ""),
+            ("SET", "old"),
+        ];
+        let found: Vec<(&str, &str)> = set
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+        add_env(&mut set, "later", b"A=2\nE=3");
+        assert_eq!((set["A"].as_str(), set["E"].as_str()), ("1", "3"));
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read_are_told_without_their_text() {
+        let mut set = BTreeMap::new();
+        let warnings = add_env(&mut set, ".env", b"A=1\nsk-secret is my key\nB=2\n");
+        assert_eq!(
+            warnings,
+            ["`.env:2` is not `NAME=value`: the line is skipped"]
+        );
+        assert_eq!(set.len(), 2);
+        let warnings = add_env(&mut set, ".env", b"C=\xff\xfe\n");
+        assert_eq!(warnings.len(), 1);
+        assert!(!add_env(&mut set, ".env", &vec![b'a'; 100_000]).is_empty());
+    }
+}

@@ -66,6 +66,11 @@ impl Loaded {
         diagnostic::render(&self.source, &self.warnings, colour)
     }
 
+    /// Each warning in one line.
+    pub fn warning_lines(&self) -> Vec<String> {
+        diagnostic::render_lines(&self.source, &self.warnings)
+    }
+
     /// The result of the check for scripts.
     pub fn to_json(&self) -> Value {
         diagnostic::to_json(&self.source, &self.warnings)

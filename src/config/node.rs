@@ -342,3 +342,108 @@ fn span_of_error(location: Location, text: &str) -> Span {
         .map_or(text.len(), |(byte, _)| byte);
     start..start
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value with its path as `path = text @ source`.
+    fn walk(node: &Node, path: &str, text: &str, out: &mut Vec<String>) {
+        let source = text.get(node.span.clone()).unwrap();
+        match &node.value {
+            Value::Null => out.push(format!("{path} = null @ {source}")),
+            Value::Scalar(scalar) => {
+                out.push(format!(
+                    "{path} = {:?} {:?} @ {source}",
+                    scalar.literal, scalar.text
+                ));
+            }
+            Value::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    walk(item, &format!("{path}[{index}]"), text, out);
+                }
+            }
+            Value::Mapping(entries) => {
+                for entry in entries {
+                    let key = text.get(entry.key_span.clone()).unwrap();
+                    walk(
+                        &entry.value,
+                        &format!("{path}.{}({key})", entry.key),
+                        text,
+                        out,
+                    );
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let mut out = Vec::new();
+        walk(&parse(text).unwrap(), "", text, &mut out);
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn values_know_their_place_and_their_text() {
+        check(
+            "\u{fc}: \"\u{e4} b\"\n",
+            &[".\u{fc}(\u{fc}) = Text \"\u{e4} b\" @ \"\u{e4} b\""],
+        );
+        check(
+            "a: [1, 2.5, ~, 'it', 0x1F, 007, no, true, 1_000]",
+            &[
+                ".a(a)[0] = Integer(1) \"1\" @ 1",
+                ".a(a)[1] = Number(2.5) \"2.5\" @ 2.5",
+                ".a(a)[2] = null @ ~",
+                ".a(a)[3] = Text \"it\" @ 'it'",
+                ".a(a)[4] = Integer(31) \"0x1F\" @ 0x1F",
+                ".a(a)[5] = Text \"007\" @ 007",
+                ".a(a)[6] = Text \"no\" @ no",
+                ".a(a)[7] = Flag(true) \"true\" @ true",
+                ".a(a)[8] = Integer(1000) \"1_000\" @ 1_000",
+            ],
+        );
+        check(
+            "a: &x 1\nb: *x\n",
+            &[
+                ".a(a) = Integer(1) \"1\" @ 1",
+                ".b(b) = Integer(1) \"1\" @ *x",
+            ],
+        );
+        check(
+            "a: &m {k: v}\nb:\n  <<: *m\n  z: 1\n",
+            &[
+                ".a(a).k(k) = Text \"v\" @ v",
+                ".b(b).z(z) = Integer(1) \"1\" @ 1",
+                ".b(b).k(*m) = Text \"v\" @ *m",
+            ],
+        );
+    }
+
+    #[test]
+    fn numbers_beyond_all_bounds_stay_numbers() {
+        check(
+            "[18446744073709551615, -9223372036854775808]",
+            &[
+                "[0] = Number(1.8446744073709552e19) \"18446744073709551615\" @ 18446744073709551615",
+                "[1] = Integer(-9223372036854775808) \"-9223372036854775808\" @ -9223372036854775808",
+            ],
+        );
+    }
+
+    #[test]
+    fn variables_are_read_as_yaml_reads_them() {
+        for (text, expected) in [
+            ("true", Literal::Flag(true)),
+            ("7", Literal::Integer(7)),
+            ("0.5", Literal::Number(0.5)),
+            ("inf", Literal::Text),
+            ("NaN", Literal::Text),
+            ("", Literal::Text),
+            ("sk-1", Literal::Text),
+        ] {
+            assert_eq!(Scalar::infer(text.to_owned()).literal, expected, "{text}");
+        }
+    }
+}

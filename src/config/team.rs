@@ -283,3 +283,196 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         timeouts: TimeoutConfig::default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quick_of(
+        model: Option<&str>,
+        backend: Option<&str>,
+        base_url: Option<&str>,
+    ) -> Result<String> {
+        let asked = Quick {
+            model,
+            backend,
+            base_url,
+            system_message: Some("be brief"),
+        };
+        let config = quick(&asked, Workspaces::None)?;
+        let agent = &config.agents[0];
+        assert_eq!(agent.id.as_str(), "agent1");
+        assert_eq!(agent.system_message.as_deref(), Some("be brief"));
+        let url = agent.backend.base_url.as_deref().unwrap_or("-");
+        Ok(format!(
+            "{} {} {url}",
+            agent.backend.vendor.name, agent.backend.model
+        ))
+    }
+
+    #[track_caller]
+    fn check(asked: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
+        match quick_of(asked.0, asked.1, asked.2) {
+            Ok(found) => assert_eq!(found, expected, "{asked:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Usage);
+                assert!(!error.hints().is_empty());
+                assert!(error.to_string().contains(expected), "{asked:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_model_says_whose_it_is() {
+        check(
+            (Some("gpt-4o"), None, None),
+            "chatcompletion gpt-4o https://api.openai.com/v1",
+        );
+        check(
+            (Some("o4-mini"), None, None),
+            "chatcompletion o4-mini https://api.openai.com/v1",
+        );
+        check(
+            (Some("claude-x"), None, None),
+            "chatcompletion claude-x https://api.anthropic.com/v1",
+        );
+        check(
+            (Some("grok-4"), None, None),
+            "grok grok-4 https://api.x.ai/v1",
+        );
+        check(
+            (Some("glm-4.5"), None, None),
+            "zai glm-4.5 https://api.z.ai/api/paas/v4",
+        );
+        check(
+            (Some("llama3"), None, None),
+            "whose model `llama3` is cannot be told",
+        );
+        check(
+            (None, None, None),
+            "neither a model nor a backend type is named",
+        );
+    }
+
+    #[test]
+    fn what_is_written_counts() {
+        check(
+            (None, Some("grok"), None),
+            "grok grok-4 https://api.x.ai/v1",
+        );
+        check(
+            (Some("gpt-4o"), Some("openrouter"), None),
+            "openrouter gpt-4o https://openrouter.ai/api/v1",
+        );
+        check(
+            (Some("m"), None, Some("http://h/v1")),
+            "chatcompletion m http://h/v1",
+        );
+        check(
+            (Some("m"), Some("ollama"), Some("http://h/v1")),
+            "ollama m http://h/v1",
+        );
+        check(
+            (None, Some("openrouter"), None),
+            "`openrouter` has no default model",
+        );
+        check(
+            (None, Some("grokk"), None),
+            "there is no backend type `grokk`",
+        );
+        check(
+            (Some("m"), Some("claude_code"), None),
+            "`claude_code` cannot be used like this",
+        );
+        check(
+            (Some("m"), Some("scripted"), None),
+            "`scripted` cannot be used like this",
+        );
+    }
+
+    fn server(name: &str, models: &[&str]) -> LocalServer {
+        LocalServer {
+            vendor: vendors::find(name).unwrap(),
+            base_url: "http://localhost:11434/v1".to_owned(),
+            models: models.iter().map(|model| (*model).to_owned()).collect(),
+        }
+    }
+
+    fn surroundings(keys: &[&str], servers: &[LocalServer]) -> Result<Found> {
+        let env = keys
+            .iter()
+            .map(|name| ((*name).to_owned(), "k".to_owned()))
+            .collect();
+        from_surroundings(&env, servers, Workspaces::Given)
+    }
+
+    #[test]
+    fn a_team_is_made_of_the_keys_and_servers_that_are_there() {
+        let servers = [
+            server("lmstudio", &[]),
+            server("ollama", &["qwen3:8b", "llama3"]),
+        ];
+        let found = surroundings(&["GEMINI_API_KEY", "GROQ_API_KEY"], &servers).unwrap();
+        assert_eq!(
+            found.summary,
+            "team: gemini (gemini-2.5-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
+             GROQ_API_KEY), ollama (qwen3:8b, http://localhost:11434/v1)"
+        );
+        let workspaces: Vec<String> = found
+            .config
+            .agents
+            .iter()
+            .map(|a| a.cwd.as_ref().unwrap().to_string())
+            .collect();
+        assert_eq!(workspaces, ["workspace1", "workspace2", "workspace3"]);
+        let every_key: Vec<&str> = VENDORS
+            .iter()
+            .flat_map(|vendor| vendor.key_variables)
+            .copied()
+            .collect();
+        let many = surroundings(&every_key, &servers).unwrap();
+        assert_eq!(many.config.agents.len(), TEAM_AGENTS_MAX);
+    }
+
+    #[test]
+    fn with_nothing_there_the_way_out_is_told() {
+        for keys in [[].as_slice(), &["SOME_OTHER_KEY"]] {
+            let error = surroundings(keys, &[server("ollama", &[])]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Environment);
+            assert!(
+                error
+                    .hints()
+                    .iter()
+                    .any(|hint| hint.contains("offline_demo"))
+            );
+        }
+        let env = BTreeMap::from([("OPENAI_API_KEY".to_owned(), String::new())]);
+        assert!(
+            from_surroundings(&env, &[], Workspaces::None).is_err(),
+            "an empty key is none"
+        );
+    }
+
+    #[test]
+    fn every_family_is_reached_with_the_key_of_its_maker() {
+        for family in FAMILIES {
+            let (maker, through) = (
+                vendors::find(family.maker).unwrap(),
+                vendors::find(family.through).unwrap(),
+            );
+            let url = family
+                .base_url
+                .or(through.base_url)
+                .unwrap()
+                .parse()
+                .unwrap();
+            assert_eq!(
+                through.key_variables_at(&url),
+                maker.key_variables,
+                "{}",
+                family.maker
+            );
+            assert!(through.is_served() && maker.default_model.is_some());
+        }
+    }
+}

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![expect(
@@ -11,15 +12,16 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
-mod disk;
-mod http_server;
 mod project;
+mod http_server;
 
 mod agreement;
 mod backend_faults;
 mod backend_wire;
 mod cli;
+mod config;
 mod corpus;
+mod disk;
 mod docs;
 mod gate;
 mod races;

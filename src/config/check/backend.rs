@@ -36,29 +36,29 @@ impl Checker<'_> {
     }
 
     fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
-        let served = || VENDORS.iter().filter(|vendor| vendor.is_served());
-        let names: Vec<&str> = served().map(|vendor| vendor.name).collect();
+        let name = quote(text.written);
+        let near = || nearest(text.written, VENDORS.iter().map(|vendor| vendor.name));
         let found = vendors::find(text.written);
-        let (message, hint) = match found.map(|vendor| (vendor.is_served(), vendor.instead)) {
-            Some((true, _)) => return found,
-            Some((false, instead)) => (
-                format!("the backend type {} is not served yet", quote(text.written)),
-                instead
-                    .unwrap_or("use one of the types that are served")
-                    .to_owned(),
+        let (message, hint) = match (found, near()) {
+            (Some(vendor), _) if vendor.is_served() => return Some(vendor),
+            (Some(vendor), _) => (
+                format!("the backend type {name} is not served yet"),
+                vendor.instead.unwrap_or_default().to_owned(),
             ),
-            None => (
-                format!("there is no backend type {}", quote(text.written)),
-                match nearest(text.written, VENDORS.iter().map(|vendor| vendor.name)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        "`chatcompletion` with a `base_url` reaches any other server".to_owned()
-                    }
-                },
+            (None, Some(near)) => (
+                format!("there is no backend type {name}"),
+                format!("did you mean `{near}`?"),
             ),
+            (None, None) => {
+                let served = VENDORS.iter().filter(|vendor| vendor.is_served());
+                let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+                (
+                    format!("there is no backend type {name}"),
+                    format!("there are {}", listed(&names, "and")),
+                )
+            }
         };
         let error = Diagnostic::error(&text.path, message).at(text.span);
-        let error = error.expected(format!("expected {}", listed(&names, "or")));
         self.findings.push(error.suggest(hint));
         None
     }

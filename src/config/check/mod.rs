@@ -30,12 +30,26 @@ struct Findings {
 }
 
 impl Findings {
+    /// Keeps a finding. A warning that was given before is only counted, and gives way to an error
+    /// when there are too many.
     fn push(&mut self, diagnostic: Diagnostic) {
-        self.has_errors |= diagnostic.severity == Severity::Error;
-        if self.list.len() < FINDINGS_MAX {
+        let is_error = diagnostic.severity == Severity::Error;
+        self.has_errors |= is_error;
+        let mut warnings = self
+            .list
+            .iter_mut()
+            .filter(|found| found.severity == Severity::Warning);
+        if let Some(same) = warnings.find(|found| found.message == diagnostic.message) {
+            same.repeats = same.repeats.saturating_add(1);
+        } else if self.list.len() < FINDINGS_MAX {
             self.list.push(diagnostic);
         } else {
             self.is_cut = true;
+            let last = |found: &Diagnostic| found.severity == Severity::Warning;
+            let place = self.list.iter().rposition(last).filter(|_| is_error);
+            if let Some(warning) = place.and_then(|place| self.list.get_mut(place)) {
+                *warning = diagnostic;
+            }
         }
     }
 
@@ -45,10 +59,7 @@ impl Findings {
             .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
         if self.is_cut {
             let message = format!("there is more to say: only the first {FINDINGS_MAX} are listed");
-            self.list.push(Diagnostic {
-                severity: Severity::Warning,
-                ..Diagnostic::error("", message)
-            });
+            self.list.push(Diagnostic::warning("", message));
         }
         self.list
     }

@@ -146,10 +146,14 @@ impl Checker<'_> {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
         };
-        let message = format!(
-            "this directory and the one of `{}` lie in one another",
-            other.key
-        );
+        let message = if inner.path == outer.path {
+            format!("this directory is the one of `{}` too", other.key)
+        } else {
+            format!(
+                "this directory and the one of `{}` lie in one another",
+                other.key
+            )
+        };
         self.refuse(blamed, message, "give each a directory of its own");
     }
 

@@ -99,17 +99,13 @@ impl Checker<'_> {
         if !passed && entry.key.starts_with(ANCHOR_PREFIX) {
             return;
         }
-        let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)))
-            .at(&entry.key_span);
-        self.findings.push(
-            match near.map(str::to_owned).or_else(|| home_of(&entry.key)) {
-                Some(known) => error.suggest(format!("did you mean `{known}`?")),
-                None => error.suggest(format!(
-                    "keys here are {}",
-                    listed(&served_names(section), "and")
-                )),
-            },
-        );
+        let hint = match (near, home_of(&entry.key)) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(home)) => format!("it belongs into `{home}`"),
+            (None, None) => format!("keys here are {}", listed(&served_names(section), "and")),
+        };
+        let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
+        self.findings.push(error.at(&entry.key_span).suggest(hint));
     }
 
     fn walk_value(&mut self, node: &mut Node, shape: &'static Shape, path: &str, cwd: &str) {
@@ -216,7 +212,7 @@ impl Checker<'_> {
         };
         self.findings.push(match near {
             Some(known) => error.suggest(format!("did you mean `{known}`?")),
-            None => error.suggest(format!("write {}", shape.describe())),
+            None => error,
         });
     }
 }
@@ -259,13 +255,16 @@ fn is_default(node: &Node, default: Option<&str>) -> bool {
     }
 }
 
-/// The full path of a key that is at home in another section.
-fn home_of(name: &str) -> Option<String> {
-    let section = SECTIONS.iter().find(|section| {
+/// The section that lists a key, the outermost if there are several.
+fn home_of(name: &str) -> Option<&'static str> {
+    let sections = SECTIONS.iter().filter(|section| {
         let key = section.find(name);
         key.is_some_and(|key| matches!(key.status, Status::Required | Status::Served))
-    })?;
-    Some(join(section.path, name))
+    });
+    let paths = sections.map(|section| section.path);
+    paths
+        .filter(|path| !path.is_empty())
+        .min_by_key(|path| path.len())
 }
 
 fn served_names(section: &Section) -> Vec<&'static str> {
