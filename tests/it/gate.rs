@@ -15,103 +15,52 @@ use crate::disk::{Disk, act, done, refused};
 
 use Phase::{Coordination, Final};
 
-/// `expected` is `allow`, or the name of the rule that denies. `$ROOT` stands for the disk.
-#[track_caller]
-fn check(disk: &Disk, gate: &Gate, tool: &str, path: &str, expected: &str) {
-    let path = disk.filled(path);
-    let arguments = match tool {
-        "write_file" => json!({"path": path, "content": "x"}),
-        "move_file" => json!({"source": path, "destination": "moved"}),
-        _ => json!({"path": path}),
-    };
-    let call = parse(tool, &arguments.to_string()).unwrap();
-    let verdicts = gate.explain(&call);
-    let refusals = verdicts
-        .iter()
-        .filter_map(|verdict| verdict.refusal.as_ref());
-    let rule = refusals.map(|refusal| refusal.rule).next();
-    assert_eq!(rule.unwrap_or("allow"), expected, "{tool} {path}");
-    let denied = gate.check(call).map(drop).map_err(|denial| denial.rule);
-    assert_eq!(denied.err(), rule, "{tool} {path}");
+/// A gate on a disk. In paths, `$` stands for the disk.
+struct Asked<'a>(&'a Disk, Gate);
+
+impl Asked<'_> {
+    /// `expected` is `allow`, or the name of the rule that denies.
+    #[track_caller]
+    fn check(&self, verb: &str, path: &str, expected: &str) {
+        let Self(disk, gate) = self;
+        let path = disk.filled(&path.replace('$', "$ROOT"));
+        let (tool, arguments) = match verb {
+            "read" => ("read_text_file", json!({"path": path})),
+            "write" => ("write_file", json!({"path": path, "content": "x"})),
+            "list" => ("list_directory", json!({"path": path})),
+            "delete" => ("delete_file", json!({"path": path})),
+            _ => ("move_file", json!({"source": path, "destination": "moved"})),
+        };
+        let call = parse(tool, &arguments.to_string()).unwrap();
+        let verdicts = gate.explain(&call);
+        let mut refusals = verdicts
+            .iter()
+            .filter_map(|verdict| verdict.refusal.as_ref());
+        let rule = refusals.next().map(|refusal| refusal.rule);
+        assert_eq!(rule.unwrap_or("allow"), expected, "{tool} {path}");
+        let denied = gate.check(call).map(drop).map_err(|denial| denial.rule);
+        assert_eq!(denied.err(), rule, "{tool} {path}");
+    }
 }
 
 #[test]
 fn grants_and_phases_decide() {
     let disk = Disk::new();
-    let (early, late) = (disk.gate(Coordination), disk.gate(Final));
-    check(&disk, &early, "write_file", "a.txt", "allow");
-    check(
-        &disk,
-        &early,
-        "write_file",
-        "$ROOT/ws/.git/hooks/x",
-        "allow",
-    );
-    check(
-        &disk,
-        &early,
-        "read_text_file",
-        "$ROOT/rw/README.md",
-        "allow",
-    );
-    check(
-        &disk,
-        &early,
-        "write_file",
-        "$ROOT/rw/README.md",
-        "coordination-phase",
-    );
-    check(&disk, &late, "write_file", "$ROOT/rw/README.md", "allow");
-    check(
-        &disk,
-        &late,
-        "write_file",
-        "$ROOT/rw/LICENSE",
-        "protected-path",
-    );
-    check(
-        &disk,
-        &late,
-        "write_file",
-        "$ROOT/rw/sub/.git/config",
-        "protected-name",
-    );
-    check(
-        &disk,
-        &late,
-        "read_text_file",
-        "$ROOT/rw/.git/HEAD",
-        "allow",
-    );
-    check(
-        &disk,
-        &late,
-        "read_text_file",
-        "$ROOT/rw/keys/k",
-        "hidden-path",
-    );
-    check(
-        &disk,
-        &late,
-        "write_file",
-        "$ROOT/ro/readme.txt",
-        "granted-permission",
-    );
-    check(
-        &disk,
-        &late,
-        "read_text_file",
-        "$ROOT/ro/readme.txt",
-        "allow",
-    );
-    check(
-        &disk,
-        &late,
-        "move_file",
-        "$ROOT/ro/readme.txt",
-        "granted-permission",
-    );
-    check(&disk, &late, "move_file", "$ROOT/rw/README.md", "allow");
+    let early = Asked(&disk, disk.gate(Coordination));
+    let late = Asked(&disk, disk.gate(Final));
+    early.check("write", "a.txt", "allow");
+    early.check("write", "$/ws/.git/hooks/x", "allow");
+    early.check("read", "$/rw/README.md", "allow");
+    early.check("write", "$/rw/README.md", "coordination-phase");
+    late.check("write", "$/rw/README.md", "allow");
+    late.check("write", "$/rw/LICENSE", "protected-path");
+    late.check("write", "$/rw/sub/.git/config", "protected-name");
+    late.check("read", "$/rw/.git/HEAD", "allow");
+    late.check("read", "$/rw/keys/k", "hidden-path");
+    late.check("write", "$/ro/readme.txt", "granted-permission");
+    late.check("read", "$/ro/readme.txt", "allow");
+    late.check("move", "$/ro/readme.txt", "granted-permission");
+    late.check("move", "$/rw/README.md", "allow");
 }
 
 #[test]
@@ -119,43 +68,26 @@ fn what_no_grant_reaches_is_closed_however_it_is_written() {
     let disk = Disk::new();
     disk.file("ws/a.txt", "a");
     fs::create_dir(disk.path("ws2")).unwrap();
-    let gate = disk.gate(Final);
+    let gate = Asked(&disk, disk.gate(Final));
     for path in [
-        "$ROOT/outside/secret.txt",
+        "$/outside/secret.txt",
         "../outside/secret.txt",
         "../outside/missing",
         "../ws2/a",
-        "$ROOT",
+        "$",
         "/",
-        "/proc/self/root$ROOT/outside/secret.txt",
+        "/proc/self/root$/outside/secret.txt",
         "/proc/self/cwd/a.txt",
         "/proc/self/environ",
         "/dev/fd/0",
         "../home/.ssh",
     ] {
-        for tool in [
-            "read_text_file",
-            "write_file",
-            "delete_file",
-            "list_directory",
-        ] {
-            check(&disk, &gate, tool, path, "outside-grants");
+        for verb in ["read", "write", "delete", "list"] {
+            gate.check(verb, path, "outside-grants");
         }
     }
-    check(
-        &disk,
-        &gate,
-        "read_text_file",
-        "$ROOT/ws/../ws/./a.txt",
-        "allow",
-    );
-    check(
-        &disk,
-        &gate,
-        "read_text_file",
-        "/proc/self/../../$ROOT/ws/a.txt",
-        "allow",
-    );
+    gate.check("read", "$/ws/../ws/./a.txt", "allow");
+    gate.check("read", "/proc/self/../../$/ws/a.txt", "allow");
 }
 
 #[test]
@@ -180,15 +112,15 @@ fn links_are_decided_about_where_they_lead() {
     ] {
         disk.link(&format!("ws/{name}"), target);
     }
-    let gate = disk.gate(Final);
-    check(&disk, &gate, "read_text_file", "in/f", "allow");
-    check(&disk, &gate, "read_text_file", "chain/f", "allow");
-    check(&disk, &gate, "write_file", "absolute", "allow");
-    check(&disk, &gate, "write_file", "nowhere_inside", "allow");
-    check(&disk, &gate, "read_text_file", "reader", "allow");
-    check(&disk, &gate, "write_file", "reader", "granted-permission");
-    check(&disk, &gate, "read_text_file", "protected", "allow");
-    check(&disk, &gate, "write_file", "protected", "protected-name");
+    let gate = Asked(&disk, disk.gate(Final));
+    gate.check("read", "in/f", "allow");
+    gate.check("read", "chain/f", "allow");
+    gate.check("write", "absolute", "allow");
+    gate.check("write", "nowhere_inside", "allow");
+    gate.check("read", "reader", "allow");
+    gate.check("write", "reader", "granted-permission");
+    gate.check("read", "protected", "allow");
+    gate.check("write", "protected", "protected-name");
     for path in [
         "out",
         "out/secret.txt",
@@ -200,19 +132,13 @@ fn links_are_decided_about_where_they_lead() {
         "loop",
         "magic/etc/passwd",
     ] {
-        check(&disk, &gate, "read_text_file", path, "outside-grants");
-        check(&disk, &gate, "write_file", path, "outside-grants");
+        gate.check("read", path, "outside-grants");
+        gate.check("write", path, "outside-grants");
     }
-    check(&disk, &gate, "delete_file", "out", "allow");
-    check(&disk, &gate, "delete_file", "out/", "not-followed");
-    check(&disk, &gate, "delete_file", "in/", "not-followed");
-    check(
-        &disk,
-        &gate,
-        "delete_file",
-        "out/victim.txt",
-        "outside-grants",
-    );
+    gate.check("delete", "out", "allow");
+    gate.check("delete", "out/", "not-followed");
+    gate.check("delete", "in/", "not-followed");
+    gate.check("delete", "out/victim.txt", "outside-grants");
 }
 
 #[test]
@@ -220,27 +146,15 @@ fn missing_names_are_plain_names() {
     let disk = Disk::new();
     disk.file("ws/f", "f");
     let long = "n".repeat(300);
-    let gate = disk.gate(Coordination);
-    check(&disk, &gate, "write_file", "new/deep/file", "allow");
-    check(&disk, &gate, "write_file", "new/../f", "not-followed");
-    check(
-        &disk,
-        &gate,
-        "write_file",
-        "new/../../outside/x",
-        "not-followed",
-    );
-    check(&disk, &gate, "write_file", "f/below", "not-followed");
-    check(&disk, &gate, "write_file", &long, "not-followed");
-    check(
-        &disk,
-        &gate,
-        "write_file",
-        "~/../../outside/x",
-        "not-followed",
-    );
-    check(&disk, &gate, "write_file", "%2e%2e/x", "allow");
-    check(&disk, &gate, "write_file", "..\\x", "allow");
+    let gate = Asked(&disk, disk.gate(Coordination));
+    gate.check("write", "new/deep/file", "allow");
+    gate.check("write", "new/../f", "not-followed");
+    gate.check("write", "new/../../outside/x", "not-followed");
+    gate.check("write", "f/below", "not-followed");
+    gate.check("write", &long, "not-followed");
+    gate.check("write", "~/../../outside/x", "not-followed");
+    gate.check("write", "%2e%2e/x", "allow");
+    gate.check("write", "..\\x", "allow");
     assert!(UserPath::parse("a\0b").is_err());
     assert!(UserPath::parse("a/".repeat(2100)).is_err());
     assert!(UserPath::parse("").is_err());
@@ -255,19 +169,20 @@ fn roots_are_neither_removed_nor_moved() {
     let inner = disk.real("rw/inner/tree");
     grants.push(Grant::tree(inner, GrantKind::BuiltIn, Permission::Write));
     let manager = PathPermissionManager::new(grants, Final);
-    let gate = Gate::open(manager, GatePolicy::single_call(disk.real("ws"))).unwrap();
+    let policy = GatePolicy::single_call(disk.real("ws"));
+    let gate = Asked(&disk, Gate::open(manager, policy).unwrap());
     for path in [
         ".",
-        "$ROOT/ws",
-        "$ROOT/rw",
-        "$ROOT/rw/inner",
-        "$ROOT/rw/inner/tree",
+        "$/ws",
+        "$/rw",
+        "$/rw/inner",
+        "$/rw/inner/tree",
     ] {
-        check(&disk, &gate, "delete_file", path, "grant-root");
-        check(&disk, &gate, "move_file", path, "grant-root");
+        gate.check("delete", path, "grant-root");
+        gate.check("move", path, "grant-root");
     }
-    check(&disk, &gate, "delete_file", "$ROOT/rw/src", "allow");
-    check(&disk, &gate, "list_directory", "$ROOT/rw/inner", "allow");
+    gate.check("delete", "$/rw/src", "allow");
+    gate.check("list", "$/rw/inner", "allow");
 }
 
 #[test]
@@ -317,17 +232,12 @@ fn a_guard_takes_no_parents() {
         ..GatePolicy::single_call(disk.real("ws"))
     };
     let manager = PathPermissionManager::new(disk.grants(), Coordination);
-    let guarded = Gate::open(manager, policy).unwrap();
-    check(&disk, &guarded, "read_text_file", "../ws/a", "parent-names");
-    check(&disk, &guarded, "read_text_file", "a..b", "allow");
-    check(&disk, &guarded, "read_text_file", "a", "allow");
-    check(
-        &disk,
-        &disk.gate(Coordination),
-        "read_text_file",
-        "../ws/a",
-        "allow",
-    );
+    let guarded = Asked(&disk, Gate::open(manager, policy).unwrap());
+    guarded.check("read", "../ws/a", "parent-names");
+    guarded.check("read", "a..b", "allow");
+    guarded.check("read", "a", "allow");
+    let free = Asked(&disk, disk.gate(Coordination));
+    free.check("read", "../ws/a", "allow");
 }
 
 #[test]
@@ -341,41 +251,17 @@ fn a_granted_file_opens_only_itself() {
     let policy = || GatePolicy::single_call(disk.real("ws"));
     let open = |phase| {
         let manager = PathPermissionManager::new(grants.clone(), phase);
-        Gate::open(manager, policy()).unwrap()
+        Asked(&disk, Gate::open(manager, policy()).unwrap())
     };
     let (early, late) = (open(Coordination), open(Final));
-    check(
-        &disk,
-        &early,
-        "read_text_file",
-        "$ROOT/rw/README.md",
-        "allow",
-    );
-    check(
-        &disk,
-        &early,
-        "write_file",
-        "$ROOT/rw/README.md",
-        "coordination-phase",
-    );
-    check(
-        &disk,
-        &late,
-        "read_text_file",
-        "$ROOT/rw/src/app.py",
-        "outside-grants",
-    );
-    check(
-        &disk,
-        &late,
-        "write_file",
-        "$ROOT/rw/README.md2",
-        "outside-grants",
-    );
-    check(&disk, &late, "list_directory", "$ROOT/rw", "outside-grants");
+    early.check("read", "$/rw/README.md", "allow");
+    early.check("write", "$/rw/README.md", "coordination-phase");
+    late.check("read", "$/rw/src/app.py", "outside-grants");
+    late.check("write", "$/rw/README.md2", "outside-grants");
+    late.check("list", "$/rw", "outside-grants");
     let path = disk.path("rw/README.md");
     done(
-        &late,
+        &late.1,
         "write_file",
         &json!({"path": path, "content": "new\n"}),
     );
@@ -385,24 +271,18 @@ fn a_granted_file_opens_only_itself() {
 #[test]
 fn a_grant_is_the_directory_that_was_opened() {
     let disk = Disk::new();
-    let gate = disk.gate(Final);
+    let gate = Asked(&disk, disk.gate(Final));
     fs::rename(disk.path("rw"), disk.path("rw_moved")).unwrap();
     disk.link("rw", "$ROOT/outside");
     let before = disk.state("outside");
-    check(
-        &disk,
-        &gate,
-        "write_file",
-        "$ROOT/rw/victim.txt",
-        "outside-grants",
-    );
+    gate.check("write", "$/rw/victim.txt", "outside-grants");
     assert_eq!(disk.state("outside"), before);
 
     fs::remove_file(disk.path("rw")).unwrap();
     disk.file("rw/README.md", "another directory of that name\n");
     let path = disk.path("rw/README.md");
     done(
-        &gate,
+        &gate.1,
         "write_file",
         &json!({"path": path, "content": "ours\n"}),
     );
@@ -506,12 +386,13 @@ fn no_grants_is_no_access() {
     disk.file("ws/a", "a");
     let open = |grants| {
         let manager = PathPermissionManager::new(grants, Final);
-        Gate::open(manager, GatePolicy::single_call(disk.real("ws"))).unwrap()
+        let policy = GatePolicy::single_call(disk.real("ws"));
+        Asked(&disk, Gate::open(manager, policy).unwrap())
     };
     let nothing = open(Vec::new());
-    check(&disk, &nothing, "read_text_file", "a", "outside-grants");
-    check(&disk, &open(disk.grants()), "read_text_file", "a", "allow");
-    let denial = act(&nothing, "read_text_file", &json!({"path": "a"})).unwrap_err();
+    nothing.check("read", "a", "outside-grants");
+    open(disk.grants()).check("read", "a", "allow");
+    let denial = act(&nothing.1, "read_text_file", &json!({"path": "a"})).unwrap_err();
     assert_eq!(denial.roots, Vec::<RealPath>::new());
     assert!(
         denial
