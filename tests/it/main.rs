@@ -23,6 +23,7 @@ mod config;
 mod corpus;
 mod disk;
 mod docs;
+mod explain;
 mod gate;
 mod races;
 mod records;
