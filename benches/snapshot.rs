@@ -1,5 +1,6 @@
 //! A snapshot of 10,000 files after one of them has changed, beside `cp -a` of the same tree. Both
-//! are timed in turns in one run, because only their ratio means something on another machine.
+//! are timed in turns in one run, because only their ratio means something on another machine. The
+//! tree lies in `TMPDIR`, which chooses the file system.
 
 #![expect(
     clippy::disallowed_methods,
