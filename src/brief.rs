@@ -1,1 +1,369 @@
-//! Owns brief.
+//! Owns every word of massgen's own that a model reads, except tool descriptions and denials.
+//! Texts are short, and the system message is the same in every request of a phase, so that vendors
+//! can cache it: no clock, no counter, nothing that changes.
+
+use std::fmt::Write;
+
+use crate::ballot::Refusal;
+use crate::config::{Planning, VotingSensitivity};
+use crate::id::{AgentNumber, AnswerLabel};
+
+/// One place that an agent may use, as it is told about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The absolute path.
+    pub path: String,
+    /// What it is, and what may be done there now and later.
+    pub note: &'static str,
+}
+
+/// What the system message of an agent is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// The user's own words to this agent.
+    pub system_message: Option<&'a str>,
+    /// The agent's anonymous name.
+    pub me: AgentNumber,
+    /// How many agents take part.
+    pub agents: usize,
+    /// How critical voters shall be.
+    pub sensitivity: VotingSensitivity,
+    /// Whether agents only plan for now.
+    pub planning: &'a Planning,
+    /// Where the agent may read and write; empty without file access.
+    pub places: &'a [Place],
+    /// The agent's workspace, if it has one.
+    pub workspace: Option<&'a str>,
+}
+
+/// An answer as its reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerView {
+    /// Its name.
+    pub label: AnswerLabel,
+    /// Its text, with paths rewritten for the reader.
+    pub content: String,
+    /// Where the reader finds its files.
+    pub files: Option<String>,
+}
+
+/// The system message while agents answer and vote.
+pub fn coordination_system(standing: &Standing<'_>) -> String {
+    let mut out = identity(standing);
+    if standing.agents > 1 {
+        let bar = match standing.sensitivity {
+            VotingSensitivity::Lenient => "does the task",
+            VotingSensitivity::Balanced => "does the whole task correctly",
+            VotingSensitivity::Strict => {
+                "does the whole task correctly and could not be clearly improved by you"
+            }
+        };
+        let _ = write!(
+            out,
+            "You are {} of {} agents who work on the same task, each alone. You see the others' \
+             answers and may use what is good in them.\n\
+             End every round with exactly one of these calls:\n\
+             - `new_answer`: your complete answer, when none exists or you can improve on all.\n\
+             - `vote`: for the best existing answer, when it {bar}.\n\
+             Judge answers by checking them, not by their claims. A new answer voids earlier \
+             votes. The winner alone delivers at the end.\n",
+            standing.me, standing.agents
+        );
+    } else {
+        out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
+    }
+    places(&mut out, standing);
+    if standing.workspace.is_some() {
+        out.push_str(
+            "Put the files you make into your workspace; they are shared with your answer. \
+             Nothing is delivered now: the winner does that in the final phase.\n",
+        );
+    }
+    if let Planning::On { instruction } = standing.planning {
+        let default = "Only plan for now: describe what you would do. Leave everything with \
+                       effects outside your workspace to the final phase.";
+        let _ = writeln!(out, "{}", instruction.as_deref().unwrap_or(default));
+    }
+    out
+}
+
+/// The system message of the final agent.
+pub fn final_system(standing: &Standing<'_>, write_paths: &[String]) -> String {
+    let mut out = identity(standing);
+    let _ = writeln!(
+        out,
+        "You are {}, the final agent. Present the final result of the task now: use what is good \
+         in all answers, and end with a text for the user, without a tool call.",
+        standing.me
+    );
+    places(&mut out, standing);
+    if let Some(workspace) = standing.workspace {
+        let _ = match write_paths {
+            [] => writeln!(
+                out,
+                "Nothing can be delivered: no path is open for writing."
+            ),
+            paths => writeln!(
+                out,
+                "Deliver the files: write or copy them, by absolute path, to where they belong \
+                 below {}. Files under `.massgen/`, such as your workspace {workspace}, do NOT \
+                 count as delivered.",
+                paths.join(" or ")
+            ),
+        };
+    }
+    out
+}
+
+fn identity(standing: &Standing<'_>) -> String {
+    match standing.system_message.map(str::trim) {
+        None | Some("") => String::new(),
+        Some(text) => format!("{text}\n\n"),
+    }
+}
+
+fn places(out: &mut String, standing: &Standing<'_>) {
+    if standing.places.is_empty() {
+        return;
+    }
+    out.push_str("Paths that you may use (relative ones start in your workspace):\n");
+    for place in standing.places {
+        let _ = writeln!(out, "- {}: {}", place.path, place.note);
+    }
+    out.push_str("What you have not read, you cannot delete or overwrite.\n");
+}
+
+/// The first message of an agent: the task.
+pub fn task(task: &str) -> String {
+    format!("<task>\n{}\n</task>", task.trim())
+}
+
+/// The task of an attempt that follows a restart.
+pub fn task_again(original: &str, reason: &str, instructions: &str, previous: &str) -> String {
+    format!(
+        "{}\n\nAn earlier attempt was judged not good enough.\nReason: {}\nDo differently: {}\n\
+         <previous_answer>\n{}\n</previous_answer>",
+        task(original),
+        reason.trim(),
+        instructions.trim(),
+        previous.trim()
+    )
+}
+
+/// Tells an agent that is at work about answers that it has not seen.
+pub fn news(answers: &[AnswerView]) -> String {
+    let mut out = String::from("New from the other agents:\n");
+    list(&mut out, answers, None);
+    out.push_str("Go on; take them into account before you call `new_answer` or `vote`.");
+    out
+}
+
+/// Asks an agent to judge: every other agent has answered or left.
+pub fn judge(answers: &[AnswerView], me: AgentNumber) -> String {
+    let mut out = String::from("These are the answers that you have not seen yet:\n");
+    if answers.is_empty() {
+        out.clear();
+    }
+    list(&mut out, answers, Some(me));
+    out.push_str(
+        "Compare all current answers, yours included. Call `vote` for the best, or `new_answer` \
+         if you can clearly do better.",
+    );
+    out
+}
+
+fn list(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber>) {
+    for answer in answers {
+        let whose = if Some(answer.label.agent) == me {
+            " (yours)"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            out,
+            "<answer from=\"{}\" label=\"{}\"{whose}>",
+            answer.label.agent, answer.label
+        );
+        let _ = writeln!(out, "{}\n</answer>", answer.content.trim());
+        if let Some(files) = &answer.files {
+            let _ = writeln!(out, "Files of {}: {files}", answer.label);
+        }
+    }
+}
+
+/// The message of the final phase: the task, the votes, all answers.
+pub fn present(
+    original: &str,
+    me: AgentNumber,
+    votes: &[(AgentNumber, u32, Vec<String>)],
+    answers: &[AnswerView],
+) -> String {
+    let mut out = task(original);
+    if answers.is_empty() {
+        return out;
+    }
+    out.push_str("\n\nYour answer was chosen. Votes:\n");
+    for (agent, count, reasons) in votes {
+        let _ = writeln!(
+            out,
+            "- {agent}: {count}{}",
+            if *agent == me { " (you)" } else { "" }
+        );
+        for reason in reasons {
+            let _ = writeln!(out, "  - {}", reason.trim().replace('\n', " "));
+        }
+    }
+    let most = votes.iter().map(|(_, count, _)| *count).max().unwrap_or(0);
+    if most > 0 && votes.iter().filter(|(_, count, _)| *count == most).count() > 1 {
+        out.push_str("It was a tie, decided by the order of the agents.\n");
+    }
+    out.push_str("Answers:\n");
+    list(&mut out, answers, Some(me));
+    out.push_str("Present the final result now.");
+    out
+}
+
+/// Reminds an agent that ended its reply without a decision.
+pub fn decide_now(agents: usize) -> &'static str {
+    if agents > 1 {
+        "You have not decided. End with one call: `new_answer` with your complete answer, or `vote` \
+         for an existing one."
+    } else {
+        "Hand in your complete answer with one call of `new_answer`."
+    }
+}
+
+/// Tells an agent that its time for this round is nearly over.
+pub fn finish_soon() -> &'static str {
+    "Time is nearly over. Finish now: call `new_answer` with what you have, or `vote`."
+}
+
+/// Answers a tool call that comes after the time for tools is over.
+pub fn too_late() -> &'static str {
+    "not carried out: the time for this round is over; call `new_answer` or `vote`"
+}
+
+/// Answers an accepted `new_answer`.
+pub fn accepted(label: AnswerLabel) -> String {
+    format!("recorded as {label}")
+}
+
+/// Answers calls that contradict each other.
+pub fn one_decision() -> &'static str {
+    "not counted: make exactly one `new_answer` or `vote` call in a reply"
+}
+
+/// Says why an answer or a vote does not count.
+pub fn refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::EmptyAnswer => {
+            "not counted: the answer is empty; give your complete answer in `content`".to_owned()
+        }
+        Refusal::AnswerLimit { answers_max } => format!(
+            "not counted: you have given {answers_max} answers, which is the limit; vote for an \
+             existing one"
+        ),
+        Refusal::Duplicate(label) => format!(
+            "not counted: {label} says exactly this; vote for it, or give an answer that differs"
+        ),
+        Refusal::TooSimilar(label) => format!(
+            "not counted: this is too close to {label}; vote for it, or give an answer that adds \
+             something"
+        ),
+        Refusal::NothingToVoteFor => {
+            "not counted: there is no answer to vote for yet; give one with `new_answer`".to_owned()
+        }
+        Refusal::UnknownCandidate { candidates } => {
+            let names: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+            format!("not counted: you can vote for {}", names.join(", "))
+        }
+        Refusal::Outdated => {
+            "not counted: a newer answer is there; look at it and decide again".to_owned()
+        }
+    }
+}
+
+/// Asks the final agent to judge what it presented.
+pub fn post_evaluation() -> &'static str {
+    "Judge the result that you presented against the task. Call `submit` if it does the task, or \
+     `restart_orchestration` with the reason and instructions if all agents should start again."
+}
+
+/// Replaces the author's workspace in an answer by `replacement`, so that paths in it hold for the
+/// reader.
+pub fn rewrite_paths(content: &str, workspace: &str, replacement: &str) -> String {
+    if workspace.is_empty() {
+        content.to_owned()
+    } else {
+        content.replace(workspace, replacement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::AgentNumber;
+
+    fn standing<'a>(places: &'a [Place], planning: &'a Planning) -> Standing<'a> {
+        Standing {
+            system_message: None,
+            me: AgentNumber::from_index(0),
+            agents: 2,
+            sensitivity: VotingSensitivity::Balanced,
+            planning,
+            places,
+            workspace: places.first().map(|place| place.path.as_str()),
+        }
+    }
+
+    #[test]
+    fn the_system_message_is_short() {
+        let planning = Planning::Off;
+        let plain = coordination_system(&standing(&[], &planning));
+        assert!(plain.len() < 900, "{} bytes", plain.len());
+        let places = [Place {
+            path: "/p/.massgen/workspaces/w1_0a1b2c3d".into(),
+            note: "workspace",
+        }];
+        let files = coordination_system(&standing(&places, &planning));
+        assert!(files.len() < 1_400, "{} bytes", files.len());
+    }
+
+    #[test]
+    fn the_final_agent_is_told_what_counts_as_delivered() {
+        let planning = Planning::Off;
+        let places = [Place {
+            path: "/p/.massgen/workspaces/w1".into(),
+            note: "workspace",
+        }];
+        let text = final_system(&standing(&places, &planning), &["/p".to_owned()]);
+        assert!(text.contains("below /p."), "{text}");
+        assert!(text.contains("do NOT count as delivered"), "{text}");
+        let closed = final_system(&standing(&places, &planning), &[]);
+        assert!(closed.contains("no path is open for writing"), "{closed}");
+    }
+
+    #[test]
+    fn a_tie_is_said() {
+        let agent = AgentNumber::from_index;
+        let label = AnswerLabel {
+            agent: agent(0),
+            ordinal: 1,
+        };
+        let answers = [AnswerView {
+            label,
+            content: "a".into(),
+            files: None,
+        }];
+        let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
+        assert!(present("t", agent(0), &tie, &answers).contains("tie"));
+        let clear = [(agent(0), 2, vec![]), (agent(1), 1, vec![])];
+        assert!(!present("t", agent(0), &clear, &answers).contains("tie"));
+    }
+
+    #[test]
+    fn paths_of_the_author_become_paths_of_the_reader() {
+        let text = rewrite_paths("see /w/one_ab/a.py", "/w/one_ab", "/t/agent1.1");
+        assert_eq!(text, "see /t/agent1.1/a.py");
+    }
+}

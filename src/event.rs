@@ -208,8 +208,8 @@ impl Event {
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeliveryRow {
-    /// The file in the user's tree.
-    pub path: RealPath,
+    /// The file in the user's tree; of a refused write, the path as the agent wrote it.
+    pub path: String,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: DeliveryOutcome,

@@ -1,1 +1,156 @@
-//! Owns layout.
+//! Owns where everything of one run lies on the disk. It makes no directory and asks for none.
+
+use std::collections::BTreeMap;
+
+use crate::config::Config;
+use crate::config::place::{LOGS, Place, STATE_DIR};
+use crate::id::AgentId;
+use crate::path::AbsPath;
+
+/// The directories of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// All state of massgen's: `.massgen` in the directory that it was started in.
+    pub state: AbsPath,
+    /// The workspace of each agent that has one.
+    pub workspaces: BTreeMap<AgentId, Workspace>,
+    /// Where the agents of this run see each other's snapshots.
+    pub temp_workspaces: AbsPath,
+    /// Where the latest snapshot of each agent is found, under its id.
+    pub snapshots: AbsPath,
+    /// Where sessions are kept.
+    pub sessions: AbsPath,
+    /// Where the logs of all runs lie.
+    pub logs: AbsPath,
+}
+
+/// An agent's workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Where it is.
+    pub path: AbsPath,
+    /// Who made it.
+    pub owner: Owner,
+}
+
+/// Who made a workspace, and with that who may clear it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// massgen made it for this run.
+    Massgen,
+    /// The user named it in full: massgen uses it as it is and never clears it.
+    User,
+}
+
+/// The name of one run: eight lower-case hexadecimal digits that no other run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunName(u32);
+
+impl RunName {
+    /// Names a run by a random number.
+    pub fn new(random: u32) -> Self {
+        Self(random)
+    }
+}
+
+impl std::fmt::Display for RunName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl Layout {
+    /// Lays out a run of `config` by a user who stands in `base`.
+    pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
+        let run = run.to_string();
+        let state = base.join(STATE_DIR);
+        let orchestrator = &config.orchestrator;
+        let storage = |place: &Place| place.resolve(base, None);
+        let workspaces = config.agents.iter().filter_map(|agent| {
+            let place = agent.cwd.as_ref()?;
+            let workspace = Workspace {
+                path: place.resolve_workspace(base, &run),
+                owner: match place {
+                    Place::Absolute(_) => Owner::User,
+                    Place::Relocated(_) | Place::InState(_) => Owner::Massgen,
+                },
+            };
+            Some((agent.id.clone(), workspace))
+        });
+        Self {
+            workspaces: workspaces.collect(),
+            temp_workspaces: storage(&orchestrator.agent_temporary_workspace).join(&run),
+            snapshots: storage(&orchestrator.snapshot_storage),
+            sessions: storage(&orchestrator.session_storage),
+            logs: state.join(LOGS),
+            state,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::team::{Quick, Workspaces, quick};
+
+    fn plan(edit: impl FnOnce(&mut Config)) -> Layout {
+        let asked = Quick {
+            backend: Some("grok"),
+            ..Quick::default()
+        };
+        let mut config = quick(&asked, Workspaces::None).unwrap();
+        edit(&mut config);
+        Layout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
+    }
+
+    #[track_caller]
+    fn check(cwd: &str, expected: &str, owner: Owner) {
+        let layout = plan(|config| config.agents[0].cwd = Place::parse(cwd));
+        let workspace = layout.workspaces.values().next().unwrap();
+        assert_eq!(workspace.path.to_string(), expected, "{cwd}");
+        assert_eq!(workspace.owner, owner, "{cwd}");
+    }
+
+    #[test]
+    fn workspaces_of_massgen_belong_to_one_run() {
+        check("w1", "/p/.massgen/workspaces/w1_000000ab", Owner::Massgen);
+        check("a/b", "/p/.massgen/workspaces/a/b_000000ab", Owner::Massgen);
+        check(
+            ".massgen/workspaces/w1",
+            "/p/.massgen/workspaces/w1_000000ab",
+            Owner::Massgen,
+        );
+        check(".massgen/own", "/p/.massgen/own_000000ab", Owner::Massgen);
+    }
+
+    #[test]
+    fn workspaces_of_the_user_stay_where_they_are() {
+        check("/srv/w1", "/srv/w1", Owner::User);
+        check(
+            "/p/.massgen/workspaces/w1",
+            "/p/.massgen/workspaces/w1",
+            Owner::User,
+        );
+    }
+
+    #[test]
+    fn storage_lies_below_the_state_directory_unless_it_is_absolute() {
+        let layout = plan(|_| {});
+        let below = |name: &str| AbsPath::new(format!("/p/.massgen/{name}")).unwrap();
+        assert_eq!(layout.workspaces.len(), 0);
+        assert_eq!(layout.state, AbsPath::new("/p/.massgen").unwrap());
+        assert_eq!(layout.snapshots, below("snapshots"));
+        assert_eq!(layout.temp_workspaces, below("temp_workspaces/000000ab"));
+        assert_eq!(layout.sessions, below("sessions"));
+        assert_eq!(layout.logs, below("massgen_logs"));
+        let layout = plan(|config| {
+            config.orchestrator.snapshot_storage = Place::parse(".massgen/s").unwrap();
+            config.orchestrator.agent_temporary_workspace = Place::parse("/srv/t").unwrap();
+        });
+        assert_eq!(layout.snapshots, below("s"));
+        assert_eq!(
+            layout.temp_workspaces,
+            AbsPath::new("/srv/t/000000ab").unwrap()
+        );
+    }
+}

@@ -1,3 +1,61 @@
 //! Reads the process once into a `Host` and ends with the exit status that `massgen` decides on.
+//! Nothing is set up here: no runtime, no logging, no network.
 
-fn main() {}
+use std::env;
+use std::io::{IsTerminal, stderr, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use massgen::cli;
+use massgen::error::{Error, ErrorKind, Result};
+use massgen::host::{Host, Stream};
+use massgen::path::AbsPath;
+
+fn main() -> ExitCode {
+    let status = match host() {
+        Ok(host) => cli::run(&host),
+        Err(error) => cli::refuse(&error),
+    };
+    ExitCode::from(status.code())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the process"
+)]
+fn host() -> Result<Host> {
+    let arguments = env::args_os()
+        .skip(1)
+        .map(|argument| {
+            argument.into_string().map_err(|raw| {
+                let message = format!("the argument `{}` is not UTF-8", raw.to_string_lossy());
+                Error::new(ErrorKind::Usage, message).hint("give paths and tasks as UTF-8 text")
+            })
+        })
+        .collect::<Result<Vec<String>>>()?;
+    let cwd = env::current_dir().ok().and_then(AbsPath::new);
+    let executable = env::current_exe().ok().and_then(AbsPath::new);
+    let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    Ok(Host {
+        arguments,
+        cwd: cwd.ok_or_else(|| {
+            Error::new(ErrorKind::Environment, "the current directory is gone")
+                .hint("change to a directory that exists")
+        })?,
+        home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
+        executable_dir: executable.and_then(|path| path.parent()),
+        env: env::vars_os().filter_map(utf8).collect(),
+        stdout: stream(&stdout()),
+        stderr: stream(&stderr()),
+    })
+}
+
+fn stream(handle: &impl IsTerminal) -> Stream {
+    if handle.is_terminal() {
+        Stream::Terminal
+    } else {
+        Stream::Plain
+    }
+}

@@ -170,6 +170,16 @@ impl RelPath {
         }
     }
 
+    /// This path with `rel` below it.
+    #[must_use]
+    pub fn join(&self, rel: &RelPath) -> Self {
+        if rel.is_root() {
+            self.clone()
+        } else {
+            Self(self.0.join(&rel.0))
+        }
+    }
+
     /// The names, from the root down.
     pub fn names(&self) -> impl Iterator<Item = &OsStr> {
         self.0.iter()

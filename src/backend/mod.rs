@@ -6,7 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
+use serde::Deserialize;
 use serde_json::Value;
+
+use crate::tools::spec::ToolOffer;
+
+pub mod chatcompletion;
+pub mod connect;
+mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
@@ -50,17 +57,8 @@ pub struct CallRequest {
     pub name: String,
     /// The arguments as JSON text; may be malformed.
     pub arguments: String,
-}
-
-/// A tool as a model is offered it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolOffer {
-    /// The name that calls carry.
-    pub name: &'static str,
-    /// What it does, for the model.
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    pub parameters: Value,
+    /// What the vendor wants to have back with this call; nobody else looks into it.
+    pub echo: Option<Value>,
 }
 
 /// A piece of a model's reply, in the order in which it came.
@@ -68,7 +66,8 @@ pub struct ToolOffer {
 pub enum ReplyEvent {
     /// More of the answer's text.
     Text(String),
-    /// More of the model's reasoning, where the vendor shows it. It is not sent back.
+    /// More of the model's reasoning, where the vendor shows it. Vendors that want it back find it
+    /// in the echo of a call.
     Reasoning(String),
     /// A whole tool call.
     Call(CallRequest),
@@ -79,9 +78,11 @@ pub enum ReplyEvent {
 }
 
 /// Why a model stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// It had said all, or it waits for its tool calls.
+    #[default]
     Done,
     /// The vendor's limit of output tokens was met.
     Length,
@@ -90,7 +91,8 @@ pub enum StopReason {
 }
 
 /// Tokens as the vendor counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens of the request.
     pub input_tokens: u64,

@@ -1,17 +1,129 @@
-//! Owns what a run is configured to be. `Config` is made only by [`check`], from a parsed YAML tree,
-//! and is valid by construction; it is no mirror of the YAML. Nothing here reads a file.
+//! Owns what a run is configured to be. `Config` is made only by [`load`], from a parsed YAML tree,
+//! and by [`team`], and is valid by construction; it is no mirror of the YAML. Nothing here reads a
+//! file.
+
+use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::config::diagnostic::{Colour, Diagnostic, Source};
+use crate::config::place::Place;
 use crate::config::vendors::Vendor;
 use crate::id::AgentId;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 
+pub mod check;
+pub mod diagnostic;
+pub mod examples;
+pub mod keys;
+pub mod lookup;
+pub mod node;
+pub mod place;
+pub mod reference;
+pub mod schema;
+pub mod secrets;
+pub mod team;
 pub mod vendors;
+
+/// Where the text of a config comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The name that diagnostics show: the file as the user wrote it, or the name of an example.
+    pub name: String,
+    /// The directory that holds the file; a built-in example has none.
+    pub directory: Option<AbsPath>,
+}
+
+/// What a config is checked against besides its own text.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The directory that the user stands in; relative context paths start there.
+    pub base: &'a AbsPath,
+    /// The user's home directory, for `~`.
+    pub home: Option<&'a AbsPath>,
+    /// The environment, with what the `.env` files add.
+    pub env: &'a BTreeMap<String, String>,
+}
+
+/// A config that can be run, with what is worth a word about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The checked team.
+    pub config: Config,
+    /// What was written and will not happen, or not as written.
+    pub warnings: Vec<Diagnostic>,
+    /// The text that was read, without keys.
+    pub source: Source,
+}
+
+impl Loaded {
+    /// The warnings as text for a person, each with its line; empty if there are none.
+    pub fn render(&self, colour: Colour) -> String {
+        diagnostic::render(&self.source, &self.warnings, colour)
+    }
+
+    /// Each warning in one line.
+    pub fn warning_lines(&self) -> Vec<String> {
+        diagnostic::render_lines(&self.source, &self.warnings)
+    }
+
+    /// The result of the check for scripts.
+    pub fn to_json(&self) -> Value {
+        diagnostic::to_json(&self.source, &self.warnings)
+    }
+}
+
+/// Why a config cannot be run: all that is wrong with it at once.
+#[derive(Clone, Debug)]
+pub struct Invalid {
+    /// Errors and warnings in the order of the file; at least one is an error.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The text that was read, without keys.
+    pub source: Source,
+}
+
+impl Invalid {
+    /// The diagnostics as text for a person, each with its line.
+    pub fn render(&self, colour: Colour) -> String {
+        diagnostic::render(&self.source, &self.diagnostics, colour)
+    }
+
+    /// The result of the check for scripts.
+    pub fn to_json(&self) -> Value {
+        diagnostic::to_json(&self.source, &self.diagnostics)
+    }
+}
+
+/// Reads the text of a config (YAML or JSON) and checks all of it.
+pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loaded, Box<Invalid>> {
+    let invalid = |text: &str, diagnostics| {
+        Box::new(Invalid {
+            diagnostics,
+            source: Source::new(&origin.name, secrets::blot(text)),
+        })
+    };
+    let text = match node::decode(text) {
+        Ok(text) => text,
+        Err(diagnostic) => return Err(invalid("", vec![*diagnostic])),
+    };
+    let tree = match node::parse(text) {
+        Ok(tree) => tree,
+        Err(diagnostic) => return Err(invalid(text, vec![*diagnostic])),
+    };
+    let (config, diagnostics) = check::check(tree, origin, context);
+    match config {
+        Some(config) => Ok(Loaded {
+            config,
+            warnings: diagnostics,
+            source: Source::new(&origin.name, secrets::blot(text)),
+        }),
+        None => Err(invalid(text, diagnostics)),
+    }
+}
 
 /// A checked team: who takes part, by which rules, within which limits.
 #[derive(Clone, Debug)]
@@ -33,9 +145,9 @@ pub struct AgentConfig {
     pub system_message: Option<String>,
     /// The model that speaks for it.
     pub backend: BackendConfig,
-    /// Its workspace as written in the YAML (relative: below `.massgen/workspaces`); without one it
-    /// has no file tools.
-    pub cwd: Option<String>,
+    /// Its workspace (relative ones lie below `.massgen/workspaces`); without one it has no file
+    /// tools.
+    pub cwd: Option<Place>,
     /// Paths that only this agent is given.
     pub context_paths: Vec<ContextPath>,
     /// Whether it is held to listed directories.
@@ -88,12 +200,25 @@ pub struct ContextPath {
     pub path: AbsPath,
     /// What the final agent may do there; every agent may read while coordinating.
     pub permission: Permission,
-    /// Paths inside that stay read-only, relative to the path or absolute.
-    pub protected: Vec<String>,
+    /// Paths inside that stay read-only.
+    pub protected: Vec<RelPath>,
     /// Paths inside that are closed for reading too.
-    pub hidden: Vec<String>,
+    pub hidden: Vec<RelPath>,
     /// Protected names that are open here.
     pub unprotected: Vec<String>,
+}
+
+impl ContextPath {
+    /// A path that may be read and nothing else.
+    pub fn read_only(path: AbsPath) -> Self {
+        Self {
+            path,
+            permission: Permission::Read,
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            unprotected: Vec::new(),
+        }
+    }
 }
 
 /// The rules of coordination and delivery.
@@ -102,11 +227,11 @@ pub struct OrchestratorConfig {
     /// Paths that every agent is given.
     pub context_paths: Vec<ContextPath>,
     /// Where the latest snapshot of each agent is found.
-    pub snapshot_storage: Option<String>,
+    pub snapshot_storage: Place,
     /// Where agents see each other's snapshots.
-    pub agent_temporary_workspace: Option<String>,
+    pub agent_temporary_workspace: Place,
     /// Where sessions are kept.
-    pub session_storage: Option<String>,
+    pub session_storage: Place,
     /// How critical voters are asked to be.
     pub voting_sensitivity: VotingSensitivity,
     /// How many answers one agent may give.
@@ -179,4 +304,37 @@ pub struct TimeoutConfig {
     pub subsequent_round_seconds: Option<u64>,
     /// How long after that the agent may still use tools.
     pub round_grace_seconds: u64,
+}
+
+/// How long the whole coordination may take, in seconds: MassGen's own default.
+const ORCHESTRATOR_SECONDS_DEFAULT: u64 = 1_800;
+/// How long an agent may use tools after its round is over, in seconds: MassGen's own default.
+const ROUND_GRACE_SECONDS_DEFAULT: u64 = 120;
+
+impl Default for OrchestratorConfig {
+    fn default() -> Self {
+        Self {
+            context_paths: Vec::new(),
+            snapshot_storage: Place::relocated(place::SNAPSHOTS),
+            agent_temporary_workspace: Place::relocated(place::TEMP_WORKSPACES),
+            session_storage: Place::relocated(place::SESSIONS),
+            voting_sensitivity: VotingSensitivity::default(),
+            max_new_answers_per_agent: None,
+            answer_novelty: NoveltyRequirement::default(),
+            coordination: Rounds::default(),
+            planning: Planning::default(),
+            max_orchestration_restarts: 0,
+        }
+    }
+}
+
+impl Default for TimeoutConfig {
+    fn default() -> Self {
+        Self {
+            orchestrator_seconds: ORCHESTRATOR_SECONDS_DEFAULT,
+            initial_round_seconds: None,
+            subsequent_round_seconds: None,
+            round_grace_seconds: ROUND_GRACE_SECONDS_DEFAULT,
+        }
+    }
 }

@@ -1,4 +1,7 @@
-//! Owns the table of backend types: which wire each speaks, where, with which key.
+//! Owns the table of backend types: which wire each speaks, where, with which key. It must never
+//! hold a key or ask for one.
+
+use url::{Host, Url};
 
 /// How a vendor is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +14,33 @@ pub enum Wire {
     Unserved,
 }
 
+/// Where a Chat Completions request goes and how the key travels with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `{base_url}/chat/completions`, the key as a bearer token.
+    Standard,
+    /// The deployment is in the path, the version in the query, the key in `api-key`.
+    Azure,
+}
+
+/// Whether a vendor answers without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyNeed {
+    /// A missing key is an error before the first request.
+    Required,
+    /// A key is sent if there is one.
+    Optional,
+}
+
+/// Whether a vendor wants the reasoning before a tool call back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningEcho {
+    /// The conversation cannot go on without it.
+    Wanted,
+    /// A request that holds it may be refused.
+    Refused,
+}
+
 /// One backend type.
 #[derive(Debug)]
 pub struct Vendor {
@@ -18,10 +48,433 @@ pub struct Vendor {
     pub name: &'static str,
     /// How it is spoken to.
     pub wire: Wire,
+    /// Where requests go and how the key travels.
+    pub dialect: Dialect,
+    /// Whether it answers without a key.
+    pub key: KeyNeed,
     /// Environment variables that may hold the key, in the order in which they are asked.
     pub key_variables: &'static [&'static str],
     /// The model that is used when the config names none.
     pub default_model: Option<&'static str>,
-    /// The endpoint that is used when the config names none.
+    /// The endpoint that is used when neither the config nor the environment names one.
     pub base_url: Option<&'static str>,
+    /// The environment variable that may name the endpoint when the config does not.
+    pub base_url_variable: Option<&'static str>,
+    /// What can be used instead of a type that is not served.
+    pub instead: Option<&'static str>,
+}
+
+/// What most vendors of Chat Completions have in common.
+const CHAT: Vendor = Vendor {
+    name: "",
+    wire: Wire::ChatCompletions,
+    dialect: Dialect::Standard,
+    key: KeyNeed::Required,
+    key_variables: &[],
+    default_model: None,
+    base_url: None,
+    base_url_variable: None,
+    instead: None,
+};
+
+/// A server on the user's own machine or network.
+const LOCAL: Vendor = Vendor {
+    key: KeyNeed::Optional,
+    ..CHAT
+};
+
+/// A type that this version does not serve.
+const UNSERVED: Vendor = Vendor {
+    wire: Wire::Unserved,
+    instead: Some("use `type: openrouter`, which reaches most models with one key"),
+    ..CHAT
+};
+
+/// Every backend type, served or not, in the order in which they are listed to the user.
+pub static VENDORS: &[Vendor] = &[
+    Vendor {
+        name: "chatcompletion",
+        key_variables: &["OPENAI_API_KEY"],
+        base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "openrouter",
+        key_variables: &["OPENROUTER_API_KEY"],
+        base_url: Some("https://openrouter.ai/api/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "grok",
+        key_variables: &["XAI_API_KEY"],
+        default_model: Some("grok-4"),
+        base_url: Some("https://api.x.ai/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "groq",
+        key_variables: &["GROQ_API_KEY"],
+        default_model: Some("llama-3.3-70b-versatile"),
+        base_url: Some("https://api.groq.com/openai/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "cerebras",
+        key_variables: &["CEREBRAS_API_KEY"],
+        default_model: Some("llama-3.3-70b"),
+        base_url: Some("https://api.cerebras.ai/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "together",
+        key_variables: &["TOGETHER_API_KEY"],
+        default_model: Some("meta-llama/Llama-3.3-70B-Instruct-Turbo"),
+        base_url: Some("https://api.together.xyz/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "fireworks",
+        key_variables: &["FIREWORKS_API_KEY"],
+        default_model: Some("accounts/fireworks/models/llama-v3p3-70b-instruct"),
+        base_url: Some("https://api.fireworks.ai/inference/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "moonshot",
+        key_variables: &["MOONSHOT_API_KEY", "KIMI_API_KEY"],
+        default_model: Some("moonshot-v1-128k"),
+        base_url: Some("https://api.moonshot.cn/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "nebius",
+        key_variables: &["NEBIUS_API_KEY"],
+        default_model: Some("Qwen/Qwen3-4B-fast"),
+        base_url: Some("https://api.studio.nebius.ai/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "qwen",
+        key_variables: &["QWEN_API_KEY", "DASHSCOPE_API_KEY"],
+        default_model: Some("qwen-max"),
+        base_url: Some("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "zai",
+        key_variables: &["ZAI_API_KEY"],
+        default_model: Some("glm-4.5"),
+        base_url: Some("https://api.z.ai/api/paas/v4"),
+        ..CHAT
+    },
+    Vendor {
+        name: "poe",
+        key_variables: &["POE_API_KEY"],
+        base_url: Some("https://api.poe.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "nvidia_nim",
+        key_variables: &["NGC_API_KEY", "NVIDIA_API_KEY"],
+        base_url: Some("https://integrate.api.nvidia.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "azure_openai",
+        dialect: Dialect::Azure,
+        key_variables: &["AZURE_OPENAI_API_KEY"],
+        base_url_variable: Some("AZURE_OPENAI_ENDPOINT"),
+        ..CHAT
+    },
+    Vendor {
+        name: "ollama",
+        base_url: Some("http://localhost:11434/v1"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "lmstudio",
+        base_url: Some("http://localhost:1234/v1"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "vllm",
+        key_variables: &["VLLM_API_KEY"],
+        base_url: Some("http://localhost:8000/v1"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "sglang",
+        key_variables: &["SGLANG_API_KEY"],
+        base_url: Some("http://localhost:30000/v1"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "inference",
+        ..LOCAL
+    },
+    Vendor {
+        name: "scripted",
+        wire: Wire::Scripted,
+        default_model: Some("scripted"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "openai",
+        key_variables: &["OPENAI_API_KEY"],
+        default_model: Some("gpt-4o"),
+        instead: Some(
+            "use `type: chatcompletion`, which reaches the same models with the same key",
+        ),
+        ..UNSERVED
+    },
+    Vendor {
+        name: "claude",
+        key_variables: &["ANTHROPIC_API_KEY"],
+        default_model: Some("claude-sonnet-4-5-20250929"),
+        instead: Some(
+            "use `type: chatcompletion` with `base_url: https://api.anthropic.com/v1`, which \
+             reaches the same models with the same key",
+        ),
+        ..UNSERVED
+    },
+    Vendor {
+        name: "gemini",
+        key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+        default_model: Some("gemini-2.5-flash"),
+        instead: Some(
+            "use `type: chatcompletion` with `base_url: \
+             https://generativelanguage.googleapis.com/v1beta/openai`, which reaches the same \
+             models with the same key",
+        ),
+        ..UNSERVED
+    },
+    Vendor {
+        name: "claude_code",
+        key_variables: &["ANTHROPIC_API_KEY"],
+        ..UNSERVED
+    },
+    Vendor {
+        name: "codex",
+        key_variables: &["OPENAI_API_KEY"],
+        ..UNSERVED
+    },
+    Vendor {
+        name: "gemini_cli",
+        key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+        ..UNSERVED
+    },
+    Vendor {
+        name: "antigravity_cli",
+        ..UNSERVED
+    },
+    Vendor {
+        name: "copilot",
+        ..UNSERVED
+    },
+    Vendor {
+        name: "ag2",
+        ..UNSERVED
+    },
+    Vendor {
+        name: "uitars",
+        ..UNSERVED
+    },
+];
+
+/// Whose key a host takes, for `chatcompletion` with a `base_url`: a domain and the variables.
+const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
+    ("aliyuncs.com", &["QWEN_API_KEY", "DASHSCOPE_API_KEY"]),
+    ("anthropic.com", &["ANTHROPIC_API_KEY"]),
+    ("bigmodel.cn", &["ZAI_API_KEY"]),
+    ("cerebras.ai", &["CEREBRAS_API_KEY"]),
+    ("deepseek.com", &["DEEPSEEK_API_KEY"]),
+    ("fireworks.ai", &["FIREWORKS_API_KEY"]),
+    ("googleapis.com", &["GOOGLE_API_KEY", "GEMINI_API_KEY"]),
+    ("groq.com", &["GROQ_API_KEY"]),
+    ("moonshot.ai", &["MOONSHOT_API_KEY", "KIMI_API_KEY"]),
+    ("moonshot.cn", &["MOONSHOT_API_KEY", "KIMI_API_KEY"]),
+    ("nebius.ai", &["NEBIUS_API_KEY"]),
+    ("nebius.com", &["NEBIUS_API_KEY"]),
+    ("nvidia.com", &["NGC_API_KEY", "NVIDIA_API_KEY"]),
+    ("openrouter.ai", &["OPENROUTER_API_KEY"]),
+    ("poe.com", &["POE_API_KEY"]),
+    ("together.ai", &["TOGETHER_API_KEY"]),
+    ("together.xyz", &["TOGETHER_API_KEY"]),
+    ("x.ai", &["XAI_API_KEY"]),
+    ("z.ai", &["ZAI_API_KEY"]),
+];
+
+/// Domains whose models refuse to go on after a tool call unless they get their reasoning back.
+/// Other vendors refuse requests that hold it.
+const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
+
+/// The row of the table with this name.
+pub fn find(name: &str) -> Option<&'static Vendor> {
+    VENDORS.iter().find(|vendor| vendor.name == name)
+}
+
+impl Vendor {
+    /// Whether this version can speak to it.
+    pub fn is_served(&self) -> bool {
+        match self.wire {
+            Wire::ChatCompletions | Wire::Scripted => true,
+            Wire::Unserved => false,
+        }
+    }
+
+    /// The variables that may hold the key for `base_url`, in the order in which they are asked.
+    /// Only `chatcompletion` goes to hosts of others, and takes the key of the host it goes to.
+    pub fn key_variables_at(&self, base_url: &Url) -> &'static [&'static str] {
+        if self.name != "chatcompletion" {
+            return self.key_variables;
+        }
+        let Some(Host::Domain(host)) = base_url.host() else {
+            return self.key_variables;
+        };
+        KEYS_OF_HOSTS
+            .iter()
+            .find(|(domain, _)| is_within(host, domain))
+            .map_or(self.key_variables, |(_, variables)| variables)
+    }
+
+    /// Whether a request to `base_url` needs a key; servers on this machine do not.
+    pub fn key_need_at(&self, base_url: &Url) -> KeyNeed {
+        if is_this_machine(base_url) {
+            KeyNeed::Optional
+        } else {
+            self.key
+        }
+    }
+}
+
+/// Whether the host of `url` wants the reasoning before a tool call back.
+pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
+    let within = |host| {
+        WANT_REASONING_BACK
+            .iter()
+            .any(|domain| is_within(host, domain))
+    };
+    match url.host() {
+        Some(Host::Domain(host)) if within(host) => ReasoningEcho::Wanted,
+        Some(Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_)) | None => ReasoningEcho::Refused,
+    }
+}
+
+/// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Whether the URL goes to a loopback address.
+pub(crate) fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => is_within(name, "localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(vendor: &str, base_url: &str, variables: &[&str], need: KeyNeed) {
+        let vendor = find(vendor).unwrap();
+        let url = Url::parse(base_url).unwrap();
+        assert_eq!(vendor.key_variables_at(&url), variables, "{base_url}");
+        assert_eq!(vendor.key_need_at(&url), need, "{base_url}");
+    }
+
+    #[test]
+    fn a_chatcompletion_takes_the_key_of_the_host_it_goes_to() {
+        use KeyNeed::{Optional, Required};
+        let openai: &[&str] = &["OPENAI_API_KEY"];
+        let rows: &[(&str, &[&str], KeyNeed)] = &[
+            ("https://api.openai.com/v1", openai, Required),
+            (
+                "https://api.groq.com/openai/v1",
+                &["GROQ_API_KEY"],
+                Required,
+            ),
+            ("https://API.GROQ.COM/v1", &["GROQ_API_KEY"], Required),
+            ("https://groq.com/v1", &["GROQ_API_KEY"], Required),
+            ("https://api.x.ai/v1", &["XAI_API_KEY"], Required),
+            ("https://notgroq.com/v1", openai, Required),
+            ("https://groq.com.example.org/v1", openai, Required),
+            ("https://proxy.example.org/groq.com/v1", openai, Required),
+            ("https://groq.com@example.org/v1", openai, Required),
+            ("http://localhost:4000/v1", openai, Optional),
+            ("http://127.0.0.1:4000/v1", openai, Optional),
+            ("http://[::1]:4000/v1", openai, Optional),
+            ("http://10.0.0.7:4000/v1", openai, Required),
+        ];
+        for (url, variables, need) in rows {
+            check("chatcompletion", url, variables, *need);
+        }
+    }
+
+    #[test]
+    fn every_other_type_keeps_its_own_key() {
+        check(
+            "grok",
+            "https://api.groq.com/v1",
+            &["XAI_API_KEY"],
+            KeyNeed::Required,
+        );
+        check(
+            "vllm",
+            "https://gpu.example.org/v1",
+            &["VLLM_API_KEY"],
+            KeyNeed::Optional,
+        );
+    }
+
+    #[test]
+    fn reasoning_goes_back_only_to_hosts_that_demand_it() {
+        for (url, expected) in [
+            ("https://api.moonshot.cn/v1", ReasoningEcho::Wanted),
+            ("https://api.deepseek.com", ReasoningEcho::Wanted),
+            ("https://api.groq.com/openai/v1", ReasoningEcho::Refused),
+            ("http://127.0.0.1/deepseek.com", ReasoningEcho::Refused),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(reasoning_echo_at(&url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_consistent() {
+        for (row, vendor) in VENDORS.iter().enumerate() {
+            let first = VENDORS.iter().position(|other| other.name == vendor.name);
+            assert_eq!(first, Some(row), "{} is there twice", vendor.name);
+            assert_eq!(
+                vendor.instead.is_none(),
+                vendor.is_served(),
+                "{}",
+                vendor.name
+            );
+            if let Some(url) = vendor.base_url {
+                let url = Url::parse(url).unwrap();
+                let local = vendor.key_need_at(&url) == KeyNeed::Optional;
+                assert_eq!(
+                    url.scheme(),
+                    if local { "http" } else { "https" },
+                    "{}",
+                    vendor.name
+                );
+                if vendor.wire == Wire::ChatCompletions && !local {
+                    let chat = find("chatcompletion").unwrap();
+                    assert_eq!(
+                        chat.key_variables_at(&url),
+                        vendor.key_variables,
+                        "{}",
+                        vendor.name
+                    );
+                }
+            }
+        }
+    }
 }

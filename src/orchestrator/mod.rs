@@ -1,1 +1,360 @@
-//! Owns orchestrator.
+//! Owns one turn, from the task to the delivered files: coordinate, present, deliver, and where the
+//! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
+
+pub mod conduct;
+pub mod coordinate;
+pub mod deliver;
+pub mod grants;
+pub mod snapshots;
+pub mod team;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Mind;
+use crate::agent::patience::{Over, Patience};
+use crate::agent::present::{Judgement, judge};
+use crate::agent::round::RoundLimits;
+use crate::backend::Backend;
+use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
+use crate::brief;
+use crate::config::{Config, Rounds};
+use crate::error::{Error, ExitStatus, Result};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::orchestrator::coordinate::{Coordinated, End, Limits};
+use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
+use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::snapshots::SnapshotStore;
+use crate::orchestrator::team::{Line, Member, Team};
+use crate::tools::workflow;
+
+/// The models of a run, by agent.
+pub type Backends = BTreeMap<AgentId, Arc<dyn Backend>>;
+
+/// One turn that is ready to run.
+#[derive(Debug)]
+pub struct Turn {
+    /// Who takes part, by which rules.
+    pub config: Config,
+    /// The members with their grants.
+    pub team: Team,
+    /// Their models.
+    pub backends: Backends,
+    /// The task, with mentions replaced by paths.
+    pub question: Arc<str>,
+    /// Where snapshots of answers go.
+    pub snapshots: SnapshotStore,
+    /// Where events go.
+    pub events: Sender<Event>,
+    /// Says that the user wants to stop.
+    pub stop: CancellationToken,
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+pub struct TurnResult {
+    /// How the process should end.
+    pub status: ExitStatus,
+    /// One sentence for people.
+    pub summary: String,
+    /// The winner and the final answer, if anyone answered.
+    pub answer: Option<FinalAnswer>,
+    /// What became of files outside the workspaces.
+    pub rows: Vec<DeliveryRow>,
+}
+
+/// The answer that a turn ends with.
+#[derive(Clone, Debug)]
+pub struct FinalAnswer {
+    /// Who presented it.
+    pub agent: AgentId,
+    /// The answer.
+    pub text: Arc<str>,
+}
+
+/// Runs `turn` to its end. Faults of single agents are part of the result; an error means that the
+/// turn could not go on at all.
+pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
+    let seconds = turn.config.timeouts.orchestrator_seconds;
+    let start = Instant::now();
+    let deadline = start
+        .checked_add(Duration::from_secs(seconds))
+        .unwrap_or(start);
+    let patience = Patience {
+        deadline,
+        stop: turn.stop.clone(),
+    };
+    let mut task = brief::task(&turn.question);
+    let mut attempt = 1;
+    let mut rows = Vec::new();
+    loop {
+        turn.begin(attempt).await;
+        let coordinated = turn.coordinate(&task, &patience).await?;
+        let Some(winner) = turn.winner(&coordinated).await else {
+            return Ok(turn.nobody_answered(&coordinated));
+        };
+        let finished = turn.finish(&coordinated, winner, &patience).await?;
+        let Finished {
+            text,
+            rows: new_rows,
+            end,
+            mind,
+        } = finished;
+        rows.extend(new_rows);
+        if attempt <= turn.config.orchestrator.max_orchestration_restarts
+            && let Some(mind) = mind
+            && let Some((reason, instructions)) = turn.dissatisfied(mind, &patience).await
+        {
+            task = brief::task_again(&turn.question, &reason, &instructions, &text);
+            turn.emit(Event::Restarting {
+                reason,
+                instructions,
+            })
+            .await;
+            attempt = attempt.saturating_add(1);
+            continue;
+        }
+        if text.is_empty() {
+            return Ok(turn.nobody_answered(&coordinated));
+        }
+        let agent = turn.member(winner.agent)?.id.clone();
+        let content = Arc::clone(&text);
+        turn.emit(Event::FinalAnswer {
+            agent: agent.clone(),
+            content,
+        })
+        .await;
+        turn.emit(Event::Delivered { rows: rows.clone() }).await;
+        let (status, summary) = conclusion(end, &agent, &rows, seconds);
+        let answer = Some(FinalAnswer { agent, text });
+        return Ok(TurnResult {
+            status,
+            summary,
+            answer,
+            rows,
+        });
+    }
+}
+
+impl Turn {
+    async fn begin(&self, attempt: u32) {
+        let agents = self
+            .team
+            .members
+            .iter()
+            .map(|member| member.id.clone())
+            .collect();
+        let question = Arc::clone(&self.question);
+        self.emit(Event::RunStarted {
+            question,
+            agents,
+            attempt,
+        })
+        .await;
+    }
+
+    /// What the final agent would have different about its own result, if anything.
+    async fn dissatisfied(&self, mut mind: Mind, patience: &Patience) -> Option<(String, String)> {
+        mind.tools = workflow::evaluation_offers().into();
+        match judge(&mut mind, patience).await {
+            Judgement::Submit => None,
+            Judgement::Restart {
+                reason,
+                instructions,
+            } => Some((reason, instructions)),
+        }
+    }
+
+    async fn coordinate(&mut self, task: &str, patience: &Patience) -> Result<Coordinated> {
+        if self.config.orchestrator.coordination == Rounds::Skip {
+            return Ok(first_agent_at_once(&self.team));
+        }
+        let mut participants = Vec::new();
+        for member in &self.team.members {
+            let line = self.line(&member.id)?;
+            participants.push(self.team.participant(member, task, line)?);
+        }
+        let orchestrator = &self.config.orchestrator;
+        let answers_max = orchestrator.max_new_answers_per_agent;
+        let timeouts = self.config.timeouts;
+        let limits = Limits {
+            ballot: BallotRules {
+                answers_per_agent_max: answers_max.unwrap_or(ANSWERS_PER_AGENT_MAX),
+                novelty: orchestrator.answer_novelty,
+            },
+            rounds: RoundLimits {
+                first: timeouts.initial_round_seconds.map(Duration::from_secs),
+                later: timeouts.subsequent_round_seconds.map(Duration::from_secs),
+                grace: Duration::from_secs(timeouts.round_grace_seconds),
+            },
+            patience: patience.clone(),
+        };
+        Ok(coordinate::run(participants, limits, &mut self.snapshots, &self.events).await)
+    }
+
+    /// Says who won.
+    async fn winner(&self, coordinated: &Coordinated) -> Option<AnswerLabel> {
+        let tally = coordinated.tally.as_ref()?;
+        let id = |number| self.team.member(number).map(|member| member.id.clone());
+        let votes = tally
+            .votes
+            .iter()
+            .filter_map(|(agent, count)| Some((id(*agent)?, *count)));
+        let event = Event::WinnerSelected {
+            agent: id(tally.winner.agent)?,
+            label: tally.winner,
+            votes: votes.collect(),
+        };
+        self.emit(event).await;
+        Some(tally.winner)
+    }
+
+    /// The final phase. Where the time is over or the user wants to stop, or where an agent that is
+    /// alone has nowhere to deliver to, the stored answer is the result.
+    async fn finish(
+        &self,
+        coordinated: &Coordinated,
+        winner: AnswerLabel,
+        patience: &Patience,
+    ) -> Result<Finished> {
+        let member = self.member(winner.agent)?;
+        let stored = coordinated
+            .answers
+            .get(&winner.agent)
+            .map(|answer| Arc::clone(&answer.content));
+        let stored = stored.unwrap_or_else(|| Arc::from(""));
+        let alone = self.team.members.len() == 1 && !coordinated.answers.is_empty();
+        let nothing_to_add = alone && write_roots(&member.grants).is_empty();
+        if coordinated.end != End::Agreed || nothing_to_add {
+            let (rows, end) = (Vec::new(), coordinated.end);
+            return Ok(Finished {
+                text: stored,
+                rows,
+                end,
+                mind: None,
+            });
+        }
+        let assignment = Assignment {
+            member,
+            line: self.line(&member.id)?,
+            question: &self.question,
+            coordinated,
+            stored,
+            patience,
+        };
+        present_and_deliver(&self.team, assignment).await
+    }
+
+    fn nobody_answered(&self, coordinated: &Coordinated) -> TurnResult {
+        let reasons = coordinated
+            .left
+            .iter()
+            .map(|(id, why)| format!("{id}: {why}"));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        let (status, summary) = match coordinated.end {
+            End::Over(Over::Interrupted) => (
+                ExitStatus::Interrupted,
+                "interrupted before any answer".to_owned(),
+            ),
+            End::Over(Over::OutOfTime) => (
+                ExitStatus::Limit,
+                format!(
+                    "no agent answered within {} seconds",
+                    self.config.timeouts.orchestrator_seconds
+                ),
+            ),
+            End::Agreed => (
+                ExitStatus::NoAnswer,
+                format!("no agent answered: {reasons}"),
+            ),
+        };
+        TurnResult {
+            status,
+            summary,
+            answer: None,
+            rows: Vec::new(),
+        }
+    }
+
+    fn member(&self, number: AgentNumber) -> Result<&Member> {
+        self.team
+            .member(number)
+            .ok_or_else(|| Error::bug(format!("no member is {number}")))
+    }
+
+    fn line(&self, id: &AgentId) -> Result<Line> {
+        match self.backends.get(id) {
+            Some(backend) => Ok(Line {
+                backend: Arc::clone(backend),
+                events: self.events.clone(),
+            }),
+            None => Err(Error::bug(format!("agent `{id}` has no backend"))),
+        }
+    }
+
+    async fn emit(&self, event: Event) {
+        // Nobody listening any more is no reason to stop.
+        let _closed = self.events.send(event).await;
+    }
+}
+
+/// The coordination of a config that skips it: the first agent presents, nothing was said before.
+fn first_agent_at_once(team: &Team) -> Coordinated {
+    let first = team.members.first();
+    let winner = first.map(|member| AnswerLabel {
+        agent: member.number,
+        ordinal: 0,
+    });
+    Coordinated {
+        end: End::Agreed,
+        tally: winner.map(|winner| Tally {
+            winner,
+            votes: Vec::new(),
+        }),
+        answers: BTreeMap::new(),
+        votes: BTreeMap::new(),
+        left: Vec::new(),
+    }
+}
+
+/// How the process should end, and why, in one sentence.
+fn conclusion(
+    end: End,
+    agent: &AgentId,
+    rows: &[DeliveryRow],
+    seconds: u64,
+) -> (ExitStatus, String) {
+    let count = |wanted: fn(&DeliveryOutcome) -> bool| {
+        rows.iter().filter(|row| wanted(&row.outcome)).count()
+    };
+    let delivered = count(|outcome| {
+        use DeliveryOutcome::{Changed, Created, Deleted};
+        matches!(outcome, Created | Changed | Deleted)
+    });
+    let refused = rows.len().saturating_sub(delivered);
+    match end {
+        End::Over(Over::Interrupted) => (
+            ExitStatus::Interrupted,
+            format!("interrupted; the best answer so far is {agent}'s"),
+        ),
+        End::Over(Over::OutOfTime) => (
+            ExitStatus::Limit,
+            format!("out of time after {seconds} seconds; the best answer so far is {agent}'s"),
+        ),
+        End::Agreed if refused > 0 => (
+            ExitStatus::Denied,
+            format!("{agent} answered; {delivered} files delivered, {refused} refused"),
+        ),
+        End::Agreed if delivered > 0 => (
+            ExitStatus::Delivered,
+            format!("{agent} answered; {delivered} files delivered"),
+        ),
+        End::Agreed => (ExitStatus::Delivered, format!("{agent} answered")),
+    }
+}

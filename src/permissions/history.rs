@@ -1,7 +1,7 @@
 //! Owns what an agent has seen and made, and with it the rule that nothing is deleted or
 //! overwritten unread. Pure: the caller says what happened and which version of a file it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
 use crate::path::{RealPath, RelPath};
@@ -55,7 +55,7 @@ const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp
 #[derive(Clone, Debug, Default)]
 pub struct History {
     seen: BTreeMap<RealPath, Version>,
-    made: BTreeSet<RealPath>,
+    made: BTreeMap<RealPath, Version>,
 }
 
 impl History {
@@ -66,14 +66,31 @@ impl History {
 
     /// Notes that the agent has created or replaced `path`, which now is in this version.
     pub fn wrote(&mut self, path: RealPath, version: Version) {
-        self.made.insert(path.clone());
+        self.made.insert(path.clone(), version);
         self.seen.insert(path, version);
     }
 
     /// Notes that `path`, and all below it, is gone.
     pub fn removed(&mut self, path: &RealPath) {
         self.seen.retain(|seen, _| !seen.is_within(path));
-        self.made.retain(|made| !made.is_within(path));
+        self.made.retain(|made, _| !made.is_within(path));
+    }
+
+    /// Notes that what was at `from` is at `to` now, with all below it.
+    pub fn moved(&mut self, from: &RealPath, to: &RealPath) {
+        for versions in [&mut self.seen, &mut self.made] {
+            let moved: Vec<(RealPath, Version)> = versions
+                .iter()
+                .filter_map(|(path, version)| Some((to.join(&path.below(from)?), *version)))
+                .collect();
+            versions.retain(|path, _| !path.is_within(from));
+            versions.extend(moved);
+        }
+    }
+
+    /// The version in which the agent itself last left `path`; someone may have changed it since.
+    pub fn made(&self, path: &RealPath) -> Option<Version> {
+        self.made.get(path).copied()
     }
 
     /// The version of `path` that the agent last saw or made.
@@ -83,7 +100,7 @@ impl History {
 
     /// Whether the agent made `path` itself, or read it.
     pub fn may_destroy(&self, path: &RealPath) -> bool {
-        self.made.contains(path) || self.seen.contains_key(path)
+        self.made.contains_key(path) || self.seen.contains_key(path)
     }
 }
 

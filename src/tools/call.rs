@@ -124,32 +124,33 @@ pub enum Case {
     Insensitive,
 }
 
-/// What a model asked for. A new variant breaks every match on purpose.
+/// What a model asked for, with its paths as the model wrote them; the gate turns them into places
+/// on the disk. A new variant breaks every match on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolCall {
+pub enum ToolCall<P = UserPath> {
     /// `read_text_file`
     ReadTextFile {
         /// The file.
-        path: UserPath,
+        path: P,
         /// Which of its lines.
         lines: Lines,
     },
     /// `read_multiple_files`
     ReadMultipleFiles {
         /// The files, in the order in which they are answered.
-        paths: Vec<UserPath>,
+        paths: Vec<P>,
     },
     /// `write_file`
     WriteFile {
         /// The file; its directories are made.
-        path: UserPath,
+        path: P,
         /// All that it will hold.
         content: String,
     },
     /// `edit_file`
     EditFile {
         /// The file.
-        path: UserPath,
+        path: P,
         /// The replacements, each on the result of the one before.
         edits: Vec<Edit>,
         /// Whether the file is changed.
@@ -158,31 +159,31 @@ pub enum ToolCall {
     /// `create_directory`
     CreateDirectory {
         /// The directory; its parents are made.
-        path: UserPath,
+        path: P,
     },
     /// `list_directory`
     ListDirectory {
         /// The directory.
-        path: UserPath,
+        path: P,
     },
     /// `directory_tree`
     DirectoryTree {
         /// The directory.
-        path: UserPath,
+        path: P,
         /// Which entries are shown.
         exclude: Vec<String>,
     },
     /// `move_file`
     MoveFile {
         /// What is moved.
-        source: UserPath,
+        source: P,
         /// Where it will be; must not exist.
-        destination: UserPath,
+        destination: P,
     },
     /// `search_files`
     SearchFiles {
         /// Where to begin.
-        path: UserPath,
+        path: P,
         /// A glob on names and paths.
         pattern: String,
         /// Which entries are left out.
@@ -191,30 +192,30 @@ pub enum ToolCall {
     /// `grep_files`
     GrepFiles {
         /// The file or directory to search.
-        path: UserPath,
+        path: P,
         /// What to search for.
         grep: Grep,
     },
     /// `get_file_info`
     GetFileInfo {
         /// The file or directory.
-        path: UserPath,
+        path: P,
     },
     /// `copy_file`
     CopyFile {
         /// The file or directory.
-        source: UserPath,
+        source: P,
         /// Where the copy will be; its directories are made.
-        destination: UserPath,
+        destination: P,
         /// What happens if that exists.
         existing: Existing,
     },
     /// `copy_files_batch`
     CopyFilesBatch {
         /// The directory that is copied from.
-        source: UserPath,
+        source: P,
         /// The directory that is copied to.
-        destination: UserPath,
+        destination: P,
         /// Which files.
         selection: Selection,
         /// What happens to files that exist.
@@ -223,32 +224,32 @@ pub enum ToolCall {
     /// `delete_file`
     DeleteFile {
         /// The file or directory.
-        path: UserPath,
+        path: P,
         /// Whether a directory with content is removed.
         recursion: Recursion,
     },
     /// `delete_files_batch`
     DeleteFilesBatch {
         /// The directory.
-        path: UserPath,
+        path: P,
         /// Which files below it.
         selection: Selection,
     },
     /// `compare_files`
     CompareFiles {
         /// The one file.
-        first: UserPath,
+        first: P,
         /// The other.
-        second: UserPath,
+        second: P,
         /// Lines shown around each difference.
         context_lines: u32,
     },
     /// `compare_directories`
     CompareDirectories {
         /// The one directory.
-        first: UserPath,
+        first: P,
         /// The other.
-        second: UserPath,
+        second: P,
         /// Whether the differing lines are shown.
         content: ContentDiff,
     },
@@ -295,6 +296,30 @@ pub struct Access<'a> {
 }
 
 impl ToolCall {
+    /// The name of the tool.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ToolCall::ReadTextFile { .. } => "read_text_file",
+            ToolCall::ReadMultipleFiles { .. } => "read_multiple_files",
+            ToolCall::WriteFile { .. } => "write_file",
+            ToolCall::EditFile { .. } => "edit_file",
+            ToolCall::CreateDirectory { .. } => "create_directory",
+            ToolCall::ListDirectory { .. } => "list_directory",
+            ToolCall::DirectoryTree { .. } => "directory_tree",
+            ToolCall::MoveFile { .. } => "move_file",
+            ToolCall::SearchFiles { .. } => "search_files",
+            ToolCall::GrepFiles { .. } => "grep_files",
+            ToolCall::GetFileInfo { .. } => "get_file_info",
+            ToolCall::CopyFile { .. } => "copy_file",
+            ToolCall::CopyFilesBatch { .. } => "copy_files_batch",
+            ToolCall::DeleteFile { .. } => "delete_file",
+            ToolCall::DeleteFilesBatch { .. } => "delete_files_batch",
+            ToolCall::CompareFiles { .. } => "compare_files",
+            ToolCall::CompareDirectories { .. } => "compare_directories",
+            ToolCall::ListAllowedDirectories => "list_allowed_directories",
+        }
+    }
+
     /// Every path that the call names, in the order of its parameters, with what it does there.
     pub fn accesses(&self) -> Vec<Access<'_>> {
         use FinalLink::{Followed, Itself};
@@ -360,5 +385,45 @@ impl ToolCall {
             }
             ToolCall::ListAllowedDirectories => Vec::new(),
         }
+    }
+}
+
+impl<P> ToolCall<P> {
+    /// The same call with every path replaced by what `place` makes of it, in the order of
+    /// [`ToolCall::accesses`]. The first error ends it.
+    pub fn try_map<Q, E>(self, mut place: impl FnMut(P) -> Result<Q, E>) -> Result<ToolCall<Q>, E> {
+        /// Each row: a variant, its paths in brackets, then what stays as it is.
+        macro_rules! mapped {
+            ($($variant:ident [$($path:ident)*] $($rest:ident)*;)*) => {
+                match self {
+                    $(ToolCall::$variant { $($path,)* $($rest,)* } => ToolCall::$variant {
+                        $($path: place($path)?,)*
+                        $($rest,)*
+                    },)*
+                    ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
+                        paths: paths.into_iter().map(place).collect::<Result<_, _>>()?,
+                    },
+                }
+            };
+        }
+        Ok(mapped! {
+            ReadTextFile [path] lines;
+            WriteFile [path] content;
+            EditFile [path] edits mode;
+            CreateDirectory [path];
+            ListDirectory [path];
+            DirectoryTree [path] exclude;
+            MoveFile [source destination];
+            SearchFiles [path] pattern exclude;
+            GrepFiles [path] grep;
+            GetFileInfo [path];
+            CopyFile [source destination] existing;
+            CopyFilesBatch [source destination] selection existing;
+            DeleteFile [path] recursion;
+            DeleteFilesBatch [path] selection;
+            CompareFiles [first second] context_lines;
+            CompareDirectories [first second] content;
+            ListAllowedDirectories [];
+        })
     }
 }

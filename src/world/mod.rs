@@ -1,8 +1,17 @@
-//! Owns all side effects: the disk, the clock, the network. `sys` is private, so that nothing
-//! outside this module reaches the disk but through what is offered here.
+//! Owns all side effects: the disk, the clock, the network. `sys` is private, so no module outside
+//! can reach the disk around what is offered here; an agent's calls reach it only through [`gate`]
+//! and then [`exec`].
 
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the place that the others are sent to"
+)]
 mod sys;
-
 pub mod clock;
 pub mod files;
+pub mod locate;
+pub mod gate;
+pub mod exec;
 pub mod store;
+pub mod http;

@@ -7,6 +7,23 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare a disk and look at it, and start the real binary"
+)]
 
+mod project;
+mod http_server;
+
+mod backend_faults;
+mod backend_wire;
+mod cli;
+mod config;
+mod corpus;
+mod disk;
+mod docs;
 mod records;
+mod runs;
 mod store;
+mod tidy;
+mod tools_doc;

@@ -38,8 +38,8 @@ impl Ground {
         fs::create_dir(dir.path().join("outside")).unwrap();
         fs::write(dir.path().join("outside/secret.txt"), "CANARY-OUTSIDE\n").unwrap();
         fs::write(dir.path().join("outside/victim.txt"), "original\n").unwrap();
-        let temp = AbsPath::new(dir.path().join("temp")).unwrap();
-        let shared = workspace::make_shared(&temp, "log_1").unwrap();
+        let shared = AbsPath::new(dir.path().join("temp/0a1b2c3d")).unwrap();
+        workspace::make_new(&shared).unwrap();
         Self { dir, shared }
     }
 
@@ -328,8 +328,8 @@ fn massgens_own_state_inside_a_workspace_is_left_out() {
     ground.write("ws/.massgen/sessions/x", "state");
     ground.write("ws/deep/.massgen/x", "state");
     ground.write("ws/.massgenrc", "theirs");
-    let temp = ground.abs("ws/deep/temp");
-    let shared = workspace::make_shared(&temp, "run").unwrap();
+    let shared = ground.abs("ws/deep/temp/run");
+    workspace::make_new(&shared).unwrap();
     let agent = AgentId::parse("a").unwrap();
     let mut snapshots = Snapshots::new(agent, shared, ground.abs("ws/deep/snapshots"));
     for ordinal in [1, 2] {
@@ -398,25 +398,24 @@ fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
 #[test]
 fn runs_at_the_same_time_never_share_a_directory() {
     let ground = Ground::new();
-    let planned = ground.abs("state/workspaces/team/w1");
-    let made: Vec<PathBuf> = std::thread::scope(|scope| {
+    let planned = ground.abs("state/workspaces/team/w1_0a1b2c3d");
+    let (sessions, workspaces): (Vec<PathBuf>, Vec<bool>) = std::thread::scope(|scope| {
         let begin = || {
-            let workspace = Workspace::make(&planned, None).unwrap();
             let sessions = ground.abs("state/sessions");
             let session = Session::begin(&sessions, Redactor::default()).unwrap();
-            let shared = workspace::make_shared(&ground.abs("state/temp"), "log_1").unwrap();
-            [workspace.path(), session.dir(), &shared].map(|dir| dir.as_path().to_owned())
+            let made = Workspace::make(&planned, None).is_ok();
+            (session.dir().as_path().to_owned(), made)
         };
         let runs: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
-        runs.into_iter()
-            .flat_map(|run| run.join().unwrap())
-            .collect()
+        runs.into_iter().map(|run| run.join().unwrap()).unzip()
     });
-    let mut distinct = made.clone();
+    let mut distinct = sessions.clone();
     distinct.sort();
     distinct.dedup();
-    assert_eq!(distinct.len(), 48);
-    assert!(made.iter().all(|dir| mode(dir) == 0o700));
+    assert_eq!(distinct.len(), 16);
+    assert!(sessions.iter().all(|dir| mode(dir) == 0o700));
+    let winners = workspaces.iter().filter(|made| **made).count();
+    assert_eq!(winners, 1, "a name belongs to one run");
 }
 
 #[test]

@@ -4,10 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::store::snapshot;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
-
-/// How many random digits end the name of a workspace.
-const SUFFIX_DIGITS: usize = 8;
+use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
 
 /// A workspace that stays this run's own as long as the value lives.
 #[derive(Debug)]
@@ -17,17 +14,14 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a new directory beside `planned` (a place below `.massgen/workspaces`): its name,
-    /// `_` and random digits. `seed`, the workspace of an earlier turn, is copied into it.
+    /// Makes the new directory `planned`, whose name no other run uses. `seed`, the workspace of an
+    /// earlier turn, is copied into it.
     pub fn make(planned: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
-        let name = planned.as_path().file_name();
-        let (Some(parent), Some(name)) = (planned.parent(), name) else {
-            return Err(Error::bug(format!("`{planned}` cannot hold a workspace")));
-        };
-        let path = dir::create_unique(&parent, &name.to_string_lossy(), SUFFIX_DIGITS)?;
+        make_new(planned)?;
         if let Some(seed) = seed {
-            snapshot::restore(seed, &path)?;
+            snapshot::restore(seed, planned)?;
         }
+        let path = planned.clone();
         Ok(Self { path, _lock: None })
     }
 
@@ -58,8 +52,18 @@ impl Workspace {
     }
 }
 
-/// Makes the directory in which all agents of one run see each other's snapshots: a new one inside
-/// `parent` (`agent_temporary_workspace`), named after the run and random digits.
-pub fn make_shared(parent: &AbsPath, run: &str) -> Result<AbsPath> {
-    dir::create_unique(parent, run, SUFFIX_DIGITS)
+/// Makes a directory that nobody else has: a workspace, or the place in which all agents of one
+/// run see each other's snapshots.
+pub fn make_new(path: &AbsPath) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        dir::create_all(&parent, Audience::User)?;
+    }
+    match dir::create(path)? {
+        Made::Now => Ok(()),
+        Made::Before => Err(Error::new(
+            ErrorKind::Environment,
+            format!("`{path}` exists already and may be another run's"),
+        )
+        .hint("start the run again; it will use another name")),
+    }
 }

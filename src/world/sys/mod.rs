@@ -1,3 +1,15 @@
-//! Owns the system calls. Private to `world`: no other module can name it.
+//! Owns every system call on files. It is private to `world`: the compiler, not a review, keeps the
+//! rest of massgen from the disk. It must never decide whether an agent may do something.
+//!
+//! What was checked is what is used: a path is followed once ([`follow`]), and whoever acts opens it
+//! again beneath a directory handle, with every link refused ([`dir::Dir`]).
 
+pub(crate) mod fault;
+pub(crate) mod meta;
+pub(crate) mod content;
+pub(crate) mod dir;
+pub(crate) mod staged;
+pub(crate) mod survey;
+pub(crate) mod follow;
+pub(crate) mod grant;
 pub(crate) mod own;

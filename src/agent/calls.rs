@@ -1,0 +1,183 @@
+//! Owns the way of a file tool call: parsed, asked at the gate, carried out, answered. Read-only
+//! calls of one reply run at the same time; a call that changes something waits for all before it.
+
+use futures_util::stream::{self, StreamExt};
+
+use crate::agent::Mind;
+use crate::backend::{CallRequest, Message};
+use crate::event::Event;
+use crate::permissions::grant::Permission;
+use crate::tools::call::ToolCall;
+use crate::world::exec::{self, Change, Observation, Outcome};
+use crate::world::gate::{Denial, Gate};
+
+/// Read-only calls of one reply that run at the same time.
+const PARALLEL_READS_MAX: usize = 8;
+/// Characters of arguments and results that events carry.
+const SHOWN_CHARS_MAX: usize = 500;
+
+/// A call that was understood as a file tool's, or the words that say why not.
+#[derive(Debug)]
+pub struct FileCall {
+    /// As the model made it.
+    pub request: CallRequest,
+    /// What it asks for.
+    pub call: Result<ToolCall, String>,
+}
+
+/// What calls did to files.
+#[derive(Debug, Default)]
+pub struct Worked {
+    /// What was changed.
+    pub changes: Vec<Change>,
+    /// The writes that the gate refused.
+    pub denied: Vec<Denial>,
+}
+
+impl Worked {
+    /// Adds what later calls did.
+    pub fn add(&mut self, later: Worked) {
+        self.changes.extend(later.changes);
+        self.denied.extend(later.denied);
+    }
+
+    /// What a call did that was carried out.
+    pub fn done(changes: Vec<Change>) -> Self {
+        Self {
+            changes,
+            denied: Vec::new(),
+        }
+    }
+
+    /// What a call did that was refused.
+    pub fn refused(denial: Denial) -> Self {
+        let denied = match denial.wanted {
+            Permission::Read => Vec::new(),
+            Permission::Write => vec![denial],
+        };
+        Self {
+            changes: Vec::new(),
+            denied,
+        }
+    }
+}
+
+impl FileCall {
+    fn only_reads(&self) -> bool {
+        match &self.call {
+            Ok(call) => call
+                .accesses()
+                .iter()
+                .all(|access| access.wanted == Permission::Read),
+            Err(_) => true,
+        }
+    }
+}
+
+impl Mind {
+    /// Carries out `calls`, adds one result for each in their order, and returns what they did.
+    pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
+        let mut worked = Worked::default();
+        let mut results = Vec::new();
+        let mut reads = Vec::new();
+        for call in calls {
+            if call.only_reads() {
+                reads.push(call);
+            } else {
+                results.extend(self.read_at_once(std::mem::take(&mut reads)).await);
+                let (result, done) = self.carry_out_one(call).await;
+                results.push(result);
+                worked.add(done);
+            }
+        }
+        results.extend(self.read_at_once(reads).await);
+        self.messages.extend(results);
+        worked
+    }
+
+    async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<Message> {
+        let run = |call| async { self.carry_out_one(call).await.0 };
+        stream::iter(calls)
+            .map(run)
+            .buffered(PARALLEL_READS_MAX)
+            .collect()
+            .await
+    }
+
+    async fn carry_out_one(&self, call: FileCall) -> (Message, Worked) {
+        let FileCall { request, call } = call;
+        let (content, worked) = match (call, &self.gate) {
+            (Err(reason), _) => {
+                self.called(&request, Some(reason.clone())).await;
+                (reason, Worked::default())
+            }
+            (Ok(call), Some(gate)) if self.offers(&request.name) => {
+                self.through_gate(&request, call, gate.clone()).await
+            }
+            (Ok(_), _) => {
+                let reason = format!("denied: you do not have the tool `{}`", request.name);
+                self.called(&request, Some(reason.clone())).await;
+                (reason, Worked::default())
+            }
+        };
+        (
+            Message::CallResult {
+                call_id: request.id,
+                content,
+            },
+            worked,
+        )
+    }
+
+    async fn through_gate(
+        &self,
+        request: &CallRequest,
+        call: ToolCall,
+        gate: Gate,
+    ) -> (String, Worked) {
+        let work = move || gate.check(call).map(exec::run);
+        match tokio::task::spawn_blocking(work).await {
+            Err(_) => {
+                let reason = "denied: the call failed inside massgen".to_owned();
+                self.called(request, Some(reason.clone())).await;
+                (reason, Worked::default())
+            }
+            Ok(Err(denial)) => {
+                let reason = denial.to_string();
+                self.called(request, Some(reason.clone())).await;
+                (reason, Worked::refused(denial))
+            }
+            Ok(Ok(observation)) => {
+                self.called(request, None).await;
+                let finished = Event::ToolFinished {
+                    agent: self.agent.clone(),
+                    tool: request.name.clone(),
+                    success: observation.outcome == Outcome::Done,
+                    summary: shown(&observation.content),
+                };
+                self.emit(finished).await;
+                let Observation {
+                    content, changes, ..
+                } = observation;
+                (content, Worked::done(changes))
+            }
+        }
+    }
+
+    async fn called(&self, request: &CallRequest, denied: Option<String>) {
+        let event = Event::ToolCalled {
+            agent: self.agent.clone(),
+            tool: request.name.clone(),
+            arguments: shown(&request.arguments),
+            denied,
+        };
+        self.emit(event).await;
+    }
+}
+
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,32 @@
+//! Owns how long the user waits: until a deadline, or until they say that it is enough.
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Until when a run may go on.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    /// When the time is over.
+    pub deadline: Instant,
+    /// Says that the user wants to stop.
+    pub stop: CancellationToken,
+}
+
+/// Why a run does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The time is over.
+    OutOfTime,
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl Patience {
+    /// Waits until the patience is over.
+    pub async fn over(&self) -> Over {
+        tokio::select! {
+            () = tokio::time::sleep_until(self.deadline) => Over::OutOfTime,
+            () = self.stop.cancelled() => Over::Interrupted,
+        }
+    }
+}

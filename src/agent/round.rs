@@ -1,0 +1,380 @@
+//! Owns an agent's part in the coordination: rounds that end in an answer or a vote, for as long as
+//! the ballot is open. The conversation goes on from round to round; it is never begun again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::agent::calls::FileCall;
+use crate::agent::{Mind, STEPS_MAX};
+use crate::backend::CallRequest;
+use crate::ballot::Refusal;
+use crate::brief::{self, AnswerView};
+use crate::event::Event;
+use crate::id::{AgentNumber, AnswerLabel};
+use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
+
+/// How often an agent may end a reply without a decision before it drops out.
+const UNDECIDED_REPLIES_MAX: u32 = 3;
+
+/// All current answers, as an agent may see them.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    /// The latest answer of each agent that has one.
+    pub answers: Vec<AnswerView>,
+    /// How many answers were accepted so far.
+    pub accepted: u32,
+}
+
+/// What an agent hands in.
+#[derive(Debug)]
+pub enum Submission {
+    /// A new answer.
+    Answer(String),
+    /// A vote, by an agent that had been shown so many answers.
+    Vote {
+        /// For whom.
+        candidate: AgentNumber,
+        /// For which of the candidate's answers, if the voter said so.
+        ordinal: Option<u32>,
+        /// Why.
+        reason: String,
+        /// How many answers the voter had been shown.
+        known_answers: u32,
+    },
+    /// The agent leaves.
+    Stopped {
+        /// Why.
+        reason: String,
+        /// Whether its time was over.
+        timed_out: bool,
+    },
+}
+
+/// What becomes of a submission. The desk keeps an agent waiting until there is something to do.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It does not count, for this reason; the agent goes on.
+    Refused(Refusal),
+    /// It counted; now there are answers to judge.
+    Judge {
+        /// The name of the agent's answer, if it handed one in.
+        recorded: Option<AnswerLabel>,
+    },
+    /// The coordination is over for this agent.
+    Closed,
+}
+
+/// Where an agent hands things in.
+#[derive(Debug)]
+pub struct Desk {
+    /// The agent's anonymous name.
+    pub me: AgentNumber,
+    /// How many agents take part.
+    pub agents: usize,
+    /// Takes submissions, with where the verdict goes.
+    pub submissions: mpsc::Sender<(AgentNumber, Submission, oneshot::Sender<Verdict>)>,
+    /// The answers that there are.
+    pub board: watch::Receiver<Board>,
+    /// How long rounds may take.
+    pub limits: RoundLimits,
+}
+
+/// How long the rounds of an agent may take.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundLimits {
+    /// The first round, until the agent is told to finish.
+    pub first: Option<Duration>,
+    /// Every later round, until the agent is told to finish.
+    pub later: Option<Duration>,
+    /// How long after that it may use tools; after twice this it drops out.
+    pub grace: Duration,
+}
+
+/// How far a round's time has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    Running,
+    FinishSoon,
+    ToolsClosed,
+}
+
+/// Lets the agent work until the ballot is closed or the agent drops out.
+pub async fn coordinate(mind: Mind, desk: Desk) {
+    let limit = desk.limits.first;
+    let seat = Seat {
+        known: BTreeMap::new(),
+        known_answers: 0,
+        round: Round::begin(limit, desk.limits.grace),
+        mind,
+        desk,
+    };
+    seat.work().await;
+}
+
+/// One agent with what it knows of the others.
+struct Seat {
+    mind: Mind,
+    desk: Desk,
+    /// The newest answer of each agent that this one has been shown.
+    known: BTreeMap<AgentNumber, u32>,
+    known_answers: u32,
+    round: Round,
+}
+
+/// The time and patience of one round.
+struct Round {
+    started: Instant,
+    soft: Option<Duration>,
+    grace: Duration,
+    told_to_finish: bool,
+    undecided: u32,
+    steps: u32,
+}
+
+impl Round {
+    fn begin(soft: Option<Duration>, grace: Duration) -> Self {
+        let started = Instant::now();
+        Self {
+            started,
+            soft,
+            grace,
+            told_to_finish: false,
+            undecided: 0,
+            steps: 0,
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        let Some(soft) = self.soft else {
+            return Clock::Running;
+        };
+        let elapsed = self.started.elapsed();
+        if elapsed >= soft.saturating_add(self.grace) {
+            Clock::ToolsClosed
+        } else if elapsed >= soft {
+            Clock::FinishSoon
+        } else {
+            Clock::Running
+        }
+    }
+
+    /// When the agent drops out, if the round has a limit at all.
+    fn end(&self) -> Option<Instant> {
+        let soft = self.soft?;
+        self.started
+            .checked_add(soft.saturating_add(self.grace.saturating_mul(2)))
+    }
+}
+
+impl Seat {
+    async fn work(mut self) {
+        loop {
+            self.catch_up().await;
+            if self.round.clock() != Clock::Running && !self.round.told_to_finish {
+                self.round.told_to_finish = true;
+                self.mind.tell(brief::finish_soon());
+            }
+            self.round.steps = self.round.steps.saturating_add(1);
+            if self.round.steps > STEPS_MAX {
+                return self
+                    .stop(format!("no decision after {STEPS_MAX} requests"), false)
+                    .await;
+            }
+            let step = self.mind.step();
+            let said = match self.round.end() {
+                None => step.await,
+                Some(end) => match tokio::time::timeout_at(end, step).await {
+                    Ok(said) => said,
+                    Err(_) => {
+                        return self
+                            .stop("its time for the round is over".into(), true)
+                            .await;
+                    }
+                },
+            };
+            let said = match said {
+                Ok(said) => said,
+                Err(fault) => return self.stop(fault.message, false).await,
+            };
+            let (decisions, files) = sort_calls(said.calls);
+            let idle = decisions.is_empty() && files.is_empty();
+            self.use_tools(files).await;
+            match decide(decisions) {
+                Decision::Contradiction(ids) => {
+                    for id in ids {
+                        self.mind.answer_call(&id, brief::one_decision());
+                    }
+                }
+                Decision::None if idle => {
+                    self.round.undecided = self.round.undecided.saturating_add(1);
+                    if self.round.undecided >= UNDECIDED_REPLIES_MAX {
+                        let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
+                        return self.stop(reason, false).await;
+                    }
+                    self.mind.tell(brief::decide_now(self.desk.agents));
+                }
+                Decision::None => {}
+                Decision::One { id, call } => {
+                    if self.hand_in(&id, call, said.text).await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows answers that came while the agent was at work.
+    async fn catch_up(&mut self) {
+        let unseen = self.unseen();
+        if !unseen.is_empty() {
+            self.mind.tell(brief::news(&unseen));
+            self.inform(&unseen).await;
+        }
+    }
+
+    /// The answers that the agent has not been shown; from now on it has.
+    fn unseen(&mut self) -> Vec<AnswerView> {
+        let board = self.desk.board.borrow_and_update();
+        self.known_answers = board.accepted;
+        let known = &mut self.known;
+        let new = |answer: &&AnswerView| {
+            known.insert(answer.label.agent, answer.label.ordinal) != Some(answer.label.ordinal)
+        };
+        board.answers.iter().filter(new).cloned().collect()
+    }
+
+    async fn inform(&self, answers: &[AnswerView]) {
+        if !answers.is_empty() {
+            let labels = answers.iter().map(|answer| answer.label).collect();
+            self.mind
+                .emit(Event::Informed {
+                    agent: self.mind.agent.clone(),
+                    labels,
+                })
+                .await;
+        }
+    }
+
+    async fn use_tools(&mut self, files: Vec<FileCall>) {
+        if self.round.clock() == Clock::ToolsClosed {
+            for call in files {
+                self.mind.answer_call(&call.request.id, brief::too_late());
+            }
+        } else {
+            self.mind.carry_out(files).await;
+        }
+    }
+
+    /// Hands a decision in and waits for the verdict; `None` when the coordination is over.
+    async fn hand_in(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
+        let submission = match call {
+            WorkflowCall::NewAnswer { content } => Submission::Answer(content.unwrap_or(text)),
+            WorkflowCall::Vote {
+                agent: candidate,
+                ordinal,
+                reason,
+            } => {
+                let known_answers = self.known_answers;
+                Submission::Vote {
+                    candidate,
+                    ordinal,
+                    reason,
+                    known_answers,
+                }
+            }
+            WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
+                self.mind
+                    .answer_call(id, "not counted: there is no result to judge yet");
+                return Some(());
+            }
+        };
+        match self.submit(submission).await {
+            Verdict::Closed => None,
+            Verdict::Refused(refusal) => {
+                let reason = brief::refusal(&refusal);
+                self.mind.answer_call(id, reason.clone());
+                let agent = self.mind.agent.clone();
+                self.mind.emit(Event::Refused { agent, reason }).await;
+                self.round.undecided = self.round.undecided.saturating_add(1);
+                if self.round.undecided > UNDECIDED_REPLIES_MAX.saturating_mul(2) {
+                    self.stop("its decisions were refused too often".into(), false)
+                        .await;
+                    return None;
+                }
+                Some(())
+            }
+            Verdict::Judge { recorded } => {
+                let counted = recorded.map_or_else(|| "counted".to_owned(), brief::accepted);
+                self.mind.answer_call(id, counted);
+                if let Some(label) = recorded {
+                    self.known.insert(label.agent, label.ordinal);
+                }
+                let unseen = self.unseen();
+                self.mind.tell(brief::judge(&unseen, self.desk.me));
+                self.inform(&unseen).await;
+                self.round = Round::begin(self.desk.limits.later, self.desk.limits.grace);
+                Some(())
+            }
+        }
+    }
+
+    async fn submit(&self, submission: Submission) -> Verdict {
+        let (answer, verdict) = oneshot::channel();
+        if self
+            .desk
+            .submissions
+            .send((self.desk.me, submission, answer))
+            .await
+            .is_err()
+        {
+            return Verdict::Closed;
+        }
+        verdict.await.unwrap_or(Verdict::Closed)
+    }
+
+    async fn stop(&self, reason: String, timed_out: bool) {
+        self.submit(Submission::Stopped { reason, timed_out }).await;
+    }
+}
+
+/// What the workflow calls of one reply come to.
+enum Decision {
+    None,
+    One { id: String, call: WorkflowCall },
+    Contradiction(Vec<String>),
+}
+
+fn decide(mut calls: Vec<(String, WorkflowCall)>) -> Decision {
+    match (calls.pop(), calls.is_empty()) {
+        (None, _) => Decision::None,
+        (Some((id, call)), true) => Decision::One { id, call },
+        (Some(last), false) => {
+            calls.push(last);
+            Decision::Contradiction(calls.into_iter().map(|(id, _)| id).collect())
+        }
+    }
+}
+
+/// Parts the calls of a reply into decisions and file tools, each in their order. A call that
+/// cannot be understood is answered as a file call.
+fn sort_calls(calls: Vec<CallRequest>) -> (Vec<(String, WorkflowCall)>, Vec<FileCall>) {
+    let mut decisions = Vec::new();
+    let mut files = Vec::new();
+    for request in calls {
+        match parse_call(&request.name, &request.arguments) {
+            Ok(ModelCall::Workflow(call)) => decisions.push((request.id, call)),
+            Ok(ModelCall::File(call)) => files.push(FileCall {
+                request,
+                call: Ok(call),
+            }),
+            Err(error) => files.push(FileCall {
+                request,
+                call: Err(error.to_string()),
+            }),
+        }
+    }
+    (decisions, files)
+}

@@ -1,0 +1,265 @@
+//! Owns the assembly of tool calls from the pieces that vendors stream. Pure.
+//!
+//! A piece says by `index` which call it continues. Vendors deviate: no index, the same index for
+//! every call, an index that drifts, an id in the first piece only, in all pieces, or in none.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::backend::CallRequest;
+
+/// The most calls that one reply may make.
+pub(super) const CALLS_MAX: usize = 128;
+
+/// The calls of one reply so far, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: Vec<PartialCall>,
+}
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    /// The signature that Google's models demand back.
+    extra_content: Option<Value>,
+}
+
+/// What is wrong with the calls of a reply.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CallFault {
+    #[error("the reply makes more than {CALLS_MAX} tool calls")]
+    TooMany,
+    #[error("the reply makes a tool call without a name")]
+    Nameless,
+}
+
+impl Calls {
+    /// Takes one piece of a call. Gives the number of bytes that it added.
+    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, CallFault> {
+        let text = |pointer| piece.pointer(pointer).and_then(Value::as_str);
+        let index = piece.get("index").and_then(Value::as_u64);
+        let id = text("/id").unwrap_or_default();
+        let name = text("/function/name").unwrap_or_default();
+        let arguments = match piece.pointer("/function/arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(whole) => whole.to_string(),
+        };
+
+        let call = match self.continued(index, id, name) {
+            Some(position) => self.calls.get_mut(position),
+            None if self.calls.len() == CALLS_MAX => return Err(CallFault::TooMany),
+            None => {
+                self.calls.push(PartialCall {
+                    index,
+                    ..PartialCall::default()
+                });
+                self.calls.last_mut()
+            }
+        };
+        if let Some(call) = call {
+            fill(&mut call.id, id);
+            fill(&mut call.name, name);
+            call.arguments.push_str(&arguments);
+            if let Some(extra) = piece.get("extra_content").filter(|extra| extra.is_object()) {
+                call.extra_content = Some(extra.clone());
+            }
+        }
+        Ok(id.len() + name.len() + arguments.len())
+    }
+
+    /// The position of the call that a piece continues; `None` if the piece begins a new one.
+    fn continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let newest = |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
+        let by_id = newest(&|call| {
+            let index_fits = index.is_none() || call.index.is_none() || call.index == index;
+            !id.is_empty() && call.id == id && index_fits
+        });
+        // A piece with a name of its own, under another id or name, is another call.
+        let by_index = newest(&|call| {
+            let another = differ(&call.id, id) || differ(&call.name, name);
+            index.is_some() && call.index == index && (name.is_empty() || !another)
+        });
+        let last = self.calls.last().and_then(|call| {
+            let bare = id.is_empty() && name.is_empty();
+            let late_name = id.is_empty() && index.is_none() && call.name.is_empty();
+            (bare || late_name).then(|| self.calls.len() - 1)
+        });
+        by_id.or(by_index).or(last)
+    }
+
+    /// The calls as they go to the agent. Each has an id that is in nobody else's use; `turn`
+    /// makes the ids that are ours unique in the conversation.
+    pub(super) fn finish(
+        &mut self,
+        taken: &mut BTreeSet<String>,
+        turn: usize,
+    ) -> Result<Vec<CallRequest>, CallFault> {
+        let mut requests = Vec::with_capacity(self.calls.len());
+        for call in self.calls.drain(..) {
+            if call.name.is_empty() {
+                return Err(CallFault::Nameless);
+            }
+            let mut id = call.id;
+            if id.is_empty() || taken.contains(&id) {
+                id = format!("call_{turn}_{}", requests.len());
+            }
+            taken.insert(id.clone());
+            let arguments = match call.arguments.trim() {
+                "" => "{}".to_owned(),
+                _ => call.arguments,
+            };
+            requests.push(CallRequest {
+                id,
+                name: call.name,
+                arguments,
+                echo: call
+                    .extra_content
+                    .map(|extra| json!({"call": {"extra_content": extra}})),
+            });
+        }
+        Ok(requests)
+    }
+}
+
+/// Whether both are given and are not the same.
+fn differ(one: &str, other: &str) -> bool {
+    !one.is_empty() && !other.is_empty() && one != other
+}
+
+/// Sets what is still empty; vendors repeat ids and names, or blank them, in later pieces.
+fn fill(field: &mut String, value: &str) {
+    if field.is_empty() {
+        value.clone_into(field);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that these pieces make these calls, each as `id name arguments`.
+    #[track_caller]
+    fn check(pieces: &Value, expected: &[&str]) {
+        let mut calls = Calls::default();
+        for piece in pieces.as_array().unwrap() {
+            calls.add(piece).unwrap();
+        }
+        let calls = calls.finish(&mut BTreeSet::new(), 1).unwrap();
+        let line = |call: &CallRequest| format!("{} {} {}", call.id, call.name, call.arguments);
+        assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
+    }
+
+    fn function(name: &str, arguments: &str) -> Value {
+        json!({"name": name, "arguments": arguments})
+    }
+
+    fn arguments(arguments: &str) -> Value {
+        json!({"arguments": arguments})
+    }
+
+    #[test]
+    fn pieces_go_where_their_index_says() {
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "")},
+                {"index": 0, "function": arguments("{\"x\":")},
+                {"index": 1, "id": "b", "function": function("g", "{")},
+                {"index": 0, "function": arguments("1}")},
+                {"index": 1, "function": arguments("}")},
+            ]),
+            &["a f {\"x\":1}", "b g {}"],
+        );
+    }
+
+    #[test]
+    fn a_missing_index_is_made_up_for() {
+        check(
+            &json!([
+                {"id": "a", "function": function("f", "{\"x\":")},
+                {"id": "a", "function": arguments("1}")},
+                {"id": "b", "function": function("g", "{\"y\":")},
+                {"function": arguments("2}")},
+            ]),
+            &["a f {\"x\":1}", "b g {\"y\":2}"],
+        );
+        check(
+            &json!([{"function": function("f", "{}")}, {"function": function("g", "{}")}]),
+            &["call_1_0 f {}", "call_1_1 g {}"],
+        );
+    }
+
+    #[test]
+    fn an_index_that_is_wrong_does_no_harm() {
+        // Every call has the index 0.
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "{}")},
+                {"index": 0, "id": "b", "function": function("f", "{\"y\":2}")},
+                {"index": 0, "function": function("g", "{}")},
+            ]),
+            &["a f {}", "b f {\"y\":2}", "call_1_2 g {}"],
+        );
+        // The index counts pieces instead of calls.
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "")},
+                {"index": 1, "function": arguments("{\"x\":")},
+                {"index": 2, "function": arguments("1}")},
+            ]),
+            &["a f {\"x\":1}"],
+        );
+    }
+
+    #[test]
+    fn ids_and_names_may_be_blank_repeated_new_or_late() {
+        let opening = json!({"index": 0, "id": "a", "function": function("f", "{\"x\":")});
+        for continuation in [
+            json!({"index": 0, "id": "", "function": function("", "1}")}),
+            json!({"index": 0, "id": null, "function": {"name": null, "arguments": "1}"}}),
+            json!({"index": 0, "id": "a", "function": function("f", "1}")}),
+            json!({"index": 0, "id": "b", "function": arguments("1}")}),
+        ] {
+            check(&json!([opening, continuation]), &["a f {\"x\":1}"]);
+        }
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": arguments("{\"x\":")},
+                {"index": 0, "function": function("f", "1}")},
+            ]),
+            &["a f {\"x\":1}"],
+        );
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": function("f", "{}")},
+                {"index": 1, "id": "a", "function": function("g", "{}")},
+            ]),
+            &["a f {}", "call_1_1 g {}"],
+        );
+    }
+
+    #[test]
+    fn arguments_come_as_text_or_as_an_object_or_not_at_all() {
+        check(
+            &json!([
+                {"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}},
+                {"index": 1, "id": "b", "function": function("f", "")},
+                {"index": 2, "id": "c", "function": {"name": "f", "arguments": null}},
+                {"index": 3, "id": "d", "function": {"name": "f"}},
+                // Malformed ones are for the agent to judge.
+                {"index": 4, "id": "e", "function": function("f", "{\"x\": tru")},
+            ]),
+            &[
+                "a f {\"x\":1}",
+                "b f {}",
+                "c f {}",
+                "d f {}",
+                "e f {\"x\": tru",
+            ],
+        );
+    }
+}

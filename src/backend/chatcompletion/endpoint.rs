@@ -1,0 +1,163 @@
+//! Owns where requests go and what shows who sends them. Nothing here opens a connection.
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::backend::connect::Surroundings;
+use crate::config::BackendConfig;
+use crate::config::vendors::{Dialect, KeyNeed, Vendor};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The parameter of a config that names the version of Azure's API; it goes into the URL.
+const API_VERSION: &str = "api_version";
+/// The version of Azure's API that is asked for when nobody names one.
+const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
+
+/// A key and where it was found.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) secret: SecretString,
+    pub(super) origin: String,
+}
+
+/// The endpoint as the user named it, before anything is added.
+pub(super) fn base_url(config: &BackendConfig, around: Surroundings<'_>) -> Result<Url> {
+    let vendor = config.vendor;
+    let from_env = || (around.env)(vendor.base_url_variable?);
+    let from_table = || vendor.base_url.map(str::to_owned);
+    let text = config
+        .base_url
+        .clone()
+        .or_else(from_env)
+        .or_else(from_table);
+    let text = text.ok_or_else(|| missing_base_url(vendor))?;
+    match Url::parse(&text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        Ok(_) | Err(_) => {
+            let message = format!("`base_url: {text}` is not an `http://` or `https://` URL");
+            Err(Error::new(ErrorKind::Config, message).hint("write it as `https://host/v1`"))
+        }
+    }
+}
+
+fn missing_base_url(vendor: &Vendor) -> Error {
+    let message = format!("`type: {}` needs an endpoint", vendor.name);
+    let error = Error::new(ErrorKind::Config, message).hint("give `base_url` beside `type`");
+    match vendor.base_url_variable {
+        Some(variable) => error.hint(format!("or set `{variable}`")),
+        None => error,
+    }
+}
+
+/// The key from the config or, if it has none, from the environment.
+pub(super) fn key(
+    config: &BackendConfig,
+    base_url: &Url,
+    around: Surroundings<'_>,
+) -> Result<Option<Key>> {
+    let variables = config.vendor.key_variables_at(base_url);
+    if let Some(secret) = &config.api_key {
+        let (secret, origin) = (secret.clone(), "`api_key`".to_owned());
+        return Ok(Some(Key { secret, origin }));
+    }
+    for variable in variables {
+        if let Some(value) = (around.env)(variable).filter(|value| !value.trim().is_empty()) {
+            let (secret, origin) = (value.trim().into(), format!("`{variable}`"));
+            return Ok(Some(Key { secret, origin }));
+        }
+    }
+    match config.vendor.key_need_at(base_url) {
+        KeyNeed::Optional => Ok(None),
+        KeyNeed::Required => Err(missing_key(config.vendor, variables)),
+    }
+}
+
+fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
+    let names: Vec<String> = variables.iter().map(|name| format!("`{name}`")).collect();
+    let names = names.join(" or ");
+    let message = format!("no key for `{}`: {names} is not set", vendor.name);
+    Error::new(ErrorKind::Environment, message)
+        .hint(format!(
+            "export {names}, or write it into `.env` in this directory or in `~/.massgen/.env`"
+        ))
+        .hint(
+            "or see massgen work without a key: \
+             `massgen --config @examples/basic/offline_demo \"Write the report\"`",
+        )
+}
+
+/// Where Chat Completions are asked for. A `base_url` that names the whole way is taken as it is.
+pub(super) fn chat_url(
+    base_url: &Url,
+    config: &BackendConfig,
+    around: Surroundings<'_>,
+) -> Result<Url> {
+    let path = base_url.path().trim_end_matches('/');
+    // Azure's newer API ends in `/v1` and is like everybody else's.
+    let classic_azure = config.vendor.dialect == Dialect::Azure && !path.ends_with("/v1");
+    let mut way = Vec::new();
+    if classic_azure && !path.contains("/deployments/") {
+        way.extend(["openai", "deployments", &config.model]);
+    }
+    if !path.ends_with("/chat/completions") {
+        way.extend(["chat", "completions"]);
+    }
+
+    let mut url = base_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(way);
+    }
+    if classic_azure && !url.query_pairs().any(|(name, _)| name == "api-version") {
+        let version = api_version(&config.parameters, around)?;
+        url.query_pairs_mut().append_pair("api-version", &version);
+    }
+    Ok(url)
+}
+
+fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Result<String> {
+    match parameters.get(API_VERSION) {
+        Some(Value::String(version)) => Ok(version.clone()),
+        None | Some(Value::Null) => Ok((around.env)("AZURE_OPENAI_API_VERSION")
+            .unwrap_or_else(|| API_VERSION_DEFAULT.to_owned())),
+        Some(other) => {
+            let message = format!("`{API_VERSION}: {other}` is not a text");
+            Err(Error::new(ErrorKind::Config, message).hint(format!(
+                "write it as `{API_VERSION}: \"{API_VERSION_DEFAULT}\"`"
+            )))
+        }
+    }
+}
+
+/// The URL without what may be secret in it: credentials and query.
+pub(super) fn place(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// What each request carries beside its body.
+pub(super) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(key) = key {
+        let secret = key.secret.expose_secret();
+        let (name, text) = match dialect {
+            Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
+            Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+        };
+        let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn unsendable_key(key: &Key) -> Error {
+    let message = format!(
+        "the key from {} holds characters that cannot be sent",
+        key.origin
+    );
+    Error::new(ErrorKind::Environment, message)
+        .hint("a key is one line of letters, digits and signs: look for line breaks in it")
+}

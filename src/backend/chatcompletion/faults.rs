@@ -1,0 +1,262 @@
+//! Owns every error that a vendor or the way to it can cause: in the vendor's own words, short,
+//! printable, without the key, and with the decision whether asking again can help.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use crate::backend::chatcompletion::endpoint::Key;
+use crate::backend::{BackendError, FaultKind};
+use crate::world::http::{SetupError, innermost};
+
+/// How much of a vendor's words is shown.
+const WORDS_CHARS_MAX: usize = 600;
+/// The longest wait that a vendor can ask for.
+const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
+/// Types and codes of errors that come again however often one asks.
+const PERMANENT: &[&str] = &[
+    "authentication_error",
+    "context_length_exceeded",
+    "insufficient_quota",
+    "invalid_api_key",
+    "invalid_request_error",
+    "model_not_found",
+    "not_found_error",
+    "permission_error",
+];
+
+/// What errors of one backend have in common.
+#[derive(Debug)]
+pub(super) struct Faults {
+    /// The backend's type.
+    vendor: &'static str,
+    /// Where requests go, without query and credentials.
+    place: String,
+    /// The key, so that it can be taken out of what others say.
+    key: Option<Key>,
+}
+
+impl Faults {
+    /// Faults of requests to `place` with `key`.
+    pub(super) fn new(vendor: &'static str, place: String, key: Option<Key>) -> Self {
+        Self { vendor, place, key }
+    }
+
+    /// The client could not be set up.
+    pub(super) fn no_client(&self, error: &SetupError) -> BackendError {
+        self.permanent(&error.to_string())
+    }
+
+    /// No answer came, or the connection broke.
+    pub(super) fn broken(&self, error: reqwest::Error) -> BackendError {
+        let error = error.without_url();
+        let cause = self.quote(&innermost(&error).to_string());
+        if error.is_connect() {
+            self.transient(&format!("cannot be reached at `{}`: {cause}", self.place))
+        } else {
+            self.transient(&format!("broke the connection off: {cause}"))
+        }
+    }
+
+    /// The stream ended where more had to come.
+    pub(super) fn cut(&self) -> BackendError {
+        self.transient("ended its reply in the middle")
+    }
+
+    /// Nothing came for too long.
+    pub(super) fn silent(&self, silence: Duration) -> BackendError {
+        self.transient(&format!("sent nothing for {} s", silence.as_secs_f64()))
+    }
+
+    /// More came than is kept.
+    pub(super) fn too_long(&self, what: &str, bytes_max: usize) -> BackendError {
+        self.transient(&format!("sent {what} of more than {bytes_max} bytes"))
+    }
+
+    /// What came cannot be understood.
+    pub(super) fn malformed(&self, why: &str) -> BackendError {
+        self.transient(&format!("sent a malformed reply: {}", self.quote(why)))
+    }
+
+    /// A web page came where a reply was expected.
+    pub(super) fn web_page(&self) -> BackendError {
+        let place = &self.place;
+        self.permanent(&format!(
+            "answered with a web page at `{place}`: is `base_url` right?"
+        ))
+    }
+
+    /// The reply was ended with an error as its reason.
+    pub(super) fn gave_up(&self, finish_reason: &str) -> BackendError {
+        let reason = self.quote(finish_reason);
+        self.transient(&format!("ended its reply with `finish_reason: {reason}`"))
+    }
+
+    /// An HTTP status other than success, with the body as far as it was read.
+    pub(super) fn refused(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> BackendError {
+        let error = ErrorBody::parse(&String::from_utf8_lossy(body));
+        let words = self.quote(&error.words());
+        let mut message = format!("answered {}", status.as_str());
+        if let Some(reason) = status.canonical_reason() {
+            message = format!("{message} {reason}");
+        }
+        if !words.is_empty() {
+            message = format!("{message}: {words}");
+        }
+        let note = match (status.as_u16(), &self.key) {
+            (401 | 403, Some(key)) => format!(" (the key is from {})", key.origin),
+            (401 | 403, None) => " (no key was sent)".to_owned(),
+            (404, _) => format!(" (asked at `{}`)", self.place),
+            (300..400, _) => self.redirection(headers),
+            (400 | 422, _) if words.contains("stream_options") => {
+                " (`stream_options: null` beside `model` leaves it out)".to_owned()
+            }
+            _ => String::new(),
+        };
+        message.push_str(&note);
+        if may_heal(status.as_u16()) && !error.is_permanent() {
+            let retry_after = retry_after(headers);
+            self.error(FaultKind::Transient { retry_after }, &message)
+        } else {
+            self.permanent(&message)
+        }
+    }
+
+    /// An error in the place of a reply or of a piece of it. The request was accepted before, so
+    /// it may well heal.
+    pub(super) fn reported(&self, text: &str) -> BackendError {
+        let error = ErrorBody::parse(text);
+        let message = format!("reported an error: {}", self.quote(&error.words()));
+        if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
+            self.permanent(&message)
+        } else {
+            self.transient(&message)
+        }
+    }
+
+    fn redirection(&self, headers: &HeaderMap) -> String {
+        let target = headers.get(LOCATION).map(HeaderValue::as_bytes);
+        let target = String::from_utf8_lossy(target.unwrap_or_default());
+        format!(" (redirects to `{}` are not followed)", self.quote(&target))
+    }
+
+    fn permanent(&self, message: &str) -> BackendError {
+        self.error(FaultKind::Permanent, message)
+    }
+
+    fn transient(&self, message: &str) -> BackendError {
+        let retry_after = None;
+        self.error(FaultKind::Transient { retry_after }, message)
+    }
+
+    fn error(&self, kind: FaultKind, message: &str) -> BackendError {
+        BackendError {
+            kind,
+            message: format!("`{}` {message}", self.vendor),
+        }
+    }
+
+    /// What others said, fit to be shown.
+    fn quote(&self, words: &str) -> String {
+        let secret = self.key.as_ref();
+        let secret = secret.map_or("", |key| key.secret.expose_secret());
+        let words = if secret.is_empty() {
+            words.to_owned()
+        } else {
+            words.replace(secret, "[key]")
+        };
+        let printable = words.replace(char::is_control, " ");
+        let printable = printable.trim();
+        let mut quote: String = printable.chars().take(WORDS_CHARS_MAX).collect();
+        if quote.len() < printable.len() {
+            quote.push('…');
+        }
+        quote
+    }
+}
+
+/// Whether a status means that the same request may be served later.
+fn may_heal(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429) || status >= 500
+}
+
+/// An error as a vendor writes it: JSON in one of many shapes, or plain text.
+struct ErrorBody {
+    json: Value,
+    text: String,
+}
+
+impl ErrorBody {
+    fn parse(text: &str) -> Self {
+        let mut json: Value = serde_json::from_str(text).unwrap_or_default();
+        // Google wraps the error into a list.
+        if let Some(first) = json.get_mut(0) {
+            json = first.take();
+        }
+        let text = text.to_owned();
+        Self { json, text }
+    }
+
+    /// The sentence for people, wherever it stands.
+    fn words(&self) -> String {
+        const PLACES: &[&str] = &[
+            "/error/message",
+            "/error",
+            "/message",
+            "/detail",
+            "/detail/0/msg",
+            "/errors/0/message",
+        ];
+        let at = |place: &&str| self.json.pointer(place)?.as_str();
+        let words = PLACES.iter().find_map(at).unwrap_or(&self.text);
+        // OpenRouter keeps there what the vendor behind it said.
+        match at(&"/error/metadata/raw") {
+            Some(raw) => format!("{words}: {raw}"),
+            None => words.to_owned(),
+        }
+    }
+
+    /// Whether it is of a type that comes again however often one asks.
+    fn is_permanent(&self) -> bool {
+        ["/error/type", "/error/code", "/type", "/code"]
+            .iter()
+            .filter_map(|place| self.json.pointer(place)?.as_str())
+            .any(|kind| PERMANENT.contains(&kind))
+    }
+
+    /// The HTTP status that the error would have had on its own.
+    fn status(&self) -> Option<u16> {
+        let code = self.json.pointer("/error/code");
+        match code.or_else(|| self.json.get("code"))? {
+            Value::Number(number) => number.as_u64()?.try_into().ok(),
+            Value::String(text) => text.parse().ok(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+/// How long the vendor asks to wait, in seconds or until a date. The date counts from the vendor's
+/// own clock, which stands in the same headers.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    let until_date = || {
+        let now = date(headers.get(DATE)?.to_str().ok()?)?;
+        Some(date(text)?.duration_since(now).as_secs_f64())
+    };
+    let seconds: f64 = text.trim().parse().ok().or_else(until_date)?;
+    Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(text.trim()).ok()
+}

@@ -1,0 +1,191 @@
+//! Owns the format of scripts, as `docs/scripted.md` tells it. Nothing here reads a file.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::backend::scripted::transcript::{any_text, news};
+use crate::backend::{BackendError, FaultKind, Request, StopReason, Usage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+
+/// What a script writes for the directory that the user stands in.
+const CWD_PLACEHOLDER: &str = "{{cwd}}";
+
+/// The replies that a scripted backend can give, in the order of the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplyList {
+    pub(super) replies: Vec<ScriptedReply>,
+}
+
+/// One reply and when it is given.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ScriptedReply {
+    pub(super) when: Condition,
+    pub(super) reasoning: String,
+    pub(super) text: String,
+    pub(super) calls: Vec<ScriptedCall>,
+    pub(super) usage: Option<Usage>,
+    pub(super) stop: StopReason,
+    pub(super) error: Option<ScriptedError>,
+    pub(super) cut: bool,
+    pub(super) delay_ms: u64,
+    pub(super) chunk_delay_ms: u64,
+    pub(super) repeat: bool,
+}
+
+/// What a request must look like; an empty condition always holds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Condition {
+    contains: Option<String>,
+    system: Option<String>,
+    last: Option<String>,
+    offers: Option<String>,
+    lacks: Option<String>,
+}
+
+/// A tool call. Arguments that are a text are sent as they stand, malformed or not.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScriptedCall {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) arguments: Value,
+}
+
+/// A failure in place of a reply, or after its text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScriptedError {
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) transient: bool,
+    pub(super) retry_after_seconds: Option<u64>,
+}
+
+impl ReplyList {
+    /// Reads the text of a script file. `name` is what errors call it.
+    pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
+        let list: Self = serde_yaml::from_str(text).map_err(|error| {
+            malformed(format!(
+                "the script `{name}` is malformed: {}",
+                error.without_snippet()
+            ))
+        })?;
+        list.at(cwd)
+    }
+
+    /// Reads the list under `replies` of a config.
+    pub(crate) fn from_list(list: &Value, cwd: &AbsPath) -> Result<Self> {
+        let Value::Array(items) = list else {
+            return Err(malformed("`replies` is not a list".to_owned()));
+        };
+        let mut replies = Vec::with_capacity(items.len());
+        for (position, item) in items.iter().enumerate() {
+            let reply = ScriptedReply::deserialize(item).map_err(|error| {
+                malformed(format!("`replies[{position}]` is malformed: {error}"))
+            })?;
+            replies.push(reply);
+        }
+        Self { replies }.at(cwd)
+    }
+
+    /// Fills in where the user stands, and refuses a script that could never reply.
+    fn at(mut self, cwd: &AbsPath) -> Result<Self> {
+        if self.replies.is_empty() {
+            return Err(malformed("the script has no replies".to_owned()));
+        }
+        let cwd = cwd.to_string();
+        for reply in &mut self.replies {
+            reply.text = reply.text.replace(CWD_PLACEHOLDER, &cwd);
+            for call in &mut reply.calls {
+                fill_in(&mut call.arguments, &cwd);
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl Condition {
+    /// Whether `request` is one that the reply waits for.
+    pub(super) fn holds(&self, request: &Request) -> bool {
+        let offered = |name: &String| request.tools.iter().any(|tool| tool.name == name);
+        self.contains
+            .iter()
+            .all(|text| any_text(request, |part| part.contains(text)))
+            && self.system.iter().all(|text| request.system.contains(text))
+            && self
+                .last
+                .iter()
+                .all(|text| news(request).any(|part| part.contains(text)))
+            && self.offers.iter().all(offered)
+            && !self.lacks.iter().any(offered)
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            ("contains", &self.contains),
+            ("system", &self.system),
+            ("last", &self.last),
+            ("offers", &self.offers),
+            ("lacks", &self.lacks),
+        ];
+        let mut separator = "";
+        for (key, text) in parts {
+            if let Some(text) = text {
+                write!(f, "{separator}`{key}: {text}`")?;
+                separator = " and ";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ScriptedCall {
+    /// The arguments as a model would write them.
+    pub(super) fn arguments_text(&self) -> String {
+        match &self.arguments {
+            Value::Null => "{}".to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                self.arguments.to_string()
+            }
+        }
+    }
+}
+
+impl From<&ScriptedError> for BackendError {
+    fn from(error: &ScriptedError) -> Self {
+        let kind = if error.transient {
+            FaultKind::Transient {
+                retry_after: error.retry_after_seconds.map(Duration::from_secs),
+            }
+        } else {
+            FaultKind::Permanent
+        };
+        Self {
+            kind,
+            message: error.message.clone(),
+        }
+    }
+}
+
+fn fill_in(value: &mut Value, cwd: &str) {
+    match value {
+        Value::String(text) => *text = text.replace(CWD_PLACEHOLDER, cwd),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, cwd)),
+        Value::Object(map) => map.values_mut().for_each(|item| fill_in(item, cwd)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn malformed(message: String) -> Error {
+    Error::new(ErrorKind::Config, message).hint("the format of scripts is in `docs/scripted.md`")
+}

@@ -1,0 +1,64 @@
+//! Owns what a scripted backend sees in a request: the parts that conditions look at, and the
+//! invariant that every tool call has exactly one result.
+
+use std::collections::BTreeSet;
+
+use crate::backend::{Message, Request};
+
+/// Whether any text of the request, the system message and call arguments too, satisfies `holds`.
+pub(super) fn any_text(request: &Request, holds: impl Fn(&str) -> bool) -> bool {
+    holds(&request.system)
+        || request.messages.iter().any(|message| match message {
+            Message::User(text) => holds(text),
+            Message::Assistant { text, calls } => {
+                holds(text) || calls.iter().any(|call| holds(&call.arguments))
+            }
+            Message::CallResult { content, .. } => holds(content),
+        })
+}
+
+/// The texts that came after the model's last reply, newest first.
+pub(super) fn news(request: &Request) -> impl Iterator<Item = &str> {
+    request
+        .messages
+        .iter()
+        .rev()
+        .map_while(|message| match message {
+            Message::User(text) => Some(&**text),
+            Message::CallResult { content, .. } => Some(content.as_str()),
+            Message::Assistant { .. } => None,
+        })
+}
+
+/// What is wrong with the calls and results of a conversation; `None` if each call has exactly one
+/// result, before anything else is said.
+pub(super) fn violation(messages: &[Message]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let mut open = BTreeSet::new();
+    for message in messages {
+        match message {
+            Message::CallResult { call_id, .. } => {
+                if !open.remove(call_id.as_str()) {
+                    return Some(format!(
+                        "there is a result for the call `{call_id}`, which has one already or was never made"
+                    ));
+                }
+            }
+            Message::User(_) | Message::Assistant { .. } => {
+                if let Some(id) = open.first() {
+                    return Some(format!("the call `{id}` has no result"));
+                }
+            }
+        }
+        if let Message::Assistant { calls, .. } = message {
+            for call in calls {
+                if !seen.insert(call.id.as_str()) {
+                    return Some(format!("two calls have the id `{}`", call.id));
+                }
+                open.insert(call.id.as_str());
+            }
+        }
+    }
+    open.first()
+        .map(|id| format!("the call `{id}` has no result"))
+}

@@ -1,0 +1,278 @@
+//! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
+//! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::config::vendors::VENDORS;
+use crate::permissions::grant::{Permission, Phase};
+
+const EXAMPLES: &str = "\
+Examples:
+  massgen --config team.yaml \"Add a --verbose flag to @src/:w\"
+  massgen --config @examples/basic/offline_demo \"write a hello program\"
+  massgen --backend ollama --model qwen3 \"Why is the sky blue?\" > answer.txt
+  git diff | massgen \"Review this change\" -
+  massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
+  massgen -- explain        (a task that is also the name of a subcommand)
+
+Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
+5 a limit was met, 70 a bug of massgen, 130 interrupted.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  massgen config check team.yaml
+  massgen config check --json --strict teams/*.yaml";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  massgen explain path src/main.rs --config team.yaml --phase final
+  massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
+  massgen explain calls --grants grants.json < calls.jsonl";
+
+const TOOL_EXAMPLES: &str = "\
+Examples:
+  massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
+  massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
+
+/// Everything that was typed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "massgen",
+    version,
+    about = "Lets several LLM agents work on one task, vote, and deliver the winner's files.",
+    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen COMMAND",
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    /// What to do instead of a run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+/// What a run is started with.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct RunArguments {
+    /// The task, quoted as one argument; a further `-` appends standard input to it, and `-` alone
+    /// is standard input as the task.
+    #[arg(value_name = "TASK")]
+    pub task: Vec<String>,
+    /// The team: a YAML file, or `@examples/NAME` for one that is built in. Default: `config.yaml`
+    /// in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`, and without one a team from the
+    /// keys in the environment and the local servers that answer.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// The model of a team of one agent. Default: the backend's own.
+    #[arg(short, long, value_name = "MODEL", conflicts_with = "config")]
+    pub model: Option<String>,
+    /// The backend type of a team of one agent. Default: the one that the model's name tells.
+    #[arg(short, long, value_name = "TYPE", conflicts_with = "config",
+        value_parser = backend_types(), hide_possible_values = true)]
+    pub backend: Option<String>,
+    /// The endpoint of a team of one agent. Default: the backend's own.
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    pub base_url: Option<String>,
+    /// What a team of one agent is told beside the task. Default: nothing.
+    #[arg(long, value_name = "TEXT", conflicts_with = "config")]
+    pub system_message: Option<String>,
+    /// Opens the current directory to the agents, for reading (`ro`) or so that the final agent may
+    /// also write (`rw`). Default: closed unless the config opens it.
+    #[arg(long, value_name = "ACCESS")]
+    pub cwd_context: Option<CwdContext>,
+    /// A file that the final answer is also written to. Default: none.
+    #[arg(short, long, value_name = "FILE")]
+    pub output_file: Option<String>,
+    /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
+    #[arg(long)]
+    pub automation: bool,
+    /// The time for the whole coordination, in seconds. Default: the config's, or 1800.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub orchestrator_timeout: Option<u64>,
+    /// Logs every detail of the run to the session's log directory. Default: off.
+    #[arg(long)]
+    pub debug: bool,
+    /// Shows the team, the grants of every agent in both phases and what each model would first be
+    /// sent, and calls nobody. Default: off.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn backend_types() -> PossibleValuesParser {
+    let names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
+    PossibleValuesParser::from(names)
+}
+
+fn seconds(text: &str) -> Result<u64, &'static str> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected whole seconds, at least 1"),
+        Ok(seconds) => Ok(seconds),
+    }
+}
+
+/// How the current directory is opened to the agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CwdContext {
+    /// For reading.
+    #[value(alias = "read")]
+    Ro,
+    /// For reading, and for writing in the final phase.
+    #[value(alias = "write")]
+    Rw,
+}
+
+impl From<CwdContext> for Permission {
+    fn from(access: CwdContext) -> Self {
+        match access {
+            CwdContext::Ro => Permission::Read,
+            CwdContext::Rw => Permission::Write,
+        }
+    }
+}
+
+/// What can be done instead of a run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Checks, lists and shows team configs.
+    #[command(subcommand, arg_required_else_help = false)]
+    Config(ConfigCommand),
+    /// Says what agents may do and why, without doing it.
+    #[command(subcommand, arg_required_else_help = false, after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainCommand),
+    /// Carries out one tool call as an agent would, through the same gate.
+    #[command(after_help = TOOL_EXAMPLES)]
+    Tool(ToolArguments),
+    /// Prints a completion script, for example `massgen completions bash`.
+    Completions {
+        /// The shell that the script is for.
+        shell: Shell,
+    },
+    /// Prints the manual pages, for example `massgen man | man -l -`.
+    Man,
+}
+
+/// What can be done with configs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Reports every error and warning of team configs; ends with 2 if there is an error.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check {
+        /// The YAML files.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<String>,
+        /// Prints one JSON object for each file, one on a line. Default: text.
+        #[arg(long)]
+        json: bool,
+        /// Ends with 2 on warnings too. Default: only on errors.
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Lists the configs that are built in.
+    Examples,
+    /// Prints a config that is built in, for example `massgen config show basic/offline_demo`.
+    Show {
+        /// Its name, as `massgen config examples` lists it.
+        name: String,
+    },
+    /// Prints the JSON Schema of team configs, for editors.
+    Schema,
+}
+
+/// What can be explained.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExplainCommand {
+    /// Says whether a path may be read and written, by which grant and rule.
+    Path(ExplainPathArguments),
+    /// Says which paths a prompt opens, and what the agents read of it.
+    Prompt {
+        /// The prompt.
+        #[arg(value_name = "TEXT")]
+        text: String,
+        /// What relative paths in the prompt are relative to. Default: the current directory.
+        #[arg(long, value_name = "DIR")]
+        base: Option<String>,
+        /// Prints JSON. Default: text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answers tool calls, one JSON object on each line of standard input, with a decision each.
+    Calls(GrantsSource),
+}
+
+/// Which path is explained, and for whom.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainPathArguments {
+    /// The path, relative to the current directory.
+    pub path: String,
+    /// The agent that asks. Default: every agent.
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
+    /// The phase that it asks in. Default: both.
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<PhaseArgument>,
+    /// The team. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which call is carried out, and for whom.
+#[derive(Args, Debug)]
+pub(crate) struct ToolArguments {
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as a JSON object, or `-` for standard input.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub args: String,
+    /// Where the grants stand.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent of the config that calls. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// The phase that it calls in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+}
+
+/// Where the grants of a call stand.
+#[derive(Args, Debug)]
+pub(crate) struct GrantsSource {
+    /// A JSON file of grants: `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
+    /// "permission","protected_paths"?}]}`. Default: none.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub grants: Option<String>,
+    /// The team whose grants hold. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+}
+
+/// A phase as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PhaseArgument {
+    /// While the agents work and vote.
+    Coordination,
+    /// While the winner delivers.
+    Final,
+}
+
+impl From<PhaseArgument> for Phase {
+    fn from(phase: PhaseArgument) -> Self {
+        match phase {
+            PhaseArgument::Coordination => Phase::Coordination,
+            PhaseArgument::Final => Phase::Final,
+        }
+    }
+}

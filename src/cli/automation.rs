@@ -1,0 +1,198 @@
+//! Owns how a script follows a run (`--automation`): `KEY: value` lines on standard output, one
+//! line each, and nothing else there. The keys are those of the Python MassGen.
+
+use std::time::Duration;
+
+use crate::cli::output::Output;
+use crate::error::Result;
+use crate::event::Event;
+use crate::orchestrator::conduct::Places;
+
+/// The most of the answer that is shown, in characters. All of it is in the answer's file.
+const PREVIEW_CHARS_MAX: usize = 200;
+
+/// A run as a script sees it.
+#[derive(Debug)]
+pub(crate) struct Automation<'o, 'w> {
+    output: &'o mut Output<'w>,
+    places: Places,
+    agent_count: usize,
+    answer: Option<String>,
+}
+
+impl<'o, 'w> Automation<'o, 'w> {
+    /// A run that writes to `places` and of which nothing has been told yet.
+    pub(crate) fn new(output: &'o mut Output<'w>, places: Places) -> Self {
+        Self {
+            output,
+            places,
+            agent_count: 0,
+            answer: None,
+        }
+    }
+
+    /// Tells what of the event matters to a script, which happened `elapsed` after the start.
+    pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        match event {
+            Event::RunStarted {
+                question,
+                agents,
+                attempt: 1,
+            } => {
+                self.agent_count = agents.len();
+                self.tell("LOG_DIR", &self.places.log_dir.to_string())?;
+                self.tell("STATUS", &self.places.status_file.to_string())?;
+                self.tell("QUESTION", question)
+            }
+            Event::RunStarted { attempt, .. } => {
+                self.tell("RESTART", &format!("Attempt {attempt}"))
+            }
+            Event::WinnerSelected { agent, .. } => self.tell("WINNER", agent.as_str()),
+            Event::FinalAnswer { content, .. } => {
+                self.answer = Some(content.chars().take(PREVIEW_CHARS_MAX).collect());
+                Ok(())
+            }
+            Event::Warning { message } => {
+                self.output.warning(message);
+                Ok(())
+            }
+            Event::RunEnded { .. } => self.ended(elapsed),
+            Event::Asking { .. }
+            | Event::Text { .. }
+            | Event::Reasoning { .. }
+            | Event::Asked { .. }
+            | Event::Retrying { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolFinished { .. }
+            | Event::Answered { .. }
+            | Event::Voted { .. }
+            | Event::VotesVoided { .. }
+            | Event::Refused { .. }
+            | Event::Informed { .. }
+            | Event::DroppedOut { .. }
+            | Event::FinalStarted { .. }
+            | Event::Delivered { .. }
+            | Event::Restarting { .. } => Ok(()),
+        }
+    }
+
+    fn ended(&mut self, elapsed: Duration) -> Result<()> {
+        let seconds = format!("{:.1}s", elapsed.as_secs_f64());
+        let answer = self.answer.take();
+        if answer.is_some() {
+            self.tell("ANSWER_FILE", &self.places.answer_file.to_string())?;
+        }
+        self.tell("DURATION", &seconds)?;
+        if let Some(preview) = answer {
+            self.tell("ANSWER_PREVIEW", &preview)?;
+        }
+        let agents = self.agent_count;
+        self.tell("COMPLETED", &format!("{agents} agents, {seconds} total"))
+    }
+
+    fn tell(&mut self, key: &str, value: &str) -> Result<()> {
+        self.output.result(&format!("{key}: {}\n", escaped(value)))
+    }
+}
+
+/// `value` on one line: every control character as Rust writes it, a newline as `\n`.
+fn escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::error::ExitStatus;
+    use crate::id::{AgentId, AgentNumber, AnswerLabel};
+    use crate::path::AbsPath;
+
+    fn run(events: &[Event]) -> (String, String) {
+        let root = AbsPath::new("/").unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output::to(&mut out, &mut err);
+        let places = Places {
+            log_dir: root.join("log"),
+            status_file: root.join("log/status.json"),
+            answer_file: root.join("log/answer.txt"),
+        };
+        let mut automation = Automation::new(&mut output, places);
+        for event in events {
+            automation
+                .event(event, Duration::from_millis(12_340))
+                .unwrap();
+        }
+        drop(output);
+        (
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_script_reads_one_line_for_each_fact() {
+        let agent = AgentId::parse("writer").unwrap();
+        let label = AnswerLabel {
+            agent: AgentNumber::from_index(0),
+            ordinal: 1,
+        };
+        let (out, err) = run(&[
+            Event::RunStarted {
+                question: Arc::from("two\nlines"),
+                agents: vec![agent.clone(), AgentId::parse("b").unwrap()],
+                attempt: 1,
+            },
+            Event::Text {
+                agent: agent.clone(),
+                text: "not shown".to_owned(),
+            },
+            Event::Warning {
+                message: "careful".to_owned(),
+            },
+            Event::WinnerSelected {
+                agent: agent.clone(),
+                label,
+                votes: Vec::new(),
+            },
+            Event::FinalAnswer {
+                agent,
+                content: Arc::from("yes\u{1b}[31m\nno"),
+            },
+            Event::RunEnded {
+                status: ExitStatus::Delivered,
+                summary: "all well".to_owned(),
+            },
+        ]);
+        insta::assert_snapshot!(out, @r"
+        LOG_DIR: /log
+        STATUS: /log/status.json
+        QUESTION: two\nlines
+        WINNER: writer
+        ANSWER_FILE: /log/answer.txt
+        DURATION: 12.3s
+        ANSWER_PREVIEW: yes\u{1b}[31m\nno
+        COMPLETED: 2 agents, 12.3s total
+        ");
+        assert_eq!(err, "warning: careful\n");
+    }
+
+    #[test]
+    fn without_an_answer_no_file_is_named() {
+        let status = ExitStatus::NoAnswer;
+        let (out, _) = run(&[Event::RunEnded {
+            status,
+            summary: String::new(),
+        }]);
+        assert_eq!(out, "DURATION: 12.3s\nCOMPLETED: 0 agents, 12.3s total\n");
+    }
+}

@@ -1,0 +1,126 @@
+//! Owns what text from models and files must lose before a person sees it: whatever a terminal
+//! would obey instead of show. Pure.
+
+use std::borrow::Cow;
+
+const ESCAPE: char = '\u{1b}';
+const BELL: char = '\u{7}';
+const STRING_TERMINATOR: char = '\u{9c}';
+
+/// `text` without control sequences (CSI, OSC, DCS and their kin, in 7 and 8 bits), without other
+/// control characters than newline and tab, and without characters that turn the direction of text.
+/// A sequence that is not ended on its line loses its introducer only, so that it hides nothing.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = tail(rest, c.len_utf8());
+        rest = match c {
+            ESCAPE => after_escape(after),
+            '\u{9b}' => after_csi(after),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => after_string(after),
+            _ => {
+                if !is_unsafe(c) {
+                    out.push(c);
+                }
+                after
+            }
+        };
+    }
+    Cow::Owned(out)
+}
+
+fn is_unsafe(c: char) -> bool {
+    let shown = matches!(c, '\n' | '\t');
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    (c.is_control() && !shown) || turns
+}
+
+/// What follows the sequence that an escape character begins.
+fn after_escape(rest: &str) -> &str {
+    match rest.chars().next() {
+        Some('[') => after_csi(tail(rest, 1)),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_string(tail(rest, 1)),
+        _ => {
+            let intermediate = rest.trim_start_matches(|c| matches!(c, ' '..='/'));
+            match intermediate.chars().next() {
+                Some('0'..='~') => tail(intermediate, 1),
+                _ => rest,
+            }
+        }
+    }
+}
+
+/// What follows the parameters and the final byte of a control sequence.
+fn after_csi(rest: &str) -> &str {
+    let last = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
+    match last.chars().next() {
+        Some('@'..='~') => tail(last, 1),
+        _ => rest,
+    }
+}
+
+/// What follows a control string, which a bell or a string terminator ends.
+fn after_string(rest: &str) -> &str {
+    let line = rest.split('\n').next().unwrap_or_default();
+    let seven_bits = line.find("\u{1b}\\").map(|at| (at, 2));
+    let single = line
+        .find([BELL, STRING_TERMINATOR])
+        .map(|at| (at, line.get(at..).and_then(|end| end.chars().next())))
+        .map(|(at, end)| (at, end.map_or(1, char::len_utf8)));
+    match seven_bits.into_iter().chain(single).min() {
+        Some((at, length)) => tail(rest, at.saturating_add(length)),
+        None => rest,
+    }
+}
+
+fn tail(text: &str, from: usize) -> &str {
+    text.get(from..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(clean(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_taken_out() {
+        check("a\u{1b}[31mred\u{1b}[0m", "ared");
+        check("\u{9b}31mred", "red");
+        check("\u{1b}]52;c;aGk=\u{7}clipboard", "clipboard");
+        check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
+        check("\u{9d}0;title\u{9c}text", "text");
+        check("\u{1b}Pq#0\u{1b}\\sixel", "sixel");
+        check("\u{1b}(0line\u{1b}c", "line");
+        check("a\rb\u{8}c\u{7f}d\0e", "abcde");
+        check("user\u{202e}txt.exe", "usertxt.exe");
+    }
+
+    #[test]
+    fn a_sequence_without_an_end_hides_nothing() {
+        check("\u{1b}]0;title\nnext line", "0;title\nnext line");
+        check("\u{1b}[31", "31");
+        check("\u{1b}", "");
+        check("\u{1b}\u{1b}[1mx", "x");
+    }
+
+    #[test]
+    fn plain_text_stays_as_it_is() {
+        check("", "");
+        check("tab\tand\nnewline", "tab\tand\nnewline");
+        check(
+            "Grüße, 世界 👩\u{200d}💻 [31m",
+            "Grüße, 世界 👩\u{200d}💻 [31m",
+        );
+    }
+}

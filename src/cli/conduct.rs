@@ -1,0 +1,182 @@
+//! Owns how the command line conducts a run: connects the models, shows what happens while it
+//! happens, and passes interrupts on.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::backend::connect::{Surroundings, connect};
+use crate::cli::args::RunArguments;
+use crate::cli::automation::Automation;
+use crate::cli::follow::{View, follow};
+use crate::cli::output::Output;
+use crate::cli::render::Render;
+use crate::cli::run::Prepared;
+use crate::config::Config;
+use crate::config::vendors::VENDORS;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::layout::{Layout, RunName};
+use crate::orchestrator::Backends;
+use crate::orchestrator::conduct::{Order, Run, StartedWith};
+use crate::orchestrator::grants::Mentioned;
+use crate::path::AbsPath;
+use crate::prompt::ParsedPrompt;
+use crate::world::files::{read_capped, write_output_file};
+use crate::world::http::HttpClient;
+use crate::world::store::redact::Redactor;
+
+/// Events that may wait to be shown; a run waits for a slow terminal.
+const EVENTS_WAITING_MAX: usize = 256;
+/// The largest file of scripted replies, in bytes.
+const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Runs what is prepared and shows it.
+pub(crate) async fn conduct(
+    prepared: Prepared,
+    arguments: &RunArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let stop = CancellationToken::new();
+    let answer_file = arguments
+        .output_file
+        .as_ref()
+        .map(|file| prepared.host.cwd.join(file));
+    let run = Run::prepare(order(prepared)?, stop.clone())?;
+    let view = if arguments.automation {
+        View::Script(Automation::new(output, run.places()))
+    } else {
+        View::Person(Render::new(output))
+    };
+    let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
+    let conducting = async {
+        tokio::select! {
+            result = run.conduct(shown) => result,
+            interrupted = pass_interrupts_on(&stop) => Err(interrupted),
+        }
+    };
+    let (result, followed) = tokio::join!(conducting, follow(events, view));
+    let result = result?;
+    if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
+        write_output_file(path, &answer.text)?;
+    }
+    followed?;
+    Ok(result.status)
+}
+
+/// The first interrupt asks the run to end with what it has; with the second it is given up.
+async fn pass_interrupts_on(stop: &CancellationToken) -> Error {
+    let failed =
+        |error| Error::new(ErrorKind::Environment, "signals cannot be received").caused_by(error);
+    let (mut interrupts, mut terminations) = match (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) {
+        (Ok(interrupts), Ok(terminations)) => (interrupts, terminations),
+        (Err(error), _) | (_, Err(error)) => return failed(error),
+    };
+    for _ in 0..2 {
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
+        }
+        if stop.is_cancelled() {
+            break;
+        }
+        stop.cancel();
+    }
+    Error::new(
+        ErrorKind::Interrupted,
+        "interrupted twice; the run was given up",
+    )
+    .hint("what was recorded is under `.massgen/massgen_logs`")
+}
+
+fn order(prepared: Prepared) -> Result<Order> {
+    let Prepared {
+        host,
+        config,
+        prompt,
+    } = prepared;
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    Ok(Order {
+        layout: Layout::plan(&config, &host.cwd, run),
+        backends: connect_all(&config, &host)?,
+        redactor: Redactor::new(secrets(&config, &host)),
+        mentions: mentioned(&prompt),
+        question: Arc::from(prompt.cleaned_prompt),
+        task: prompt.original_prompt,
+        base: host.cwd,
+        started_with: StartedWith {
+            config_path: None,
+            config_text: None,
+            arguments: host.arguments,
+        },
+        config,
+    })
+}
+
+/// The paths of the prompt that are there.
+pub(crate) fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
+    let mentions = prompt.mentions.iter();
+    mentions
+        .map(|mention| Mentioned {
+            path: mention.path.clone(),
+            permission: mention.permission,
+        })
+        .collect()
+}
+
+fn connect_all(config: &Config, host: &Host) -> Result<Backends> {
+    let http = HttpClient::new();
+    let env = |name: &str| host.env(name).map(str::to_owned);
+    let around = Surroundings {
+        env: &env,
+        http: &http,
+        cwd: &host.cwd,
+        read: &read_script,
+    };
+    let connected = config.agents.iter().map(|agent| {
+        let backend = connect(&agent.backend, around)?;
+        Ok((agent.id.clone(), backend))
+    });
+    connected.collect()
+}
+
+fn read_script(path: &AbsPath) -> Result<String> {
+    let missing = || {
+        Error::new(
+            ErrorKind::Config,
+            format!("the script `{path}` does not exist"),
+        )
+        .hint("`script` is relative to the directory of the config file")
+    };
+    let bytes = read_capped(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
+    String::from_utf8(bytes).map_err(|error| {
+        Error::new(
+            ErrorKind::Config,
+            format!("the script `{path}` is not UTF-8"),
+        )
+        .caused_by(error)
+    })
+}
+
+/// Every key that this run could send: those of the config, and those of the environment.
+fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
+    let written = config
+        .agents
+        .iter()
+        .filter_map(|agent| agent.backend.api_key.as_ref());
+    let written = written.map(|key| SecretString::from(key.expose_secret()));
+    let names = VENDORS
+        .iter()
+        .flat_map(|vendor| vendor.key_variables.iter());
+    let set = names
+        .filter_map(|name| host.env(name))
+        .map(SecretString::from);
+    written.chain(set).collect()
+}

@@ -1,0 +1,117 @@
+//! Owns `--dry-run`: the team, what each agent may touch in both phases, and what each model would
+//! be sent first. Nothing is made on the disk and nobody is called.
+
+use std::fmt::Write as _;
+
+use uuid::Uuid;
+
+use crate::brief;
+use crate::cli::conduct::mentioned;
+use crate::cli::output::Output;
+use crate::cli::run::Prepared;
+use crate::config::AgentConfig;
+use crate::error::{ExitStatus, Result};
+use crate::layout::{Layout, RunName};
+use crate::orchestrator::grants;
+use crate::orchestrator::team::{Member, Team};
+use crate::permissions::grant::{Grant, Permission, Phase, Scope};
+
+/// Shows what a run would be.
+pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
+    let Prepared {
+        host,
+        config,
+        prompt,
+    } = prepared;
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let layout = Layout::plan(config, &host.cwd, run);
+    let team = Team::assemble(config, &layout, &host.cwd, &mentioned(prompt))?;
+    let mut text = String::new();
+    for (agent, member) in config.agents.iter().zip(&team.members) {
+        heading(&mut text, agent, member);
+        for phase in [Phase::Coordination, Phase::Final] {
+            permissions(&mut text, member, phase);
+        }
+        first_request(&mut text, &team, member, &prompt.cleaned_prompt);
+    }
+    text.push_str("nothing was sent and nothing was written\n");
+    output.result(&text)?;
+    Ok(ExitStatus::Delivered)
+}
+
+// Writing to a `String` cannot fail.
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").unwrap_or_default();
+}
+
+fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
+    let backend = &agent.backend;
+    let model = format!("{} {}", backend.vendor.name, backend.model);
+    line(
+        text,
+        &format!(
+            "agent {} ({}): {}",
+            member.id,
+            member.number,
+            model.trim_end()
+        ),
+    );
+}
+
+fn permissions(text: &mut String, member: &Member, phase: Phase) {
+    let manager = grants::manager(&member.grants, phase);
+    line(text, &format!("  {phase} phase"));
+    if manager.grants().is_empty() {
+        line(text, "    no file access");
+    }
+    for grant in manager.grants() {
+        let may = [Permission::Write, Permission::Read]
+            .into_iter()
+            .find(|wanted| manager.allows(&grant.root, *wanted));
+        let may = may.map_or_else(|| "nothing".to_owned(), |may| may.to_string());
+        line(
+            text,
+            &format!("    {may:<6} {}{}", grant.root, exceptions(grant)),
+        );
+    }
+}
+
+/// What a grant leaves closed beside the protected names, which are the same for all.
+fn exceptions(grant: &Grant) -> String {
+    let mut notes = vec![grant.kind.to_string()];
+    if grant.scope == Scope::File {
+        notes.push("this file only".to_owned());
+    }
+    notes.extend(
+        grant
+            .protected
+            .iter()
+            .map(|path| format!("{path} read-only")),
+    );
+    notes.extend(grant.hidden.iter().map(|path| format!("{path} hidden")));
+    notes.extend(
+        grant
+            .unprotected
+            .iter()
+            .map(|name| format!("{name} unprotected")),
+    );
+    format!("  ({})", notes.join(", "))
+}
+
+fn first_request(text: &mut String, team: &Team, member: &Member, question: &str) {
+    let system = team.system(member, Phase::Coordination);
+    let tools = team.tools(member, Phase::Coordination);
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+    line(text, "  first request");
+    for (role, said) in [
+        ("system", system.as_str()),
+        ("user", &brief::task(question)),
+    ] {
+        for (index, said) in said.lines().enumerate() {
+            let role = if index == 0 { role } else { "" };
+            line(text, format!("    {role:<7}{said}").trim_end());
+        }
+    }
+    line(text, &format!("    {:<7}{}", "tools", names.join(", ")));
+    text.push('\n');
+}

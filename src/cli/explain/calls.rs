@@ -1,0 +1,202 @@
+//! Owns `massgen explain calls`: one tool call a line goes in, one decision a line comes out.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, Read as _, Write};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::cli::explain::{AgentGates, GRANTED};
+use crate::error::{Error, Result};
+use crate::permissions::grant::{Permission, Phase};
+use crate::tools::error::ParseError;
+use crate::tools::parse::parse;
+use crate::world::gate::Verdict;
+
+/// The longest line, in bytes: a call with the longest arguments fits.
+const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
+
+/// One line of the input.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question<'a> {
+    #[serde(borrow)]
+    tool: Cow<'a, str>,
+    #[serde(borrow)]
+    args: &'a RawValue,
+    #[serde(borrow, default)]
+    agent: Option<Cow<'a, str>>,
+    #[serde(default)]
+    phase: Option<AskedPhase>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AskedPhase {
+    Coordination,
+    Final,
+}
+
+/// One line of the output.
+#[derive(Debug, Serialize)]
+struct Reply<'a> {
+    decision: &'static str,
+    rule: &'a str,
+    reason: Cow<'a, str>,
+    paths: Vec<ReplyPath<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReplyPath<'a> {
+    path: Cow<'a, str>,
+    access: &'static str,
+    grant: Option<Cow<'a, str>>,
+}
+
+/// Answers one line of JSON for each line of `input`, in order and flushed at once. A line that is
+/// no question gets `{"error": …}`, and the next goes on. A reader that goes away ends it in peace.
+pub fn explain_calls(
+    agents: &[AgentGates],
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> Result<()> {
+    let (mut line, mut answer) = (Vec::new(), Vec::new());
+    loop {
+        let read = read_line(&mut input, &mut line)
+            .map_err(|error| Error::io("cannot read the calls", error))?;
+        if read == Line::End {
+            return Ok(());
+        }
+        answer.clear();
+        let asked = match read {
+            Line::TooLong => Err(format!("the line has more than {LINE_BYTES_MAX} bytes")),
+            Line::Whole | Line::End => reply(agents, &line, &mut answer),
+        };
+        let answered = match asked {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                answer.clear();
+                serde_json::to_writer(&mut answer, &json!({"error": error}))
+            }
+        };
+        answer.push(b'\n');
+        let written = answered
+            .map_err(io::Error::from)
+            .and_then(|()| output.write_all(&answer))
+            .and_then(|()| output.flush());
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(|error| Error::io("cannot write the answers", error))?,
+        }
+    }
+}
+
+/// What was read of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads the next line into `line`; of one that is too long only the beginning.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+    line.clear();
+    if input
+        .by_ref()
+        .take(LINE_BYTES_MAX)
+        .read_until(b'\n', line)?
+        == 0
+    {
+        return Ok(Line::End);
+    }
+    let is_full = u64::try_from(line.len()).is_ok_and(|length| length == LINE_BYTES_MAX);
+    if is_full && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+        return Ok(Line::TooLong);
+    }
+    Ok(Line::Whole)
+}
+
+/// Writes the decision about the call in `line`, or says why there is no call in it.
+fn reply(
+    agents: &[AgentGates],
+    line: &[u8],
+    answer: &mut Vec<u8>,
+) -> std::result::Result<(), String> {
+    let question: Question<'_> =
+        serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
+    let gates = speaker(agents, question.agent.as_deref())?;
+    let phase = match question.phase {
+        Some(AskedPhase::Final) => Phase::Final,
+        Some(AskedPhase::Coordination) | None => Phase::Coordination,
+    };
+    let written = match parse(&question.tool, question.args.get()) {
+        Ok(call) => {
+            let verdicts = gates.gate(phase).explain(&call);
+            serde_json::to_writer(answer, &decided(&verdicts))
+        }
+        Err(error) => serde_json::to_writer(answer, &not_parsed(&error)),
+    };
+    written.map_err(|error| error.to_string())
+}
+
+fn speaker<'a>(
+    agents: &'a [AgentGates],
+    name: Option<&str>,
+) -> std::result::Result<&'a AgentGates, String> {
+    let speaks = |gates: &&AgentGates| match (&gates.agent, name) {
+        (Some(agent), Some(name)) => agent.as_str() == name,
+        (Some(_), None) => agents.len() == 1,
+        (None, _) => true,
+    };
+    agents.iter().find(speaks).ok_or_else(|| match name {
+        Some(name) => format!("there is no agent `{name}`"),
+        None => "`agent` is missing: there are several".to_owned(),
+    })
+}
+
+fn not_parsed(error: &ParseError) -> Reply<'static> {
+    let rule = if matches!(error, ParseError::UnknownTool { .. }) {
+        "unknown-tool"
+    } else {
+        "unreadable-call"
+    };
+    Reply {
+        decision: "deny",
+        rule,
+        reason: error.to_string().into(),
+        paths: Vec::new(),
+    }
+}
+
+fn decided(verdicts: &[Verdict]) -> Reply<'_> {
+    let refusal = verdicts.iter().find_map(|verdict| verdict.refusal.as_ref());
+    let paths = verdicts.iter().map(|verdict| ReplyPath {
+        path: match &verdict.real {
+            Some(real) => real.as_path().to_string_lossy(),
+            None => verdict.path.as_str().into(),
+        },
+        access: access_word(verdict.wanted),
+        grant: verdict
+            .grant
+            .as_ref()
+            .map(|(root, _)| root.as_path().to_string_lossy()),
+    });
+    Reply {
+        decision: if refusal.is_some() { "deny" } else { "allow" },
+        rule: refusal.map_or(GRANTED, |refusal| refusal.rule),
+        reason: refusal.map_or("every path was granted".into(), |refusal| {
+            refusal.reason.as_str().into()
+        }),
+        paths: paths.collect(),
+    }
+}
+
+fn access_word(wanted: Permission) -> &'static str {
+    match wanted {
+        Permission::Read => "read",
+        Permission::Write => "write",
+    }
+}

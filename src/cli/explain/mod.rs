@@ -1,0 +1,33 @@
+//! Owns `massgen explain path` and `massgen explain calls`: what the gate would decide, by which
+//! grant and rule, without carrying anything out.
+
+pub mod calls;
+pub mod path;
+
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+use crate::world::gate::Gate;
+
+/// The rule that is named where none denies.
+const GRANTED: &str = "granted";
+
+/// The gates of one agent, opened once for all questions.
+#[derive(Debug)]
+pub struct AgentGates {
+    /// The agent; `None` for grants that belong to whoever asks.
+    pub agent: Option<AgentId>,
+    /// Its gate while all agents work.
+    pub coordination: Gate,
+    /// Its gate if it delivers.
+    pub delivery: Gate,
+}
+
+impl AgentGates {
+    /// The gate of a phase.
+    pub fn gate(&self, phase: Phase) -> &Gate {
+        match phase {
+            Phase::Coordination => &self.coordination,
+            Phase::Final => &self.delivery,
+        }
+    }
+}

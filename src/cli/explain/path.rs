@@ -1,0 +1,149 @@
+//! Owns `massgen explain path`: what may be done to one path, by which grant and rule, and what
+//! would change it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::cli::explain::{AgentGates, GRANTED};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::{Permission, Phase};
+use crate::tools::call::{Access, FinalLink, UserPath};
+use crate::world::gate::Verdict;
+
+/// The decisions about one path, for one agent in one phase.
+#[derive(Debug, Serialize)]
+struct PathDecision {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    phase: String,
+    path: String,
+    read: AccessDecision,
+    write: AccessDecision,
+}
+
+/// The decision about one access.
+#[derive(Debug, Serialize)]
+struct AccessDecision {
+    decision: &'static str,
+    rule: &'static str,
+    reason: String,
+    grant: Option<String>,
+    /// What would change a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<String>,
+}
+
+/// The decisions about one path, for every agent and phase that was asked about.
+#[derive(Debug)]
+pub struct PathReport(Vec<PathDecision>);
+
+impl PathReport {
+    /// Decides whether `path`, which begins at `cwd` unless it is absolute, may be read and written.
+    pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
+        let absolute = cwd.as_path().join(path);
+        let path = UserPath::parse(absolute.to_string_lossy()).map_err(|error| {
+            Error::new(ErrorKind::Usage, format!("`{path}` is no path")).caused_by(error)
+        })?;
+        let mut decisions = Vec::new();
+        for gates in agents {
+            for phase in phases {
+                decisions.push(path_decision(gates, *phase, &path));
+            }
+        }
+        Ok(Self(decisions))
+    }
+
+    /// One line of JSON: a list with one object for each agent and phase.
+    pub fn to_json(&self) -> String {
+        // Texts always have a form in JSON.
+        serde_json::to_string(&self.0).unwrap_or_default() + "\n"
+    }
+}
+
+impl fmt::Display for PathReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for decision in &self.0 {
+            let agent = decision.agent.as_deref().unwrap_or("the agent");
+            writeln!(f, "{}", decision.path)?;
+            writeln!(f, "{agent}, {} phase:", decision.phase)?;
+            for (access, answer) in [("read", &decision.read), ("write", &decision.write)] {
+                let AccessDecision {
+                    decision,
+                    rule,
+                    reason,
+                    ..
+                } = answer;
+                writeln!(f, "  {access:5} {decision:5} {rule}: {reason}")?;
+                if let Some(change) = &answer.change {
+                    writeln!(f, "              to change that: {change}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecision {
+    let verdict = |wanted| {
+        gates.gate(phase).verdict(&Access {
+            path,
+            wanted,
+            link: FinalLink::Followed,
+        })
+    };
+    let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));
+    let followed = read.real.as_ref().map(ToString::to_string);
+    PathDecision {
+        agent: gates.agent.as_ref().map(ToString::to_string),
+        phase: phase.to_string(),
+        path: followed.unwrap_or_else(|| path.as_str().to_owned()),
+        read: AccessDecision::of(read),
+        write: AccessDecision::of(write),
+    }
+}
+
+impl AccessDecision {
+    fn of(verdict: Verdict) -> Self {
+        let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
+        let grant = root.as_ref().map(|(root, _)| root.clone());
+        let named = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
+        match verdict.refusal {
+            None => Self {
+                decision: "allow",
+                rule: GRANTED,
+                reason: format!("{named} gives it"),
+                grant,
+                change: None,
+            },
+            Some(refusal) => Self {
+                decision: "deny",
+                rule: refusal.rule,
+                change: what_would_change(refusal.rule, &named),
+                reason: refusal.reason,
+                grant,
+            },
+        }
+    }
+}
+
+/// What the user could do so that the access is allowed; `None` where nothing helps.
+fn what_would_change(rule: &str, grant: &str) -> Option<String> {
+    Some(match rule {
+        "outside-grants" => {
+            "add it to `orchestrator.context_paths`, or mention it in the prompt as \
+                             `@PATH`, or `@PATH:w` for writing"
+                .to_owned()
+        }
+        "coordination-phase" => "the final agent may write, if the path was given with \
+                                 `permission: write`"
+            .to_owned(),
+        "granted-permission" => format!("set `permission: write` on {grant}"),
+        "protected-path" => format!("take it out of `protected_paths` of {grant}"),
+        "protected-name" => format!("list the name under `unprotected` of {grant}"),
+        "hidden-path" => format!("take it out of `hidden_paths` of {grant}"),
+        "parent-names" => "write the path without `..`".to_owned(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,113 @@
+//! Owns how a run is followed while it goes on: every event is shown as it comes, and the time
+//! between events is told too. An output that fails ends nothing: the run goes on, and the failure
+//! is told when it is over.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::cli::automation::Automation;
+use crate::cli::render::Render;
+use crate::error::Result;
+use crate::event::Event;
+use crate::world::clock::Stopwatch;
+
+/// How often the terminal may be told who is being waited for.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Who follows a run.
+#[derive(Debug)]
+pub(crate) enum View<'o, 'w> {
+    /// A person.
+    Person(Render<'o, 'w>),
+    /// A script.
+    Script(Automation<'o, 'w>),
+}
+
+impl View<'_, '_> {
+    fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        match self {
+            View::Person(render) => render.event(event, elapsed),
+            View::Script(automation) => automation.event(event, elapsed),
+        }
+    }
+
+    fn tick(&mut self, elapsed: Duration) {
+        match self {
+            View::Person(render) => render.tick(elapsed),
+            View::Script(_) => {}
+        }
+    }
+}
+
+/// Shows all events until the last sender is gone. Gives the first error of the output.
+pub(crate) async fn follow(mut events: Receiver<Event>, mut view: View<'_, '_>) -> Result<()> {
+    let since_start = Stopwatch::start();
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut outcome = Ok(());
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Some(event) => {
+                    let shown = view.event(&event, since_start.elapsed());
+                    outcome = outcome.and(shown);
+                }
+                None => return outcome,
+            },
+            _ = ticks.tick() => view.tick(since_start.elapsed()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind, Write};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cli::output::Output;
+    use crate::error::ExitStatus;
+    use crate::id::AgentId;
+
+    /// A disk on which nothing fits.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(Error::from(ErrorKind::StorageFull))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_output_that_fails_is_told_when_the_run_is_over() {
+        let agent = AgentId::parse("ann").unwrap();
+        let (sender, events) = tokio::sync::mpsc::channel(4);
+        let mut err = Vec::new();
+        let mut output = Output::to(Full, &mut err);
+        let view = View::Person(Render::new(&mut output));
+        let answer = Event::FinalAnswer {
+            agent,
+            content: Arc::from("yes"),
+        };
+        let ended = Event::RunEnded {
+            status: ExitStatus::Delivered,
+            summary: "well".to_owned(),
+        };
+        sender.send(answer).await.unwrap();
+        sender.send(ended).await.unwrap();
+        drop(sender);
+        let error = follow(events, view).await.unwrap_err();
+        drop(output);
+        assert_eq!(
+            error.to_string(),
+            "the result could not be written to standard output"
+        );
+        assert!(String::from_utf8(err).unwrap().starts_with("done: well"));
+    }
+}

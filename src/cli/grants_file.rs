@@ -1,0 +1,166 @@
+//! Owns the file of grants for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
+//! "context_paths":[{"path","permission","protected_paths"?}]}`. It lowers to grants like a config.
+
+use serde::Deserialize;
+
+use crate::config::place::STATE_DIR;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
+use crate::world::gate::{Gate, GatePolicy};
+use crate::world::locate::{Located, locate};
+
+/// The longest file of grants, in bytes.
+pub const GRANTS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a file of grants opens, and where relative paths of calls begin.
+#[derive(Clone, Debug)]
+pub struct GrantsFile {
+    base: RealPath,
+    grants: Vec<Grant>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    workspace: Option<String>,
+    #[serde(default)]
+    temp_workspaces: Vec<String>,
+    #[serde(default)]
+    context_paths: Vec<RawContext>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawContext {
+    path: String,
+    permission: RawPermission,
+    #[serde(default)]
+    protected_paths: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawPermission {
+    Read,
+    Write,
+}
+
+impl GrantsFile {
+    /// Reads the text of a file of grants; its relative paths begin at `cwd`. Paths that are not
+    /// there are one error that names all of them.
+    pub fn parse(text: &str, cwd: &AbsPath) -> Result<Self> {
+        let raw: Raw = serde_json::from_str(text).map_err(|error| {
+            Error::new(ErrorKind::Config, "the grants are not what was expected")
+                .caused_by(error)
+                .hint(
+                    r#"write {"workspace": DIR, "temp_workspaces": [DIR], "context_paths": [{"path": PATH, "permission": "read"}]}"#,
+                )
+        })?;
+        let mut paths = Paths {
+            cwd,
+            missing: Vec::new(),
+        };
+        let mut grants = Vec::new();
+        let workspace = paths.directory(raw.workspace.as_deref())?;
+        if let Some(root) = &workspace {
+            let grant = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
+            merge(&mut grants, grant);
+        }
+        for path in &raw.temp_workspaces {
+            if let Some(root) = paths.directory(Some(path))? {
+                merge(
+                    &mut grants,
+                    Grant::tree(root, GrantKind::TempWorkspace, Permission::Read),
+                );
+            }
+        }
+        for context in &raw.context_paths {
+            if let Some(grant) = paths.context(context)? {
+                merge(&mut grants, grant);
+            }
+        }
+        let base = match workspace {
+            Some(workspace) => Some(workspace),
+            None => paths.directory(Some("."))?,
+        };
+        match (base, paths.missing.as_slice()) {
+            (Some(base), []) => Ok(Self { base, grants }),
+            (_, missing) => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "the grants name what is not there: `{}`",
+                    missing.join("`, `")
+                ),
+            )
+            .hint("make them, or take them out of the file")),
+        }
+    }
+
+    /// Opens the gate for calls in `phase`.
+    pub fn gate(&self, phase: Phase) -> Result<Gate> {
+        let manager = PathPermissionManager::new(self.grants.clone(), phase);
+        Gate::open(manager, GatePolicy::single_call(self.base.clone()))
+    }
+}
+
+/// Looks up what the file names, and collects what is missing.
+struct Paths<'a> {
+    cwd: &'a AbsPath,
+    missing: Vec<String>,
+}
+
+impl Paths<'_> {
+    fn directory(&mut self, path: Option<&str>) -> Result<Option<RealPath>> {
+        let Some(path) = path else {
+            return Ok(None);
+        };
+        match locate(&self.cwd.join(path))? {
+            Located::Directory(root) => Ok(Some(root)),
+            Located::File(_) => Err(Error::new(
+                ErrorKind::Config,
+                format!("`{path}` is a file: expected a directory"),
+            )
+            .hint("a single file belongs under `context_paths`")),
+            Located::Missing(_) => {
+                self.missing.push(path.to_owned());
+                Ok(None)
+            }
+        }
+    }
+
+    /// massgen's own state inside a context path is hidden from agents.
+    fn context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
+        let permission = match context.permission {
+            RawPermission::Read => Permission::Read,
+            RawPermission::Write => Permission::Write,
+        };
+        let mut grant = match locate(&self.cwd.join(&context.path))? {
+            Located::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
+            Located::File(root) => Grant::file(root, permission),
+            Located::Missing(_) => {
+                self.missing.push(context.path.clone());
+                return Ok(None);
+            }
+        };
+        grant.hidden = RelPath::new(STATE_DIR).into_iter().collect();
+        for path in &context.protected_paths {
+            grant.protected.push(protected(&grant.root, path)?);
+        }
+        Ok(Some(grant))
+    }
+}
+
+/// A protected path as seen from its context path, which it must be inside.
+fn protected(root: &RealPath, path: &str) -> Result<RelPath> {
+    let (root, path) = (root.to_abs(), root.to_abs().join(path));
+    let below = path.as_path().strip_prefix(root.as_path());
+    below.ok().and_then(RelPath::new).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Config,
+            format!("the protected path `{path}` is outside its context path `{root}`"),
+        )
+        .hint("name a path inside it, relative to it")
+    })
+}

@@ -1,0 +1,40 @@
+//! Owns what is made from the table of arguments alone: completion scripts and manual pages.
+
+use clap::{Command, CommandFactory as _};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::cli::args::Arguments;
+use crate::cli::output::Output;
+use crate::error::{Error, Result};
+
+/// Prints the completion script of a shell.
+pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> Result<()> {
+    let mut command = Arguments::command();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "massgen", &mut script);
+    output.result(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the manual pages of massgen and of each subcommand, one after another.
+pub(crate) fn man(output: &mut Output<'_>) -> Result<()> {
+    let mut command = Arguments::command().disable_help_flag(true);
+    command.build();
+    pages(&command, output)
+}
+
+fn pages(command: &Command, output: &mut Output<'_>) -> Result<()> {
+    let mut page = Vec::new();
+    let name = command
+        .get_bin_name()
+        .unwrap_or("massgen")
+        .replace(' ', "-");
+    let titled = command.clone().name(name.clone()).display_name(name);
+    Man::new(titled)
+        .render(&mut page)
+        .map_err(|error| Error::bug("a manual page could not be made").caused_by(error))?;
+    output.result(&String::from_utf8_lossy(&page))?;
+    command
+        .get_subcommands()
+        .try_for_each(|command| pages(command, output))
+}

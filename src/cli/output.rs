@@ -1,0 +1,283 @@
+//! Owns the two standard streams: results go to standard output, all that is told meanwhile to
+//! standard error. Nothing else in massgen prints. A reader that goes away is no error: what would
+//! have been written to it goes nowhere.
+
+use std::error::Error as _;
+use std::io::{self, ErrorKind, Write};
+
+use crate::cli::clean::clean;
+use crate::error::{Error, Result};
+use crate::host::{Host, Stream};
+
+/// How a piece of text looks where colours are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// As it is.
+    Plain,
+    /// What matters most on its line.
+    Strong,
+    /// What can be passed over.
+    Faint,
+    /// Something went well.
+    Good,
+    /// Something to look at.
+    Warn,
+    /// Something failed or was denied.
+    Bad,
+    /// The name of the agent at this place of the config.
+    Agent(usize),
+}
+
+/// How a command prints what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+impl From<bool> for Form {
+    /// The form that a `--json` flag asks for.
+    fn from(json: bool) -> Self {
+        if json { Form::Json } else { Form::Text }
+    }
+}
+
+const RESET: &str = "\u{1b}[0m";
+/// Cyan, magenta, blue, yellow, green and their bright kin: none is the red of errors.
+const AGENT_COLOURS: &[&str] = &[
+    "\u{1b}[36m",
+    "\u{1b}[35m",
+    "\u{1b}[34m",
+    "\u{1b}[33m",
+    "\u{1b}[32m",
+    "\u{1b}[96m",
+    "\u{1b}[95m",
+    "\u{1b}[94m",
+];
+/// Goes to the first column and clears the line.
+const CLEAR_LINE: &str = "\r\u{1b}[2K";
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Strong => "\u{1b}[1m",
+            Style::Faint => "\u{1b}[2m",
+            Style::Good => "\u{1b}[32m",
+            Style::Warn => "\u{1b}[33m",
+            Style::Bad => "\u{1b}[31m",
+            Style::Agent(place) => place
+                .checked_rem(AGENT_COLOURS.len())
+                .and_then(|index| AGENT_COLOURS.get(index).copied())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// A piece of a line, with its look.
+pub(crate) type Piece<'t> = (Style, &'t str);
+
+/// A stream that may be closed by its reader.
+struct Pipe<'w> {
+    writer: Option<Box<dyn Write + Send + 'w>>,
+    stream: Stream,
+    colours: ColourChoice,
+}
+
+/// The two standard streams of the process.
+pub(crate) struct Output<'w> {
+    out: Pipe<'w>,
+    err: Pipe<'w>,
+    transient: Transient,
+}
+
+/// Whether a line that will be overwritten stands on the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transient {
+    Shown,
+    None,
+}
+
+/// Whether the user wants colours where they can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColourChoice {
+    /// On terminals.
+    Terminals,
+    /// Nowhere.
+    Never,
+}
+
+impl ColourChoice {
+    /// Colours are for users who have not set `NO_COLOR` (<https://no-color.org>) and whose
+    /// terminal is not dumb.
+    fn of(host: &Host) -> Self {
+        if host.env("NO_COLOR").is_some() || host.env("TERM") == Some("dumb") {
+            ColourChoice::Never
+        } else {
+            ColourChoice::Terminals
+        }
+    }
+}
+
+impl Output<'static> {
+    /// The streams of this process.
+    pub(crate) fn of(host: &Host) -> Self {
+        let colours = ColourChoice::of(host);
+        Self {
+            out: Pipe::new(io::stdout(), host.stdout, colours),
+            err: Pipe::new(io::stderr(), host.stderr, colours),
+            transient: Transient::None,
+        }
+    }
+
+    /// The streams of a process about which nothing is known.
+    pub(crate) fn plain() -> Self {
+        Output::to(io::stdout(), io::stderr())
+    }
+}
+
+impl<'w> Output<'w> {
+    /// Writes to `out` and `err`, which are no terminals.
+    pub(crate) fn to(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
+        Self {
+            out: Pipe::new(out, Stream::Plain, ColourChoice::Never),
+            err: Pipe::new(err, Stream::Plain, ColourChoice::Never),
+            transient: Transient::None,
+        }
+    }
+
+    /// Writes to `out` and `err` as if both were terminals that show colours.
+    #[cfg(test)]
+    pub(crate) fn to_terminals(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
+        Self {
+            out: Pipe::new(out, Stream::Terminal, ColourChoice::Terminals),
+            err: Pipe::new(err, Stream::Terminal, ColourChoice::Terminals),
+            transient: Transient::None,
+        }
+    }
+
+    /// Writes a result to standard output: to a terminal cleaned, elsewhere byte for byte.
+    pub(crate) fn result(&mut self, text: &str) -> Result<()> {
+        self.clear_transient();
+        let written = match self.out.stream {
+            Stream::Terminal => self.out.write(&clean(text)),
+            Stream::Plain => self.out.write(text),
+        };
+        written.map_err(|error| {
+            Error::io("the result could not be written to standard output", error)
+                .hint("see where the output goes: a full disk takes nothing")
+        })
+    }
+
+    /// Writes one line of progress to standard error. That it cannot be written ends nothing.
+    pub(crate) fn line(&mut self, pieces: &[Piece<'_>]) {
+        self.clear_transient();
+        let mut line = self.err.styled(pieces);
+        line.push('\n');
+        self.err.write_or_close(&line);
+    }
+
+    /// Shows a line that the next one overwrites. Only a terminal gets it.
+    pub(crate) fn transient(&mut self, text: &str) {
+        if self.err.stream == Stream::Terminal {
+            let line = self.err.styled(&[(Style::Faint, text)]);
+            self.transient = Transient::Shown;
+            self.err.write_or_close(&format!("{CLEAR_LINE}{line}"));
+        }
+    }
+
+    /// Tells the user about an error: what happened, what led to it, what to do.
+    pub(crate) fn error(&mut self, error: &Error) {
+        self.labelled((Style::Bad, "error"), &error.to_string());
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            self.labelled((Style::Faint, "caused by"), &inner.to_string());
+            cause = inner.source();
+        }
+        for hint in error.hints() {
+            self.labelled((Style::Good, "hint"), hint);
+        }
+    }
+
+    /// Tells the user something as it is, on one line or more.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.line(&[(Style::Plain, text)]);
+    }
+
+    /// Tells the user something that ends nothing.
+    pub(crate) fn warning(&mut self, message: &str) {
+        self.labelled((Style::Warn, "warning"), message);
+    }
+
+    /// Whether standard output still has a reader. Without one, an endless result may end.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.out.writer.is_some()
+    }
+
+    fn labelled(&mut self, label: Piece<'_>, text: &str) {
+        self.line(&[label, (Style::Plain, ": "), (Style::Plain, text)]);
+    }
+
+    fn clear_transient(&mut self) {
+        if std::mem::replace(&mut self.transient, Transient::None) == Transient::Shown {
+            self.err.write_or_close(CLEAR_LINE);
+        }
+    }
+}
+
+impl std::fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").finish_non_exhaustive()
+    }
+}
+
+impl<'w> Pipe<'w> {
+    fn new(writer: impl Write + Send + 'w, stream: Stream, colours: ColourChoice) -> Self {
+        Self {
+            writer: Some(Box::new(writer)),
+            stream,
+            colours,
+        }
+    }
+
+    fn styled(&self, pieces: &[Piece<'_>]) -> String {
+        let mut line = String::new();
+        for (style, text) in pieces {
+            let text = clean(text);
+            match (self.stream, self.colours, style.code()) {
+                (Stream::Terminal, ColourChoice::Terminals, code) if !code.is_empty() => {
+                    line.extend([code, &text, RESET]);
+                }
+                _ => line.push_str(&text),
+            }
+        }
+        line
+    }
+
+    /// Writes `text` at once. After a reader has gone away, or any other error, nothing more is
+    /// written.
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        let written = writer
+            .write_all(text.as_bytes())
+            .and_then(|()| writer.flush());
+        let Err(error) = written else {
+            return Ok(());
+        };
+        self.writer = None;
+        if error.kind() == ErrorKind::BrokenPipe {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    }
+
+    fn write_or_close(&mut self, text: &str) {
+        // An error has closed the pipe; there is nobody left to tell about it.
+        self.write(text).unwrap_or_default();
+    }
+}

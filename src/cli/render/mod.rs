@@ -1,0 +1,419 @@
+//! Owns how a person follows a run: every event as plain lines on standard error, each with the
+//! name of the agent that it is about, and the final answer alone on standard output. It decides
+//! nothing and keeps only what it needs to print whole lines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cli::lines::{Lines, one_line};
+use crate::cli::output::{Output, Piece, Style};
+use crate::error::{ExitStatus, Result};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::id::{AgentId, AnswerLabel};
+
+/// How long nothing may be shown before the terminal says who is being waited for.
+const QUIET_MAX: Duration = Duration::from_secs(1);
+/// The most of what an agent did that is shown on its line, in characters.
+const DEED_CHARS_MAX: usize = 240;
+/// The most of a tool's arguments or result that is shown, in characters.
+const SUMMARY_CHARS_MAX: usize = 160;
+/// The most lines of an answer that are shown while agents still coordinate.
+const ANSWER_LINES_MAX: usize = 20;
+/// The longest line that tells who is being waited for, in characters; it must not wrap.
+const WAITING_CHARS_MAX: usize = 78;
+
+/// A run as a person sees it.
+#[derive(Debug)]
+pub(crate) struct Render<'o, 'w> {
+    output: &'o mut Output<'w>,
+    agents: Vec<AgentId>,
+    speech: BTreeMap<AgentId, Speech>,
+    asked: BTreeSet<AgentId>,
+    tokens: Tokens,
+    activity: Activity,
+    quiet_since: Duration,
+}
+
+/// What an agent is saying at the moment.
+#[derive(Debug)]
+struct Speech {
+    voice: Voice,
+    lines: Lines,
+}
+
+/// Whether an agent speaks or thinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    Text,
+    Reasoning,
+}
+
+/// Tokens of the whole run, as the vendors counted them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tokens {
+    input: u64,
+    output: u64,
+}
+
+impl Tokens {
+    fn add(&mut self, input: u64, output: u64) {
+        self.input = self.input.saturating_add(input);
+        self.output = self.output.saturating_add(output);
+    }
+}
+
+/// Whether something was shown since the last tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Shown,
+    Quiet,
+}
+
+impl<'o, 'w> Render<'o, 'w> {
+    /// A run of which nothing has been shown yet.
+    pub(crate) fn new(output: &'o mut Output<'w>) -> Self {
+        Self {
+            output,
+            agents: Vec::new(),
+            speech: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            tokens: Tokens::default(),
+            activity: Activity::Quiet,
+            quiet_since: Duration::ZERO,
+        }
+    }
+
+    /// Shows one event, which happened `elapsed` after the start of the run.
+    pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        match event {
+            Event::RunStarted {
+                agents, attempt, ..
+            } => self.started(agents, *attempt),
+            Event::VotesVoided { voters } => self.voided(voters),
+            Event::WinnerSelected {
+                agent,
+                label,
+                votes,
+            } => self.winner(agent, *label, votes),
+            Event::FinalAnswer { content, .. } => return self.final_answer(content),
+            Event::Delivered { rows } => self.delivered(rows),
+            Event::Restarting {
+                reason,
+                instructions,
+            } => self.restarting(reason, instructions),
+            Event::Warning { message } => {
+                self.activity = Activity::Shown;
+                self.output.warning(message);
+            }
+            Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
+            Event::Asking { agent } => {
+                self.asked.insert(agent.clone());
+            }
+            Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
+            Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
+            Event::Asked {
+                agent,
+                input_tokens,
+                output_tokens,
+            } => {
+                self.asked.remove(agent);
+                self.finish_speech(agent);
+                self.tokens.add(*input_tokens, *output_tokens);
+            }
+            Event::Answered { agent, content, .. } => {
+                self.act(agent, event);
+                self.quote(agent, content);
+            }
+            Event::DroppedOut { agent, .. } => {
+                self.asked.remove(agent);
+                self.act(agent, event);
+            }
+            Event::Retrying { agent, .. }
+            | Event::ToolCalled { agent, .. }
+            | Event::ToolFinished { agent, .. }
+            | Event::Voted { agent, .. }
+            | Event::Refused { agent, .. }
+            | Event::Informed { agent, .. }
+            | Event::FinalStarted { agent } => self.act(agent, event),
+        }
+        Ok(())
+    }
+
+    /// Lets the terminal say who is being waited for, when nothing was shown for a while.
+    pub(crate) fn tick(&mut self, elapsed: Duration) {
+        if self.activity == Activity::Shown {
+            self.activity = Activity::Quiet;
+            self.quiet_since = elapsed;
+        } else if elapsed.saturating_sub(self.quiet_since) >= QUIET_MAX && !self.asked.is_empty() {
+            let waiting: Vec<&str> = self.asked.iter().map(AgentId::as_str).collect();
+            let text = format!("{}: waiting for {}", clock(elapsed), waiting.join(", "));
+            self.output.transient(&one_line(&text, WAITING_CHARS_MAX));
+        }
+    }
+
+    fn started(&mut self, agents: &[AgentId], attempt: u32) {
+        self.agents = agents.to_vec();
+        if attempt > 1 {
+            self.line("attempt", Style::Strong, &attempt.to_string());
+        }
+        self.line("agents", Style::Strong, &names(agents));
+    }
+
+    fn voided(&mut self, voters: &[AgentId]) {
+        let text = format!("{}: a new answer came", names(voters));
+        self.line("votes void", Style::Faint, &text);
+    }
+
+    fn winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
+        self.finish_all_speech();
+        let votes: Vec<String> = votes
+            .iter()
+            .map(|(agent, count)| format!("{agent} {count}"))
+            .collect();
+        let text = format!("{agent} with {label} (votes: {})", votes.join(", "));
+        self.line("winner", Style::Good, &text);
+    }
+
+    fn restarting(&mut self, reason: &str, instructions: &str) {
+        self.finish_all_speech();
+        self.line("starting again", Style::Warn, reason);
+        self.line("to be different", Style::Plain, instructions);
+    }
+
+    fn speak(&mut self, agent: &AgentId, voice: Voice, text: &str) {
+        if self
+            .speech
+            .get(agent)
+            .is_some_and(|speech| speech.voice != voice)
+        {
+            self.finish_speech(agent);
+        }
+        let speech = self.speech.entry(agent.clone());
+        let new = || Speech {
+            voice,
+            lines: Lines::default(),
+        };
+        for line in speech.or_insert_with(new).lines.push(text) {
+            self.spoken(agent, voice, &line);
+        }
+    }
+
+    fn finish_speech(&mut self, agent: &AgentId) {
+        if let Some(mut speech) = self.speech.remove(agent)
+            && let Some(line) = speech.lines.finish()
+        {
+            self.spoken(agent, speech.voice, &line);
+        }
+    }
+
+    fn finish_all_speech(&mut self) {
+        for agent in self.agents.clone() {
+            self.finish_speech(&agent);
+        }
+    }
+
+    fn spoken(&mut self, agent: &AgentId, voice: Voice, line: &str) {
+        let style = match voice {
+            Voice::Text => Style::Plain,
+            Voice::Reasoning => Style::Faint,
+        };
+        self.prefixed(agent, &[(style, line)]);
+    }
+
+    /// Shows what an agent did.
+    fn act(&mut self, agent: &AgentId, event: &Event) {
+        self.finish_speech(agent);
+        if let Some((style, verb, text)) = deed(event) {
+            let text = one_line(&text, DEED_CHARS_MAX);
+            self.prefixed(
+                agent,
+                &[(style, verb), (Style::Plain, " "), (Style::Plain, &text)],
+            );
+        }
+    }
+
+    /// Shows the beginning of an answer, which may not have been in the stream.
+    fn quote(&mut self, agent: &AgentId, content: &str) {
+        let lines: Vec<&str> = content
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        for line in lines.iter().take(ANSWER_LINES_MAX) {
+            self.prefixed(agent, &[(Style::Faint, "| "), (Style::Plain, line)]);
+        }
+        if let Some(more) = lines
+            .len()
+            .checked_sub(ANSWER_LINES_MAX)
+            .filter(|more| *more > 0)
+        {
+            self.prefixed(agent, &[(Style::Faint, &format!("| … {more} more lines"))]);
+        }
+    }
+
+    fn prefixed(&mut self, agent: &AgentId, pieces: &[Piece<'_>]) {
+        let place = self
+            .agents
+            .iter()
+            .position(|known| known == agent)
+            .unwrap_or_default();
+        let prefix = format!("[{agent}]");
+        let mut line = vec![(Style::Agent(place), prefix.as_str()), (Style::Plain, " ")];
+        line.extend_from_slice(pieces);
+        self.activity = Activity::Shown;
+        self.output.line(&line);
+    }
+
+    fn line(&mut self, label: &str, style: Style, text: &str) {
+        self.activity = Activity::Shown;
+        let text = one_line(text, usize::MAX);
+        self.output
+            .line(&[(style, label), (Style::Plain, ": "), (Style::Plain, &text)]);
+    }
+
+    fn final_answer(&mut self, content: &str) -> Result<()> {
+        self.finish_all_speech();
+        self.activity = Activity::Shown;
+        let newline = if content.ends_with('\n') { "" } else { "\n" };
+        self.output.result(&format!("{content}{newline}"))
+    }
+
+    fn delivered(&mut self, rows: &[DeliveryRow]) {
+        self.finish_all_speech();
+        self.activity = Activity::Shown;
+        if rows.is_empty() {
+            self.output.line(&[(Style::Faint, "no file was delivered")]);
+        } else {
+            self.output
+                .line(&[(Style::Strong, "delivered"), (Style::Plain, ":")]);
+        }
+        for row in rows {
+            let (style, word, note) = outcome(&row.outcome);
+            let padded = format!("  {word:<9}");
+            let path = format!("{}{note}", row.path);
+            self.output.line(&[(style, &padded), (Style::Plain, &path)]);
+        }
+    }
+
+    fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
+        self.finish_all_speech();
+        self.asked.clear();
+        let style = if status == ExitStatus::Delivered {
+            Style::Good
+        } else {
+            Style::Bad
+        };
+        let Tokens { input, output } = self.tokens;
+        let cost = format!("{}, {input} tokens read, {output} written", clock(elapsed));
+        self.line("done", style, &format!("{summary} ({cost})"));
+    }
+}
+
+/// The look of a verb, the verb, and the rest of the sentence.
+type Deed = (Style, &'static str, String);
+
+fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
+    let call = one_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
+    match denied {
+        None => (Style::Plain, "calls", call),
+        Some(why) => (Style::Bad, "is denied", format!("{call}: {why}")),
+    }
+}
+
+/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
+/// deed of one agent or is shown in another way.
+fn deed(event: &Event) -> Option<Deed> {
+    Some(match event {
+        Event::Retrying { reason, .. } => (Style::Warn, "asks again:", reason.clone()),
+        Event::ToolCalled {
+            tool,
+            arguments,
+            denied,
+            ..
+        } => called(tool, arguments, denied.as_deref()),
+        Event::ToolFinished {
+            tool,
+            success,
+            summary,
+            ..
+        } => {
+            let (style, verb) = if *success {
+                (Style::Faint, "did")
+            } else {
+                (Style::Warn, "failed")
+            };
+            (
+                style,
+                verb,
+                one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX),
+            )
+        }
+        Event::Answered { label, .. } => (Style::Good, "answers", format!("as {label}:")),
+        Event::Voted {
+            candidate,
+            label,
+            reason,
+            ..
+        } => (
+            Style::Good,
+            "votes",
+            format!("for {candidate} ({label}): {reason}"),
+        ),
+        Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
+        Event::Informed { labels, .. } => {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            (Style::Faint, "sees", labels.join(", "))
+        }
+        Event::DroppedOut {
+            reason, timed_out, ..
+        } => {
+            let verb = if *timed_out {
+                "is out of time:"
+            } else {
+                "drops out:"
+            };
+            (Style::Bad, verb, reason.clone())
+        }
+        Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::VotesVoided { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    })
+}
+
+fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
+    match outcome {
+        DeliveryOutcome::Created => (Style::Good, "created", String::new()),
+        DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
+        DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
+        DeliveryOutcome::Conflict { kept } => {
+            let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
+            (Style::Warn, "conflict", note)
+        }
+    }
+}
+
+fn names(agents: &[AgentId]) -> String {
+    let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+    names.join(", ")
+}
+
+/// A duration for people: `9.4 s`, then `2 min 5 s`.
+fn clock(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests;

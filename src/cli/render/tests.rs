@@ -1,0 +1,251 @@
+//! What a person reads while a run goes on.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::id::AgentNumber;
+
+/// What an event is told with: the seconds since the start of the run.
+const AT: Duration = Duration::from_millis(2_501);
+
+fn id(name: &str) -> AgentId {
+    AgentId::parse(name).unwrap()
+}
+
+fn label(index: usize, ordinal: u32) -> AnswerLabel {
+    AnswerLabel {
+        agent: AgentNumber::from_index(index),
+        ordinal,
+    }
+}
+
+fn started() -> Event {
+    Event::RunStarted {
+        question: Arc::from("why?"),
+        agents: vec![id("ann"), id("bob")],
+        attempt: 1,
+    }
+}
+
+fn text(agent: &str, text: &str) -> Event {
+    Event::Text {
+        agent: id(agent),
+        text: text.to_owned(),
+    }
+}
+
+/// What is written for these events.
+fn shown(events: &[Event]) -> (String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Output::to(&mut out, &mut err);
+    let mut render = Render::new(&mut output);
+    for event in events {
+        render.event(event, AT).unwrap();
+        render.tick(AT);
+    }
+    drop(output);
+    (
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    )
+}
+
+#[test]
+fn agents_that_speak_at_once_never_meet_within_a_line() {
+    let (_, err) = shown(&[
+        started(),
+        text("ann", "Let me "),
+        text("bob", "I think"),
+        text("ann", "see.\nFirst"),
+        text("bob", " so.\n"),
+        Event::Reasoning {
+            agent: id("ann"),
+            text: "hm".to_owned(),
+        },
+        Event::Asked {
+            agent: id("ann"),
+            input_tokens: 7,
+            output_tokens: 5,
+        },
+    ]);
+    insta::assert_snapshot!(err, @r"
+    agents: ann, bob
+    [ann] Let me see.
+    [bob] I think so.
+    [ann] First
+    [ann] hm
+    ");
+}
+
+#[test]
+fn tools_answers_and_votes_are_told_as_they_happen() {
+    let (out, err) = shown(&[
+        started(),
+        text("ann", "Writing"),
+        Event::ToolCalled {
+            agent: id("ann"),
+            tool: "write_file".to_owned(),
+            arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
+            denied: None,
+        },
+        Event::ToolFinished {
+            agent: id("ann"),
+            tool: "write_file".to_owned(),
+            success: true,
+            summary: "wrote 1 byte".to_owned(),
+        },
+        Event::ToolCalled {
+            agent: id("bob"),
+            tool: "read_text_file".to_owned(),
+            arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
+            denied: Some("no grant reaches it".to_owned()),
+        },
+        Event::Answered {
+            agent: id("ann"),
+            label: label(0, 1),
+            content: Arc::from("It is so.\n\nBecause."),
+            snapshot: None,
+        },
+        Event::Informed {
+            agent: id("bob"),
+            labels: vec![label(0, 1)],
+        },
+        Event::Refused {
+            agent: id("bob"),
+            reason: "too like\nagent1.1".to_owned(),
+        },
+        Event::Retrying {
+            agent: id("bob"),
+            reason: "429".to_owned(),
+        },
+        Event::Voted {
+            agent: id("bob"),
+            candidate: id("ann"),
+            label: label(0, 1),
+            reason: "clear".to_owned(),
+        },
+        Event::DroppedOut {
+            agent: id("bob"),
+            reason: "key refused".to_owned(),
+            timed_out: false,
+        },
+    ]);
+    insta::assert_snapshot!(err, @r#"
+    agents: ann, bob
+    [ann] Writing
+    [ann] calls write_file {"path":"a", "content":"b"}
+    [ann] did write_file: wrote 1 byte
+    [bob] is denied read_text_file {"path":"/etc/shadow"}: no grant reaches it
+    [ann] answers as agent1.1:
+    [ann] | It is so.
+    [ann] | Because.
+    [bob] sees agent1.1
+    [bob] is not accepted: too like agent1.1
+    [bob] asks again: 429
+    [bob] votes for ann (agent1.1): clear
+    [bob] drops out: key refused
+    "#);
+    assert_eq!(out, "");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the path is only shown")]
+#[test]
+fn the_final_answer_alone_goes_to_standard_output() {
+    let kept = crate::path::RealPath::vouch("/s/old");
+    let (out, err) = shown(&[
+        started(),
+        Event::VotesVoided {
+            voters: vec![id("bob")],
+        },
+        Event::WinnerSelected {
+            agent: id("ann"),
+            label: label(0, 2),
+            votes: vec![(id("ann"), 1), (id("bob"), 0)],
+        },
+        Event::FinalStarted { agent: id("ann") },
+        Event::FinalAnswer {
+            agent: id("ann"),
+            content: Arc::from("The answer."),
+        },
+        Event::Delivered {
+            rows: vec![
+                DeliveryRow {
+                    path: "/p/new".to_owned(),
+                    outcome: DeliveryOutcome::Created,
+                },
+                DeliveryRow {
+                    path: "/p/.env".to_owned(),
+                    outcome: DeliveryOutcome::Denied {
+                        reason: "the name is protected".to_owned(),
+                    },
+                },
+                DeliveryRow {
+                    path: "/p/old".to_owned(),
+                    outcome: DeliveryOutcome::Conflict { kept },
+                },
+            ],
+        },
+        Event::RunEnded {
+            status: ExitStatus::Delivered,
+            summary: "1 file delivered".to_owned(),
+        },
+    ]);
+    assert_eq!(out, "The answer.\n");
+    insta::assert_snapshot!(err, @r"
+    agents: ann, bob
+    votes void: bob: a new answer came
+    winner: ann with agent1.2 (votes: ann 1, bob 0)
+    [ann] presents the final answer
+    delivered:
+      created  /p/new
+      denied   /p/.env: the name is protected
+      conflict /p/old: you changed it meanwhile; the agents' version is kept in /s/old
+    done: 1 file delivered (2.5 s, 0 tokens read, 0 written)
+    ");
+}
+
+#[test]
+fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Output::to_terminals(&mut out, &mut err);
+    let mut render = Render::new(&mut output);
+    let second = Duration::from_secs(1);
+    render.event(&started(), AT).unwrap();
+    render
+        .event(&Event::Asking { agent: id("bob") }, AT)
+        .unwrap();
+    render.tick(second * 60);
+    render.tick(second * 65);
+    render.event(&text("bob", "\u{1b}[2Jhi\n"), AT).unwrap();
+    let content = Arc::from("\u{1b}]0;title\u{7}done");
+    render
+        .event(
+            &Event::FinalAnswer {
+                agent: id("bob"),
+                content,
+            },
+            AT,
+        )
+        .unwrap();
+    drop(output);
+    assert_eq!(String::from_utf8(out).unwrap(), "done\n");
+    let err = String::from_utf8(err).unwrap().replace('\u{1b}', "^[");
+    let lines = [
+        "^[[1magents^[[0m: ann, bob",
+        "\r^[[2K^[[2m1 min 5 s: waiting for bob^[[0m\r^[[2K^[[35m[bob]^[[0m hi",
+    ];
+    assert_eq!(err, lines.map(|line| format!("{line}\n")).concat());
+}
+
+#[test]
+fn a_pipe_is_not_told_who_is_waited_for() {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Output::to(&mut out, &mut err);
+    let mut render = Render::new(&mut output);
+    render
+        .event(&Event::Asking { agent: id("bob") }, AT)
+        .unwrap();
+    render.tick(Duration::from_mins(1));
+    drop(output);
+    assert_eq!(err, b"");
+}

@@ -1,0 +1,122 @@
+//! Owns the way from a command line to a run: task, environment, team and mentions are brought
+//! together, and every mistake in them is told before a model is asked.
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cli::args::RunArguments;
+use crate::cli::conduct::conduct;
+use crate::cli::dry_run;
+use crate::cli::environment;
+use crate::cli::mentions;
+use crate::cli::output::Output;
+use crate::cli::task::TaskSource;
+use crate::cli::team::team;
+use crate::config::team::Workspaces;
+use crate::config::{Config, ContextPath};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::permissions::grant::Permission;
+use crate::prompt::ParsedPrompt;
+
+/// All that a run needs, checked.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The process, with the variables of `.env` files.
+    pub host: Host,
+    /// The team, with what the flags change about it.
+    pub config: Config,
+    /// The task, with the paths that it mentions.
+    pub prompt: ParsedPrompt,
+}
+
+/// Carries out a run.
+pub(crate) fn run(
+    host: &Host,
+    arguments: &RunArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let task = TaskSource::of(&arguments.task, &host.arguments)?.read(io::stdin())?;
+    let runtime = runtime()?;
+    let prepared = runtime.block_on(prepare(host, arguments, &task, output))?;
+    if arguments.dry_run {
+        return dry_run::show(&prepared, output);
+    }
+    runtime.block_on(conduct(prepared, arguments, output))
+}
+
+/// Everything happens on this one thread; only file work goes to threads of its own.
+fn runtime() -> Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| {
+        Error::new(ErrorKind::Environment, "the event loop cannot be started")
+            .caused_by(error)
+            .hint("see whether the limit of open files is met: `ulimit -n`")
+    })
+}
+
+async fn prepare(
+    host: &Host,
+    arguments: &RunArguments,
+    task: &str,
+    output: &mut Output<'_>,
+) -> Result<Prepared> {
+    let completed = environment::complete(host);
+    let host = completed.host;
+    let prompt = mentions::parse(task, &host.cwd, &host);
+    let warnings = completed.warnings.into_iter();
+    for warning in warnings.chain(mentions::warnings(&prompt)) {
+        output.warning(&warning);
+    }
+    refuse_broad(&prompt)?;
+    let opens_nothing = arguments.cwd_context.is_none() && prompt.mentions.is_empty();
+    let workspaces = if opens_nothing {
+        Workspaces::None
+    } else {
+        Workspaces::Given
+    };
+    let mut config = team(&host, arguments, workspaces, output).await?;
+    if let Some(seconds) = arguments.orchestrator_timeout {
+        config.timeouts.orchestrator_seconds = seconds;
+    }
+    if let Some(access) = arguments.cwd_context {
+        open_cwd(&mut config, &host, access.into());
+    }
+    Ok(Prepared {
+        host,
+        config,
+        prompt,
+    })
+}
+
+/// A mention of the home directory or of `/` is a slip far more often than a wish.
+fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
+    match prompt.broad().next() {
+        None => Ok(()),
+        Some(mention) => {
+            let message = format!(
+                "the task would open all of `{}` to the agents",
+                mention.path
+            );
+            Err(Error::new(ErrorKind::Config, message)
+                .hint("mention a directory inside it, or write `\\@` where no path is meant")
+                .hint("if you mean it, list it under `orchestrator.context_paths` in a config"))
+        }
+    }
+}
+
+/// Opens the current directory; where the config already lists it, the flag's permission holds.
+fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
+    let paths = &mut config.orchestrator.context_paths;
+    match paths.iter_mut().find(|listed| listed.path == host.cwd) {
+        Some(listed) => listed.permission = permission,
+        None => paths.push(ContextPath {
+            path: host.cwd.clone(),
+            permission,
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            unprotected: Vec::new(),
+        }),
+    }
+}

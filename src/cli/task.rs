@@ -1,0 +1,197 @@
+//! Owns the task as it was typed: which words are the task, and when standard input belongs to it.
+//! Standard input is read only if a lone `-` asks for it.
+
+use std::io::Read;
+
+use clap::CommandFactory as _;
+
+use crate::cli::args::Arguments;
+use crate::cli::usage::{unserved, usage};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The longest task, in bytes. Models take less.
+pub(crate) const TASK_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+const STANDARD_INPUT: &str = "-";
+
+/// Where the task comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TaskSource {
+    /// It was typed.
+    Typed(String),
+    /// It is all of standard input.
+    Input,
+    /// It was typed, and standard input follows it.
+    TypedThenInput(String),
+}
+
+impl TaskSource {
+    /// Finds the task in its `words`; `all` are all words of the command line. A single word that
+    /// resembles a subcommand is no task, because a run may cost money.
+    pub(crate) fn of(words: &[String], all: &[String]) -> Result<Self> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let source = match words.as_slice() {
+            [] => return Err(no_task()),
+            [STANDARD_INPUT] => TaskSource::Input,
+            [STANDARD_INPUT, task] | [task, STANDARD_INPUT] => {
+                TaskSource::TypedThenInput((*task).to_owned())
+            }
+            [task] => TaskSource::Typed((*task).to_owned()),
+            [first, ..] => {
+                let quoted = format!("put it in quotes: massgen \"{}\"", words.join(" "));
+                let error = match subcommand_like(first) {
+                    Some(name) => not_a_task(first, &name),
+                    None => usage("the task is more than one argument"),
+                };
+                return Err(error.hint(quoted));
+            }
+        };
+        match &source {
+            TaskSource::Typed(task) if !all.iter().any(|word| word == "--") => {
+                refuse_subcommand(task)?;
+            }
+            TaskSource::Typed(_) | TaskSource::Input | TaskSource::TypedThenInput(_) => {}
+        }
+        Ok(source)
+    }
+
+    /// The task as text; `input` is read to its end if the task asks for it, and not touched
+    /// otherwise.
+    pub(crate) fn read(self, input: impl Read) -> Result<String> {
+        let task = match self {
+            TaskSource::Typed(task) => task,
+            TaskSource::Input => read_text(input)?,
+            TaskSource::TypedThenInput(task) => format!("{task}\n\n{}", read_text(input)?),
+        };
+        if task.trim().is_empty() {
+            Err(no_task())
+        } else if task.len() > TASK_BYTES_MAX {
+            Err(too_long())
+        } else {
+            Ok(task)
+        }
+    }
+}
+
+fn read_text(input: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(TASK_BYTES_MAX)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
+    input
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::io("standard input could not be read", error))?;
+    if bytes.len() > TASK_BYTES_MAX {
+        return Err(too_long());
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| usage("standard input is not UTF-8 text").caused_by(error.utf8_error()))
+}
+
+fn no_task() -> Error {
+    usage("there is no task")
+        .hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .hint("`massgen --help` shows what can be typed")
+}
+
+fn too_long() -> Error {
+    usage(format!("the task is longer than {TASK_BYTES_MAX} bytes"))
+        .hint("name files in the task instead: `Review @path/to/file`")
+}
+
+/// Refuses a lone word that was meant as a subcommand.
+fn refuse_subcommand(task: &str) -> Result<()> {
+    let as_task = format!("if it is the task, write `massgen -- {task}`");
+    match (unserved(task), subcommand_like(task)) {
+        (Some(error), _) => Err(error.hint(as_task)),
+        (None, Some(name)) => Err(not_a_task(task, &name).hint(as_task)),
+        (None, None) => Ok(()),
+    }
+}
+
+/// The error for a word that is, or resembles, the subcommand `name`.
+fn not_a_task(word: &str, name: &str) -> Error {
+    if word == name {
+        usage(format!(
+            "the subcommand `{name}` cannot follow the flags of a run"
+        ))
+        .hint(format!("write it first: `massgen {name}`"))
+    } else {
+        usage(format!("`{word}` is not a subcommand"))
+            .hint(format!("did you mean `massgen {name}`?"))
+    }
+}
+
+/// The subcommand that `word` resembles: one letter in three may differ.
+fn subcommand_like(word: &str) -> Option<String> {
+    let distance = |name: &str| strsim::osa_distance(name, &word.to_lowercase());
+    Arguments::command()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .find(|name| distance(name) <= name.len() / 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &[&str], expected: std::result::Result<TaskSource, &str>) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let found = TaskSource::of(&words, &words).map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned), "{words:?}");
+    }
+
+    #[test]
+    fn the_task_is_one_argument() {
+        let typed = |task: &str| Ok(TaskSource::Typed(task.to_owned()));
+        check(&["fix the bug"], typed("fix the bug"));
+        check(&["fix"], typed("fix"));
+        check(
+            &["fix", "the", "bug"],
+            Err("the task is more than one argument"),
+        );
+        check(&["explane", "path"], Err("`explane` is not a subcommand"));
+        check(&[], Err("there is no task"));
+    }
+
+    #[test]
+    fn standard_input_is_asked_for_by_a_lone_dash() {
+        let then_input = Ok(TaskSource::TypedThenInput("review".to_owned()));
+        check(&["-"], Ok(TaskSource::Input));
+        check(&["review", "-"], then_input);
+        check(&["a - b"], Ok(TaskSource::Typed("a - b".to_owned())));
+    }
+
+    #[test]
+    fn a_mistyped_subcommand_starts_no_run() {
+        check(&["confg"], Err("`confg` is not a subcommand"));
+        check(&["Explain"], Err("`Explain` is not a subcommand"));
+        check(&["serve"], Err("`serve` is not in this version of massgen"));
+        check(
+            &["configure nginx"],
+            Ok(TaskSource::Typed("configure nginx".to_owned())),
+        );
+    }
+
+    #[test]
+    fn input_is_read_only_when_asked_for_and_is_bounded() {
+        struct Untouchable;
+        impl Read for Untouchable {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                panic!("standard input was read");
+            }
+        }
+        let typed = TaskSource::Typed("x".to_owned());
+        assert_eq!(typed.read(Untouchable).unwrap(), "x");
+        let both = TaskSource::TypedThenInput("review".to_owned());
+        assert_eq!(both.read("diff".as_bytes()).unwrap(), "review\n\ndiff");
+        let endless = TaskSource::Input.read(std::io::repeat(b'a')).unwrap_err();
+        assert_eq!(endless.kind(), ErrorKind::Usage);
+        let binary = TaskSource::Input.read(&b"\xff\xfe"[..]).unwrap_err();
+        assert_eq!(binary.to_string(), "standard input is not UTF-8 text");
+        let blank = TaskSource::Input.read(&b" \n"[..]).unwrap_err();
+        assert_eq!(blank.to_string(), "there is no task");
+    }
+}

@@ -1,0 +1,103 @@
+//! Owns which team runs: the one that the command line names or describes, the one whose config is
+//! found, or one that is made of the keys and local servers that are there.
+
+use futures_util::future::join_all;
+
+use crate::cli::args::RunArguments;
+use crate::cli::lines::plural;
+use crate::cli::output::Output;
+use crate::cli::team_file::TeamFile;
+use crate::config::Config;
+use crate::config::diagnostic::{Colour, Severity};
+use crate::config::team::{LocalServer, Quick, Workspaces, from_surroundings, quick};
+use crate::config::vendors::{KeyNeed, VENDORS, Vendor, Wire};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::world::http::HttpClient;
+
+/// The team of a run. `workspaces` says what agents get that no config describes.
+pub(crate) async fn team(
+    host: &Host,
+    arguments: &RunArguments,
+    workspaces: Workspaces,
+    output: &mut Output<'_>,
+) -> Result<Config> {
+    if let Some(described) = described(arguments) {
+        return quick(&described, workspaces);
+    }
+    let file = match &arguments.config {
+        Some(argument) => Some(TeamFile::named(argument, host)?),
+        None => TeamFile::default(host)?,
+    };
+    if let Some(file) = file {
+        return checked(&file, host, output);
+    }
+    let servers = local_servers().await;
+    let found = from_surroundings(&host.env, &servers, workspaces)?;
+    output.note(&found.summary);
+    Ok(found.config)
+}
+
+/// The agent that the flags describe, if there are any.
+fn described(arguments: &RunArguments) -> Option<Quick<'_>> {
+    let described = Quick {
+        model: arguments.model.as_deref(),
+        backend: arguments.backend.as_deref(),
+        base_url: arguments.base_url.as_deref(),
+        system_message: arguments.system_message.as_deref(),
+    };
+    let flags = [
+        described.model,
+        described.backend,
+        described.base_url,
+        described.system_message,
+    ];
+    flags.iter().any(Option::is_some).then_some(described)
+}
+
+/// The team that a config describes. Its findings are shown, and errors end the run.
+pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Config> {
+    match file.load(host) {
+        Ok(loaded) => {
+            if !loaded.warnings.is_empty() {
+                output.note(&loaded.render(Colour::Never));
+            }
+            Ok(loaded.config)
+        }
+        Err(invalid) => {
+            output.note(&invalid.render(Colour::Never));
+            let found = invalid.diagnostics.iter();
+            let errors = found
+                .filter(|found| found.severity == Severity::Error)
+                .count();
+            let errors = plural(errors, "error");
+            let message = format!("`{}` cannot be run: it has {errors}", file.name());
+            Err(Error::new(ErrorKind::Config, message)
+                .hint("change what is marked above; nothing has been started"))
+        }
+    }
+}
+
+/// The servers on this machine that answer, in the order of the vendor table.
+async fn local_servers() -> Vec<LocalServer> {
+    let http = HttpClient::new();
+    let asked = VENDORS
+        .iter()
+        .filter(|vendor| is_local(vendor))
+        .map(|vendor| probe(&http, vendor));
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+fn is_local(vendor: &Vendor) -> bool {
+    vendor.wire == Wire::ChatCompletions && vendor.key == KeyNeed::Optional
+}
+
+async fn probe(http: &HttpClient, vendor: &'static Vendor) -> Option<LocalServer> {
+    let base_url = vendor.base_url?;
+    let models = http.probe_models(base_url).await?;
+    Some(LocalServer {
+        vendor,
+        base_url: base_url.to_owned(),
+        models,
+    })
+}

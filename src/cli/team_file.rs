@@ -1,0 +1,116 @@
+//! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
+//! says is the business of `config`.
+
+use crate::config::examples;
+use crate::config::lookup::config_places;
+use crate::config::node::CONFIG_BYTES_MAX;
+use crate::config::{Context, Invalid, Loaded, Origin, load};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::world::files::{Found, kind, read_capped};
+
+/// The text of a team's config and where it stands.
+#[derive(Debug)]
+pub(crate) struct TeamFile {
+    origin: Origin,
+    text: Vec<u8>,
+}
+
+impl TeamFile {
+    /// Finds the config that `argument` names. It is an error if there is none.
+    pub(crate) fn named(argument: &str, host: &Host) -> Result<Self> {
+        let places = config_places(Some(argument), &host.cwd, host.home.as_ref());
+        for (index, place) in places.iter().enumerate() {
+            if let Some(text) = read(place)? {
+                let name = if index == 0 {
+                    argument.to_owned()
+                } else {
+                    shown(place, host)
+                };
+                return Ok(Self::new(name, place, text));
+            }
+        }
+        match examples::find(argument) {
+            Some(example) => Ok(Self {
+                origin: Origin {
+                    name: example.name.to_owned(),
+                    directory: None,
+                },
+                text: example.text.as_bytes().to_vec(),
+            }),
+            None => Err(not_found(argument, &places)),
+        }
+    }
+
+    /// Finds the config of a run that names none; `None` if there is none.
+    pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
+        for place in config_places(None, &host.cwd, host.home.as_ref()) {
+            if let Some(text) = read(&place)? {
+                return Ok(Some(Self::new(shown(&place, host), &place, text)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The config as the user knows it: the file as typed, or the name of an example.
+    pub(crate) fn name(&self) -> &str {
+        &self.origin.name
+    }
+
+    /// Checks the text.
+    pub(crate) fn load(&self, host: &Host) -> std::result::Result<Loaded, Box<Invalid>> {
+        let context = Context {
+            base: &host.cwd,
+            home: host.home.as_ref(),
+            env: &host.env,
+        };
+        load(&self.text, &self.origin, &context)
+    }
+
+    fn new(name: String, place: &AbsPath, text: Vec<u8>) -> Self {
+        let origin = Origin {
+            name,
+            directory: place.parent(),
+        };
+        Self { origin, text }
+    }
+}
+
+/// The text of the file at `place`, which may be a pipe; a directory counts as nothing.
+fn read(place: &AbsPath) -> Result<Option<Vec<u8>>> {
+    let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
+    match kind(place) {
+        Found::Missing | Found::Directory => Ok(None),
+        Found::File | Found::Unreadable => read_capped(place, bytes_max),
+    }
+}
+
+/// A path as somebody who stands in the current directory writes it.
+fn shown(place: &AbsPath, host: &Host) -> String {
+    match place.as_path().strip_prefix(host.cwd.as_path()) {
+        Ok(below) => below.display().to_string(),
+        Err(_) => place.to_string(),
+    }
+}
+
+fn not_found(argument: &str, places: &[AbsPath]) -> Error {
+    let error = Error::new(
+        ErrorKind::Config,
+        format!("there is no config `{argument}`"),
+    );
+    let error = match examples::nearest_name(argument) {
+        Some(name) => error.hint(format!("did you mean `--config @examples/{name}`?")),
+        None => error.hint("`massgen config examples` lists what is built in"),
+    };
+    // Without an ending, each place was tried as it is and with `.yaml`; one of the two is enough.
+    let named = places
+        .iter()
+        .filter(|place| place.as_path().extension().is_some());
+    let places: Vec<String> = named.map(|place| format!("`{place}`")).collect();
+    if places.is_empty() {
+        error
+    } else {
+        error.hint(format!("looked for {}", places.join(", ")))
+    }
+}

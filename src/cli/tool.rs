@@ -1,0 +1,52 @@
+//! Owns `massgen tool`: one call, carried out as an agent would, through the same gate.
+
+use serde::Serialize;
+
+use crate::error::ExitStatus;
+use crate::tools::parse::parse;
+use crate::world::exec::{self, Outcome};
+use crate::world::gate::Gate;
+
+/// The one line of JSON that is printed.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    ok: bool,
+    output: &'a str,
+    /// The exit status of a command; file tools have none.
+    exit: Option<i32>,
+    decision: &'static str,
+}
+
+/// Carries out the call of the tool `name` with `arguments` (JSON), and says how the process ends:
+/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed.
+pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatus) {
+    let call = match parse(name, arguments) {
+        Ok(call) => call,
+        Err(error) => return denied(&error.to_string()),
+    };
+    let permitted = match gate.check(call) {
+        Ok(permitted) => permitted,
+        Err(denial) => return denied(&denial.to_string()),
+    };
+    let observation = exec::run(permitted);
+    match observation.outcome {
+        Outcome::Done => report(&observation.content, "allow", ExitStatus::Delivered),
+        Outcome::Failed => report(&observation.content, "allow", ExitStatus::NoAnswer),
+        Outcome::Denied => denied(&observation.content),
+    }
+}
+
+fn denied(why: &str) -> (String, ExitStatus) {
+    report(why, "deny", ExitStatus::Denied)
+}
+
+fn report(output: &str, decision: &'static str, status: ExitStatus) -> (String, ExitStatus) {
+    let report = Report {
+        ok: status == ExitStatus::Delivered,
+        output,
+        exit: None,
+        decision,
+    };
+    // Texts, a flag and a number always have a form in JSON.
+    (serde_json::to_string(&report).unwrap_or_default(), status)
+}

@@ -1,0 +1,178 @@
+//! Owns the agents of a config: their names, what they are told and what they may touch.
+
+use crate::config::check::Checker;
+use crate::config::check::orchestrator::timeouts;
+use crate::config::check::view::{Text, View};
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::node::{Node, Value};
+use crate::config::{AgentConfig, Config, ContextPath, ToolFilter};
+use crate::id::AgentId;
+use crate::permissions::guard::FolderGuard;
+use crate::permissions::history::ReadBeforeDelete;
+
+/// The most agents of a team; each holds a conversation in memory.
+const AGENTS_MAX: usize = 512;
+
+impl Checker<'_> {
+    /// The whole config, as far as it can be made.
+    pub(super) fn config(&mut self, tree: &Node) -> Option<Config> {
+        let root = View {
+            node: tree,
+            path: String::new(),
+        };
+        let orchestrator = self.orchestrator(&root);
+        let agents = self.agents(&root, &orchestrator.context_paths);
+        let config = Config {
+            agents: agents?,
+            orchestrator,
+            timeouts: timeouts(&root),
+        };
+        self.overlaps(&root, &config);
+        Some(config)
+    }
+
+    fn agents(&mut self, root: &View<'_>, shared: &[ContextPath]) -> Option<Vec<AgentConfig>> {
+        let views = self.agent_views(root)?;
+        let mut agents: Vec<AgentConfig> = Vec::new();
+        for view in &views {
+            let Some(agent) = self.agent(view, shared) else {
+                continue;
+            };
+            if let Some(earlier) = agents
+                .iter()
+                .find(|earlier| same_name(&earlier.id, &agent.id))
+            {
+                let message = format!("the id `{}` is taken by another agent", earlier.id);
+                let error = Diagnostic::error(view.path_of("id"), message);
+                let error = error.at(view.span_of("id"));
+                self.findings.push(
+                    error.suggest("ids name directories: make them differ in more than case"),
+                );
+            }
+            agents.push(agent);
+        }
+        (agents.len() == views.len()).then_some(agents)
+    }
+
+    /// The mappings of the agents: `agents`, or the one of `agent`.
+    fn agent_views<'n>(&mut self, root: &View<'n>) -> Option<Vec<View<'n>>> {
+        let error = |message: &str| Diagnostic::error("agents", message);
+        let finding = match (root.get("agents"), root.section("agent")) {
+            (None, Some(agent)) => return Some(vec![agent]),
+            (Some(list), None) => match &list.value {
+                Value::List(items) if items.is_empty() => error("`agents` is empty").at(&list.span),
+                Value::List(items) if items.len() > AGENTS_MAX => {
+                    let message =
+                        format!("{} agents are too many: at most {AGENTS_MAX}", items.len());
+                    error(&message).at(&list.span)
+                }
+                Value::List(_) => {
+                    let items = root.items("agents").into_iter();
+                    return Some(items.map(|(path, node)| View { node, path }).collect());
+                }
+                Value::Null | Value::Scalar(_) | Value::Mapping(_) => return None,
+            },
+            (Some(_), Some(_)) => {
+                error("`agent` and `agents` are both there").at(root.span_of("agent"))
+            }
+            (None, None) if root.get("agent").is_some() => return None,
+            (None, None) => error("`agents` is missing"),
+        };
+        self.findings
+            .push(finding.suggest("describe each agent in the list `agents`, or one in `agent`"));
+        None
+    }
+
+    fn agent(&mut self, view: &View<'_>, shared: &[ContextPath]) -> Option<AgentConfig> {
+        let id = view.text("id").and_then(|text| self.agent_id(&text));
+        let backend_view = view.section("backend");
+        let backend = backend_view.as_ref().and_then(|view| self.backend(view));
+        let view_of_backend = backend_view?;
+        let cwd = view_of_backend.text("cwd");
+        let cwd = cwd.and_then(|text| self.place(&text));
+        let folder_guard = self.folder_guard(view, &view_of_backend);
+        let context_paths = self.own_context_paths(&view_of_backend, shared, &folder_guard);
+        let tools = self.tool_filter(&view_of_backend);
+        let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
+            Some(false) => ReadBeforeDelete::Off,
+            _ => ReadBeforeDelete::Enforced,
+        };
+        let system_message = view
+            .text("system_message")
+            .or_else(|| view_of_backend.text("system_message"));
+        Some(AgentConfig {
+            id: id?,
+            system_message: system_message.map(|text| text.written.to_owned()),
+            backend: backend?,
+            cwd,
+            context_paths,
+            folder_guard,
+            read_before_delete,
+            tools,
+        })
+    }
+
+    fn agent_id(&mut self, text: &Text<'_>) -> Option<AgentId> {
+        AgentId::parse(text.written)
+            .map_err(|invalid| {
+                let error = Diagnostic::error(&text.path, invalid.to_string()).at(text.span);
+                self.findings
+                    .push(error.suggest("name it by its model or its part, such as `reviewer`"));
+            })
+            .ok()
+    }
+
+    /// The context paths of one agent that `orchestrator` does not list too.
+    fn own_context_paths(
+        &mut self,
+        backend: &View<'_>,
+        shared: &[ContextPath],
+        guard: &FolderGuard,
+    ) -> Vec<ContextPath> {
+        let mut own = self.context_paths(backend);
+        if !own.is_empty() && *guard != FolderGuard::Off {
+            let message = "`context_paths` are not open to an agent with a `folder_guard`";
+            let path = backend.path_of("context_paths");
+            let warning = Diagnostic::warning(path, message).at(backend.span_of("context_paths"));
+            self.findings
+                .push(warning.suggest("list them in `read` or `write` of the guard"));
+        }
+        own.retain(|entry| {
+            let listed = shared.iter().find(|shared| shared.path == entry.path);
+            if listed.is_some_and(|shared| shared != entry) {
+                let path = quote(&entry.path.to_string());
+                let message =
+                    format!("{path} is listed in `orchestrator` too, and that entry counts");
+                let warning = Diagnostic::warning(backend.path_of("context_paths"), message);
+                self.findings
+                    .push(warning.at(backend.span_of("context_paths")));
+            }
+            listed.is_none()
+        });
+        own
+    }
+
+    fn tool_filter(&mut self, backend: &View<'_>) -> ToolFilter {
+        let names = |key| {
+            let texts = backend.texts(key).into_iter();
+            texts
+                .map(|text| text.written.to_owned())
+                .collect::<Vec<String>>()
+        };
+        let allowed = backend.get("allowed_tools").map(|_| names("allowed_tools"));
+        let excluded = [names("exclude_tools"), names("disallowed_tools")].concat();
+        if allowed.is_some() && !excluded.is_empty() {
+            let path = backend.path_of("allowed_tools");
+            let message = "tools are both allowed and excluded";
+            let warning = Diagnostic::warning(path, message).at(backend.span_of("allowed_tools"));
+            self.findings
+                .push(warning.suggest("a tool that is in both lists is not offered"));
+        }
+        ToolFilter { allowed, excluded }
+    }
+}
+
+/// Whether two ids would name the same directory on a file system that ignores case.
+fn same_name(a: &AgentId, b: &AgentId) -> bool {
+    a.as_str().eq_ignore_ascii_case(b.as_str())
+}

@@ -1,0 +1,204 @@
+//! Owns the backend of an agent: which vendor is asked, where, for which model, with what.
+
+use secrecy::SecretString;
+use serde_json::{Map, Value as Json};
+use url::Url;
+
+use crate::config::check::Checker;
+use crate::config::check::view::{Text, View};
+use crate::config::diagnostic::{Diagnostic, listed, quote};
+use crate::config::keys::agents::BACKEND;
+use crate::config::keys::{Status, nearest};
+use crate::config::vendors::{self, VENDORS, Vendor, Wire};
+use crate::config::{BackendConfig, Script};
+use crate::path::AbsPath;
+
+/// The key whose entries go into requests beside the others.
+const EXTRA_BODY: &str = "extra_body";
+
+impl Checker<'_> {
+    /// The backend of one agent.
+    pub(super) fn backend(&mut self, view: &View<'_>) -> Option<BackendConfig> {
+        let vendor = view.text("type").and_then(|text| self.vendor(&text));
+        let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
+        let vendor = vendor?;
+        let model = self.model(view, vendor);
+        let base_url = self.base_url(view, vendor);
+        let script = self.script(view, vendor);
+        Some(BackendConfig {
+            vendor,
+            model: model?,
+            base_url,
+            api_key,
+            parameters: parameters(view),
+            script,
+        })
+    }
+
+    fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
+        let name = quote(text.written);
+        let near = || nearest(text.written, VENDORS.iter().map(|vendor| vendor.name));
+        let found = vendors::find(text.written);
+        let (message, hint) = match (found, near()) {
+            (Some(vendor), _) if vendor.is_served() => return Some(vendor),
+            (Some(vendor), _) => (
+                format!("the backend type {name} is not served yet"),
+                vendor.instead.unwrap_or_default().to_owned(),
+            ),
+            (None, Some(near)) => (
+                format!("there is no backend type {name}"),
+                format!("did you mean `{near}`?"),
+            ),
+            (None, None) => {
+                let served = VENDORS.iter().filter(|vendor| vendor.is_served());
+                let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+                (
+                    format!("there is no backend type {name}"),
+                    format!("there are {}", listed(&names, "and")),
+                )
+            }
+        };
+        let error = Diagnostic::error(&text.path, message).at(text.span);
+        self.findings.push(error.suggest(hint));
+        None
+    }
+
+    fn api_key(&mut self, text: &Text<'_>) -> Option<SecretString> {
+        if text.written.trim().is_empty() {
+            let error = Diagnostic::error(&text.path, "`api_key` is empty").at(text.span);
+            let hint = "remove it, and the vendor's variable is read from the environment";
+            self.findings.push(error.suggest(hint));
+            return None;
+        }
+        Some(SecretString::from(text.written))
+    }
+
+    fn model(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
+        let written = view
+            .text("model")
+            .map(|text| text.written.trim().to_owned());
+        let written = written.filter(|name| !name.is_empty());
+        let model = written.or_else(|| vendor.default_model.map(str::to_owned));
+        if model.is_none() {
+            let message = format!("`model` is missing, and `{}` has no default", vendor.name);
+            let error = Diagnostic::error(view.path_of("model"), message);
+            let error = error.at(view.span_of("model"));
+            self.findings
+                .push(error.suggest("add `model: …` with a name that the vendor lists"));
+        }
+        model
+    }
+
+    /// The endpoint from the config, else from the vendor's variable, else the vendor's own.
+    fn base_url(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
+        if let Some(text) = view.text("base_url") {
+            let fault = fault_of_url(text.written);
+            if let Some(fault) = fault {
+                let message = format!("{} {fault}", quote(text.written));
+                let error = Diagnostic::error(&text.path, message).at(text.span);
+                self.findings
+                    .push(error.suggest("write the address as in `https://api.example.org/v1`"));
+            }
+            return Some(text.written.to_owned());
+        }
+        let variable = vendor.base_url_variable;
+        let from_env = variable.and_then(|name| self.context.env.get(name));
+        let found = from_env
+            .cloned()
+            .or_else(|| vendor.base_url.map(str::to_owned));
+        if found.is_none() && vendor.wire == Wire::ChatCompletions {
+            let message = format!(
+                "`base_url` is missing, and `{}` has no default",
+                vendor.name
+            );
+            let hint = match variable {
+                Some(name) => format!("add `base_url: https://…`, or set {name}"),
+                None => "add `base_url: https://…`".to_owned(),
+            };
+            let error = Diagnostic::error(view.path_of("base_url"), message);
+            self.findings
+                .push(error.at(view.span_of("base_url")).suggest(hint));
+        }
+        found
+    }
+
+    /// The replies of a scripted backend; other types have none.
+    fn script(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<Script> {
+        let replies = view
+            .get("replies")
+            .map(|node| Script::Inline(node.to_json()));
+        let file = view.text("script").and_then(|text| self.script_file(&text));
+        let is_scripted = vendor.wire == Wire::Scripted;
+        let (key, message, hint) = match (is_scripted, replies, file) {
+            (true, Some(script), None) | (true, None, Some(script)) => return Some(script),
+            (false, None, None) => return None,
+            (true, None, None) => (
+                "replies",
+                "a `scripted` backend needs its replies",
+                "list them under `replies`, or name a file with `script`",
+            ),
+            (true, Some(_), Some(_)) => (
+                "script",
+                "`replies` and `script` are both there",
+                "keep one of the two",
+            ),
+            (false, replies, _) => (
+                if replies.is_some() {
+                    "replies"
+                } else {
+                    "script"
+                },
+                "only a `scripted` backend has replies of its own",
+                "write `type: scripted`, or remove the key",
+            ),
+        };
+        let error = Diagnostic::error(view.path_of(key), message).at(view.span_of(key));
+        self.findings.push(error.suggest(hint));
+        None
+    }
+
+    /// The file of a script; a relative one lies beside the config.
+    fn script_file(&mut self, text: &Text<'_>) -> Option<Script> {
+        let path = self.path(text)?;
+        let is_relative = !text.written.starts_with(['/', '~']);
+        let beside = self.origin.directory.as_ref().filter(|_| is_relative);
+        Some(Script::File(match beside {
+            Some(directory) => AbsPath::resolve(directory, text.written),
+            None => path,
+        }))
+    }
+}
+
+/// The keys that go into every request.
+fn parameters(view: &View<'_>) -> Map<String, Json> {
+    let mut parameters = Map::new();
+    for entry in view.node.entries() {
+        match BACKEND.find(&entry.key).map(|key| key.status) {
+            None | Some(Status::Passed) => {
+                parameters.insert(entry.key.clone(), entry.value.to_json());
+            }
+            Some(_) if entry.key == EXTRA_BODY => {
+                let extra = entry.value.entries().iter();
+                parameters.extend(extra.map(|entry| (entry.key.clone(), entry.value.to_json())));
+            }
+            Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
+        }
+    }
+    parameters
+}
+
+/// What keeps a text from being the address of a model's API.
+fn fault_of_url(text: &str) -> Option<&'static str> {
+    let Ok(url) = Url::parse(text) else {
+        return Some("is not an address");
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        Some("is not an address of the web")
+    } else if !url.username().is_empty() || url.password().is_some() {
+        Some("holds a password: that belongs into `api_key`")
+    } else if url.host_str().is_none_or(str::is_empty) {
+        Some("names no server")
+    } else {
+        None
+    }
+}

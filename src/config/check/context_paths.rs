@@ -1,0 +1,184 @@
+//! Owns the paths of the user's that a config opens to agents: context paths and folder guards.
+
+use crate::config::ContextPath;
+use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::{Checker, paths};
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::nearest;
+use crate::config::node::{Node, Value};
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Permission;
+use crate::permissions::guard::{Downloads, FolderGuard};
+use crate::permissions::protected::PROTECTED;
+
+/// The most paths of one list.
+const PATHS_MAX: usize = 256;
+
+/// Whether a context path may be as wide as a home directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breadth {
+    Refused,
+    Allowed,
+}
+
+impl Checker<'_> {
+    /// The context paths of an `orchestrator` or a backend.
+    pub(super) fn context_paths(&mut self, holder: &View<'_>) -> Vec<ContextPath> {
+        let items = holder.items("context_paths");
+        self.limit(holder, "context_paths", items.len());
+        let mut found: Vec<ContextPath> = Vec::new();
+        for (path, item) in items.into_iter().take(PATHS_MAX) {
+            let Some(entry) = self.context_path(path.clone(), item) else {
+                continue;
+            };
+            if found.iter().any(|earlier| earlier.path == entry.path) {
+                let message = format!("{} is listed twice", quote(&entry.path.to_string()));
+                let error = Diagnostic::error(path, message).at(&item.span);
+                self.findings
+                    .push(error.suggest("keep one entry, with the permission that you mean"));
+                continue;
+            }
+            found.push(entry);
+        }
+        found
+    }
+
+    fn context_path(&mut self, path: String, item: &Node) -> Option<ContextPath> {
+        if let Value::Scalar(_) = item.value {
+            let text = text_of(item, path)?;
+            let root = self.path(&text)?;
+            self.refuse_breadth(&root, &text, Breadth::Refused);
+            return Some(ContextPath::read_only(root));
+        }
+        let entry = View { node: item, path };
+        let text = entry.text("path")?;
+        let root = self.path(&text)?;
+        let breadth = if entry.flag("allow_broad") == Some(true) {
+            Breadth::Allowed
+        } else {
+            Breadth::Refused
+        };
+        self.refuse_breadth(&root, &text, breadth);
+        let permission = match entry.text("permission").map(|text| text.written) {
+            Some("write") => Permission::Write,
+            _ => Permission::Read,
+        };
+        Some(ContextPath {
+            permission,
+            protected: self.paths_inside(&entry, "protected_paths", &root),
+            hidden: self.paths_inside(&entry, "hidden_paths", &root),
+            unprotected: self.unprotected(&entry),
+            path: root,
+        })
+    }
+
+    /// The paths of a list, each relative to the context path that it must lie in.
+    fn paths_inside(&mut self, entry: &View<'_>, key: &str, root: &AbsPath) -> Vec<RelPath> {
+        let texts = entry.texts(key);
+        self.limit(entry, key, texts.len());
+        let mut found = Vec::new();
+        for text in texts.into_iter().take(PATHS_MAX) {
+            let absolute = if text.written.starts_with(['/', '~']) {
+                self.path(&text)
+            } else {
+                Some(root.join(text.written))
+            };
+            let Some(absolute) = absolute else { continue };
+            let below = absolute.as_path().strip_prefix(root.as_path()).ok();
+            if let Some(inside) = below.and_then(RelPath::new) {
+                found.push(inside);
+            } else {
+                let message = format!("{} is not inside the context path", quote(text.written));
+                let error = Diagnostic::error(text.path, message).at(text.span);
+                self.findings
+                    .push(error.suggest("write it relative to `path`, without `..`"));
+            }
+        }
+        found
+    }
+
+    /// The protected names that are taken out of the list.
+    fn unprotected(&mut self, entry: &View<'_>) -> Vec<String> {
+        let mut found = Vec::new();
+        for text in entry.texts("unprotected") {
+            let known = PROTECTED
+                .iter()
+                .find(|name| name.eq_ignore_ascii_case(text.written));
+            if let Some(name) = known {
+                found.push((*name).to_owned());
+                continue;
+            }
+            let message = format!("{} is not a protected name", quote(text.written));
+            let error = Diagnostic::error(text.path, message).at(text.span);
+            self.findings
+                .push(match nearest(text.written, PROTECTED.iter().copied()) {
+                    Some(near) => error.suggest(format!("did you mean `{near}`?")),
+                    None => error.suggest("remove it: the name is open anyway"),
+                });
+        }
+        found
+    }
+
+    /// The folder guard of an agent: its own, or the one of its backend.
+    pub(super) fn folder_guard(&mut self, agent: &View<'_>, backend: &View<'_>) -> FolderGuard {
+        for holder in [agent, backend] {
+            let Some(entry) = holder.node.entry("folder_guard") else {
+                continue;
+            };
+            if entry.value.value == Value::Null {
+                let path = holder.path_of("folder_guard");
+                let error = Diagnostic::error(path, "`folder_guard` is empty");
+                let error = error.at(&entry.key_span);
+                self.findings.push(error.suggest(
+                    "list directories in `read` and `write`, or remove the key to have no guard",
+                ));
+            }
+            if let Some(guard) = holder.section("folder_guard") {
+                return FolderGuard::On {
+                    read: self.guarded(&guard, "read"),
+                    write: self.guarded(&guard, "write"),
+                    downloads: match guard.flag("downloads") {
+                        Some(false) => Downloads::Dropped,
+                        Some(true) | None => Downloads::Open,
+                    },
+                };
+            }
+        }
+        FolderGuard::Off
+    }
+
+    fn guarded(&mut self, guard: &View<'_>, key: &str) -> Vec<AbsPath> {
+        let texts = guard.texts(key);
+        self.limit(guard, key, texts.len());
+        let mut found = Vec::new();
+        for text in texts.into_iter().take(PATHS_MAX) {
+            if let Some(path) = self.path(&text) {
+                self.refuse_breadth(&path, &text, Breadth::Refused);
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    fn refuse_breadth(&mut self, path: &AbsPath, text: &Text<'_>, breadth: Breadth) {
+        let reason = paths::breadth(path, self.context).filter(|_| breadth == Breadth::Refused);
+        if let Some(reason) = reason {
+            let message = format!("{} is {reason}", quote(&path.to_string()));
+            let error = Diagnostic::error(&text.path, message).at(text.span);
+            self.findings.push(error.suggest(
+                "name the directory that the agents need, or write `allow_broad: true` into the \
+                 context path",
+            ));
+        }
+    }
+
+    fn limit(&mut self, holder: &View<'_>, key: &str, count: usize) {
+        if count > PATHS_MAX {
+            let message = format!("`{key}` has {count} entries; at most {PATHS_MAX} can be opened");
+            let error = Diagnostic::error(holder.path_of(key), message);
+            let error = error.at(holder.span_of(key));
+            self.findings
+                .push(error.suggest("name a directory above them instead"));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Owns `${NAME}` in values: variables of the environment, and `${cwd}`.
+
+/// A text with its variables filled in, and the names that had no value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expansion {
+    /// The text; a variable without a value stays as it was written.
+    pub(super) text: String,
+    /// The names that had no value, in the order of the text.
+    pub(super) unset: Vec<String>,
+}
+
+/// Fills in the variables of `text`. Only `${UPPER_CASE}` and `${cwd}` are variables; all else that
+/// looks like one is text.
+pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> Expansion {
+    let mut out = String::with_capacity(text.len());
+    let mut unset = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            out.push_str("${");
+            rest = after;
+            continue;
+        };
+        if let Some(value) = value_of(name) {
+            out.push_str(value);
+        } else {
+            out.extend(["${", name, "}"]);
+            unset.push(name.to_owned());
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    Expansion { text: out, unset }
+}
+
+/// Whether the text is one variable and nothing else, so that its value may be a number.
+pub(super) fn is_whole_variable(text: &str) -> bool {
+    text.strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'))
+        .is_some_and(is_name)
+}
+
+fn is_name(name: &str) -> bool {
+    let upper = |c: char| c.is_ascii_uppercase() || c == '_';
+    name == "cwd"
+        || (name.starts_with(upper) && name.chars().all(|c| upper(c) || c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str, unset: &[&str]) {
+        let values = |name: &str| match name {
+            "KEY" => Some("v"),
+            "EMPTY" => Some(""),
+            "NESTED" => Some("${KEY}"),
+            "cwd" => Some("w1"),
+            _ => None,
+        };
+        let expansion = expand(text, values);
+        assert_eq!(expansion.text, expected);
+        assert_eq!(expansion.unset, unset);
+    }
+
+    #[test]
+    fn variables_are_filled_in_once() {
+        check("${KEY}", "v", &[]);
+        check("a${KEY}b${KEY}c", "avbvc", &[]);
+        check("${cwd}/x", "w1/x", &[]);
+        check("[${EMPTY}]", "[]", &[]);
+        check("${NESTED}", "${KEY}", &[]);
+    }
+
+    #[test]
+    fn variables_without_a_value_stay_and_are_told() {
+        check(
+            "${OTHER} ${KEY} ${NONE_2}",
+            "${OTHER} v ${NONE_2}",
+            &["OTHER", "NONE_2"],
+        );
+    }
+
+    #[test]
+    fn what_only_looks_like_a_variable_is_text() {
+        for text in [
+            "$KEY",
+            "${}",
+            "${key}",
+            "${KEY:-x}",
+            "${KEY",
+            "${ KEY }",
+            "}${",
+            "$${2A}",
+        ] {
+            check(text, text, &[]);
+        }
+        check("${${KEY}", "${v", &[]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Owns the step from a tree to a [`Config`]: first every key and value against the table of keys,
+//! then what they mean together. All that is wrong is found at once.
+
+use crate::config::diagnostic::{Diagnostic, Severity};
+use crate::config::node::{Node, Value};
+use crate::config::{Config, Context, Origin};
+
+mod agents;
+mod backend;
+mod context_paths;
+mod expand;
+mod orchestrator;
+mod overlap;
+mod paths;
+mod view;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+/// The most findings that are kept of one file.
+const FINDINGS_MAX: usize = 100;
+
+/// What was found wrong so far.
+#[derive(Debug, Default)]
+struct Findings {
+    list: Vec<Diagnostic>,
+    has_errors: bool,
+    is_cut: bool,
+}
+
+impl Findings {
+    /// Keeps a finding. A warning that was given before is only counted, and gives way to an error
+    /// when there are too many.
+    fn push(&mut self, diagnostic: Diagnostic) {
+        let is_error = diagnostic.severity == Severity::Error;
+        self.has_errors |= is_error;
+        let mut warnings = self
+            .list
+            .iter_mut()
+            .filter(|found| found.severity == Severity::Warning);
+        if let Some(same) = warnings.find(|found| found.message == diagnostic.message) {
+            same.repeats = same.repeats.saturating_add(1);
+        } else if self.list.len() < FINDINGS_MAX {
+            self.list.push(diagnostic);
+        } else {
+            self.is_cut = true;
+            let last = |found: &Diagnostic| found.severity == Severity::Warning;
+            let place = self.list.iter().rposition(last).filter(|_| is_error);
+            if let Some(warning) = place.and_then(|place| self.list.get_mut(place)) {
+                *warning = diagnostic;
+            }
+        }
+    }
+
+    /// The findings in the order of the file; those about the whole file come first.
+    fn finish(mut self) -> Vec<Diagnostic> {
+        self.list
+            .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
+        if self.is_cut {
+            let message = format!("there is more to say: only the first {FINDINGS_MAX} are listed");
+            self.list.push(Diagnostic::warning("", message));
+        }
+        self.list
+    }
+}
+
+/// Everything that the checks of one file share.
+#[derive(Debug)]
+struct Checker<'a> {
+    origin: &'a Origin,
+    context: &'a Context<'a>,
+    findings: Findings,
+}
+
+/// Checks a whole tree. Without a config, at least one of the findings is an error.
+pub fn check(
+    mut tree: Node,
+    origin: &Origin,
+    context: &Context<'_>,
+) -> (Option<Config>, Vec<Diagnostic>) {
+    let mut checker = Checker {
+        origin,
+        context,
+        findings: Findings::default(),
+    };
+    let config = match &tree.value {
+        Value::Mapping(_) => {
+            checker.walk(&mut tree);
+            checker.config(&tree)
+        }
+        Value::Null | Value::Scalar(_) | Value::List(_) => {
+            let error = Diagnostic::error("", format!("the file is {}", tree.describe()));
+            checker.findings.push(
+                error.suggest("a config is a mapping with `agents`; see `massgen config examples`"),
+            );
+            None
+        }
+    };
+    let has_errors = checker.findings.has_errors;
+    (config.filter(|_| !has_errors), checker.findings.finish())
+}

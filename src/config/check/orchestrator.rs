@@ -1,0 +1,112 @@
+//! Owns the rules of coordination and the timeouts, as a config gives them.
+
+use crate::config::check::Checker;
+use crate::config::check::view::{Text, View};
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::place::Place;
+use crate::config::{
+    NoveltyRequirement, OrchestratorConfig, Planning, Rounds, TimeoutConfig, VotingSensitivity,
+};
+
+impl Checker<'_> {
+    /// The section `orchestrator`, or the defaults without one.
+    pub(super) fn orchestrator(&mut self, root: &View<'_>) -> OrchestratorConfig {
+        let default = OrchestratorConfig::default();
+        let Some(view) = root.section("orchestrator") else {
+            return default;
+        };
+        let degree = |key| view.text(key).map(|text| text.written);
+        OrchestratorConfig {
+            context_paths: self.context_paths(&view),
+            snapshot_storage: self.storage(&view, "snapshot_storage", default.snapshot_storage),
+            agent_temporary_workspace: self.storage(
+                &view,
+                "agent_temporary_workspace",
+                default.agent_temporary_workspace,
+            ),
+            session_storage: self.storage(&view, "session_storage", default.session_storage),
+            voting_sensitivity: match degree("voting_sensitivity") {
+                Some("balanced") => VotingSensitivity::Balanced,
+                Some("strict") => VotingSensitivity::Strict,
+                _ => VotingSensitivity::Lenient,
+            },
+            max_new_answers_per_agent: count(&view, "max_new_answers_per_agent"),
+            answer_novelty: match degree("answer_novelty_requirement") {
+                Some("balanced") => NoveltyRequirement::Balanced,
+                Some("strict") => NoveltyRequirement::Strict,
+                _ => NoveltyRequirement::Lenient,
+            },
+            coordination: match view.flag("skip_coordination_rounds") {
+                Some(true) => Rounds::Skip,
+                _ => Rounds::Vote,
+            },
+            planning: planning(&view),
+            max_orchestration_restarts: view
+                .section("coordination")
+                .and_then(|view| count(&view, "max_orchestration_restarts"))
+                .unwrap_or(default.max_orchestration_restarts),
+        }
+    }
+
+    fn storage(&mut self, view: &View<'_>, key: &str, default: Place) -> Place {
+        match view.text(key) {
+            Some(text) => self.place(&text).unwrap_or(default),
+            None => default,
+        }
+    }
+
+    /// The directory that a text names, below the state directory unless it is absolute. Says what
+    /// is wrong with a text that names none.
+    pub(super) fn place(&mut self, text: &Text<'_>) -> Option<Place> {
+        if text.written.starts_with('~') {
+            return self.path(text).map(Place::Absolute);
+        }
+        let place = Place::parse(text.written);
+        if place.is_none() {
+            let message = format!(
+                "{} does not name a directory of massgen's",
+                quote(text.written)
+            );
+            let error = Diagnostic::error(&text.path, message).at(text.span);
+            self.findings.push(error.suggest(
+                "write a name without `..`, which then lies below `.massgen/`, or an absolute path",
+            ));
+        }
+        place
+    }
+}
+
+/// The section `timeout_settings`, or the defaults without one.
+pub(super) fn timeouts(root: &View<'_>) -> TimeoutConfig {
+    let default = TimeoutConfig::default();
+    let Some(view) = root.section("timeout_settings") else {
+        return default;
+    };
+    let seconds = |key| view.integer(key);
+    TimeoutConfig {
+        orchestrator_seconds: seconds("orchestrator_timeout_seconds")
+            .unwrap_or(default.orchestrator_seconds),
+        initial_round_seconds: seconds("initial_round_timeout_seconds"),
+        subsequent_round_seconds: seconds("subsequent_round_timeout_seconds"),
+        round_grace_seconds: seconds("round_timeout_grace_seconds")
+            .unwrap_or(default.round_grace_seconds),
+    }
+}
+
+fn planning(view: &View<'_>) -> Planning {
+    let Some(view) = view.section("coordination") else {
+        return Planning::Off;
+    };
+    let instruction = view.text("planning_mode_instruction");
+    match view.flag("enable_planning_mode") {
+        Some(true) => Planning::On {
+            instruction: instruction.map(|text| text.written.to_owned()),
+        },
+        _ => Planning::Off,
+    }
+}
+
+fn count(view: &View<'_>, key: &str) -> Option<u32> {
+    view.integer(key)
+        .and_then(|count| u32::try_from(count).ok())
+}

@@ -1,0 +1,91 @@
+//! Owns reading a path that the user wrote, and which paths are too wide to be opened to agents.
+
+use crate::config::Context;
+use crate::config::check::Checker;
+use crate::config::check::view::Text;
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::place::STATE_DIR;
+use crate::path::AbsPath;
+
+/// The longest path, in bytes: `PATH_MAX` of Linux.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Directories of the system; they belong to nobody's project.
+const SYSTEM_DIRS: &[&str] = &[
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc",
+    "/root", "/run", "/sbin", "/sys", "/usr", "/var",
+];
+/// Directories that hold no files but windows into the kernel.
+const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
+
+/// Why a path is too wide to be opened to agents without a word from the user; `None` if it is not.
+pub(super) fn breadth(path: &AbsPath, context: &Context<'_>) -> Option<&'static str> {
+    let is = |dirs: &[&str]| {
+        dirs.iter()
+            .any(|dir| path.as_path() == std::path::Path::new(dir))
+    };
+    let is_below = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
+    let holds = |inner: &AbsPath| inner.as_path().starts_with(path.as_path());
+    if is(SYSTEM_DIRS) || is_below(KERNEL_DIRS) {
+        Some("a directory of the system")
+    } else if context.home == Some(path) {
+        Some("your home directory")
+    } else if context.home.is_some_and(holds) {
+        Some("a parent of your home directory")
+    } else if path != context.base && holds(context.base) {
+        Some("a parent of the directory that you are in")
+    } else if path
+        .as_path()
+        .starts_with(context.base.join(STATE_DIR).as_path())
+    {
+        Some("massgen's own state")
+    } else {
+        None
+    }
+}
+
+impl Checker<'_> {
+    /// The path that a text names; relative ones start in the user's directory. Says what is wrong
+    /// with a text that names none.
+    pub(super) fn path(&mut self, text: &Text<'_>) -> Option<AbsPath> {
+        let path = resolve(text.written, self.context);
+        path.map_err(|(message, hint)| {
+            let error = Diagnostic::error(&text.path, message);
+            self.findings.push(error.at(text.span).suggest(hint));
+        })
+        .ok()
+    }
+}
+
+/// What is wrong with a path, and what to do.
+type Fault = (String, &'static str);
+
+fn resolve(text: &str, context: &Context<'_>) -> Result<AbsPath, Fault> {
+    if text.is_empty() {
+        return Err((
+            "the path is empty".to_owned(),
+            "write `.` for the directory that you are in",
+        ));
+    }
+    if text.contains('\0') || text.len() > PATH_BYTES_MAX {
+        let fault = format!("{} cannot be a path", quote(text));
+        return Err((fault, "use a path without NUL, of at most 4096 bytes"));
+    }
+    let home = || {
+        let fault = || format!("{} needs a home directory, and there is none", quote(text));
+        context
+            .home
+            .ok_or_else(|| (fault(), "set HOME, or write the whole path"))
+    };
+    match text.strip_prefix('~') {
+        Some("") => home().cloned(),
+        Some(rest) => match rest.strip_prefix('/') {
+            Some(below) => Ok(home()?.join(below)),
+            None => Err((
+                format!("{} is the home directory of another user", quote(text)),
+                "write the whole path, or `./~name` for a directory of that name",
+            )),
+        },
+        None => Ok(AbsPath::resolve(context.base, text)),
+    }
+}

@@ -1,0 +1,275 @@
+//! Owns the comparison of the tree with the table of keys: unknown keys, keys that are not served,
+//! values of a wrong shape, missing keys. On its way it fills in variables.
+
+use crate::config::check::Checker;
+use crate::config::check::expand::{expand, is_whole_variable};
+use crate::config::check::view::join;
+use crate::config::diagnostic::{Diagnostic, Span, listed, quote};
+use crate::config::keys::root::ROOT;
+use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
+use crate::config::node::{Entry, Literal, Node, Scalar, Value};
+
+/// Keys whose value is useless with a variable that is not set in it.
+const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+/// What a key begins with that is a place for anchors and nothing else.
+const ANCHOR_PREFIX: &str = "x-";
+/// The longest value that variables can make, in bytes.
+const EXPANDED_BYTES_MAX: usize = 256 * 1024;
+
+impl Checker<'_> {
+    /// Compares the whole tree with the table, and fills in its variables. `cwd` is what `${cwd}`
+    /// stands for: the `cwd` beside or above it, or else the directory that the user stands in.
+    pub(super) fn walk(&mut self, tree: &mut Node) {
+        let base = self.context.base.to_string();
+        self.walk_section(tree, &ROOT, "", &base);
+    }
+
+    fn walk_section(&mut self, node: &mut Node, section: &'static Section, path: &str, cwd: &str) {
+        let span = node.span.clone();
+        let own_cwd = own_cwd(node);
+        let cwd = own_cwd.as_deref().unwrap_or(cwd);
+        let Value::Mapping(entries) = &mut node.value else {
+            return self.wrong_shape(node, &Shape::Mapping(section), path);
+        };
+        for entry in entries.iter_mut() {
+            self.walk_entry(entry, section, path, cwd);
+        }
+        let required = section
+            .keys
+            .iter()
+            .filter(|key| key.status == Status::Required);
+        for name in required.filter_map(|key| key.names.first().copied()) {
+            let entry = entries.iter().find(|entry| entry.key == name);
+            let (state, span) = match entry {
+                Some(entry) if entry.value.value != Value::Null => continue,
+                Some(entry) => ("empty", &entry.key_span),
+                None => ("missing", &span),
+            };
+            let error = Diagnostic::error(join(path, name), format!("`{name}` is {state}"));
+            self.findings
+                .push(error.at(span).suggest(format!("write `{name}: …` here")));
+        }
+    }
+
+    fn walk_entry(&mut self, entry: &mut Entry, section: &'static Section, path: &str, cwd: &str) {
+        let path = join(path, &entry.key);
+        let Some(key) = section.find(&entry.key) else {
+            return self.walk_other(entry, section, &path, cwd);
+        };
+        match key.status {
+            Status::Required | Status::Served | Status::Passed => {
+                self.walk_value(&mut entry.value, &key.shape, &path, cwd);
+            }
+            Status::Unserved => self.walk_unserved(entry, key, &path, cwd),
+            Status::Refused => {
+                let message = format!("`{}` cannot be used here", entry.key);
+                self.findings.push(
+                    Diagnostic::error(path, message)
+                        .at(&entry.key_span)
+                        .suggest(key.doc),
+                );
+            }
+        }
+    }
+
+    /// Says once that a key is not served, unless what it asks for happens anyway.
+    fn walk_unserved(&mut self, entry: &mut Entry, key: &'static Key, path: &str, cwd: &str) {
+        if entry.value.value == Value::Null || is_default(&entry.value, key.default) {
+            return;
+        }
+        if let Shape::Mapping(_) = key.shape {
+            return self.walk_value(&mut entry.value, &key.shape, path, cwd);
+        }
+        let before = self.findings.list.len();
+        self.check_shape(&entry.value, &key.shape, path);
+        if self.findings.list.len() == before {
+            let message = format!("`{}` is not supported: {}", entry.key, key.doc);
+            self.findings
+                .push(Diagnostic::warning(path, message).at(&entry.key_span));
+        }
+    }
+
+    /// A key that the section does not list.
+    fn walk_other(&mut self, entry: &mut Entry, section: &Section, path: &str, cwd: &str) {
+        let near = section.nearest(&entry.key);
+        let passed = section.others == Others::Passed;
+        if passed && near.is_none() {
+            return self.walk_value(&mut entry.value, &Shape::Any, path, cwd);
+        }
+        if !passed && entry.key.starts_with(ANCHOR_PREFIX) {
+            return;
+        }
+        let hint = match (near, home_of(&entry.key)) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(home)) => format!("it belongs into `{home}`"),
+            (None, None) => format!("keys here are {}", listed(&served_names(section), "and")),
+        };
+        let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
+        self.findings.push(error.at(&entry.key_span).suggest(hint));
+    }
+
+    fn walk_value(&mut self, node: &mut Node, shape: &'static Shape, path: &str, cwd: &str) {
+        match (shape, &mut node.value) {
+            (_, Value::Null) | (Shape::Verbatim, _) => {}
+            (Shape::Mapping(section), _) | (Shape::TextOr(section), Value::Mapping(_)) => {
+                self.walk_section(node, section, path, cwd);
+            }
+            (Shape::List(item), Value::List(items)) => {
+                for (index, node) in items.iter_mut().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    if node.value == Value::Null {
+                        self.wrong_shape(node, item, &path);
+                    }
+                    self.walk_value(node, item, &path, cwd);
+                }
+            }
+            _ => {
+                self.fill_in(node, path, cwd);
+                self.check_shape(node, shape, path);
+            }
+        }
+    }
+
+    /// Fills in the variables of every scalar from here down.
+    fn fill_in(&mut self, node: &mut Node, path: &str, cwd: &str) {
+        match &mut node.value {
+            Value::Null => {}
+            Value::List(items) => {
+                for item in items {
+                    self.fill_in(item, path, cwd);
+                }
+            }
+            Value::Mapping(entries) => {
+                for entry in entries {
+                    self.fill_in(&mut entry.value, path, cwd);
+                }
+            }
+            Value::Scalar(scalar) => {
+                if let Some(filled) = self.filled_in(scalar, &node.span, path, cwd) {
+                    *scalar = filled;
+                }
+            }
+        }
+    }
+
+    fn filled_in(&mut self, scalar: &Scalar, span: &Span, path: &str, cwd: &str) -> Option<Scalar> {
+        if !scalar.text.contains("${") {
+            return None;
+        }
+        let env = self.context.env;
+        let expansion = expand(&scalar.text, |name| match name {
+            "cwd" => Some(cwd),
+            name => env.get(name).map(String::as_str),
+        });
+        let name = path.rsplit('.').next().unwrap_or(path);
+        for unset in expansion.unset {
+            let message = format!("the variable `{unset}` is not set");
+            let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
+            let diagnostic = if NEEDS_VARIABLES.contains(&name) {
+                Diagnostic::error(path, message)
+            } else {
+                Diagnostic::warning(path, format!("{message}: the text stays as it is"))
+            };
+            self.findings.push(diagnostic.at(span).suggest(hint));
+        }
+        if expansion.text.len() > EXPANDED_BYTES_MAX {
+            let message = format!("variables make this longer than {EXPANDED_BYTES_MAX} bytes");
+            self.findings
+                .push(Diagnostic::error(path, message).at(span));
+            return None;
+        }
+        Some(if is_whole_variable(&scalar.text) {
+            Scalar::infer(expansion.text)
+        } else {
+            Scalar {
+                text: expansion.text,
+                literal: Literal::Text,
+            }
+        })
+    }
+
+    fn check_shape(&mut self, node: &Node, shape: &Shape, path: &str) {
+        if !fits(node, shape) {
+            self.wrong_shape(node, shape, path);
+        }
+    }
+
+    fn wrong_shape(&mut self, node: &Node, shape: &Shape, path: &str) {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let message = if name.is_empty() {
+            format!("the file is {}", node.describe())
+        } else {
+            format!("`{name}` is {}", node.describe())
+        };
+        let error = Diagnostic::error(path, message)
+            .at(&node.span)
+            .expected(format!("expected {}", shape.describe()));
+        let near = match (shape, &node.value) {
+            (Shape::OneOf(names), Value::Scalar(scalar)) => {
+                nearest(&scalar.text, names.iter().copied())
+            }
+            _ => None,
+        };
+        self.findings.push(match near {
+            Some(known) => error.suggest(format!("did you mean `{known}`?")),
+            None => error,
+        });
+    }
+}
+
+/// Whether a value has a shape. Mappings are walked, not asked.
+fn fits(node: &Node, shape: &Shape) -> bool {
+    let Value::Scalar(scalar) = &node.value else {
+        return matches!(shape, Shape::Any | Shape::Verbatim);
+    };
+    match (shape, scalar.literal) {
+        (Shape::Any | Shape::Verbatim | Shape::Text | Shape::TextOr(_), _) => true,
+        (Shape::Flag, _) => scalar.as_flag().is_some(),
+        (Shape::Integer(least, most), Literal::Integer(integer)) => {
+            (*least..=*most).contains(&integer)
+        }
+        (Shape::Number(least, most), Literal::Number(number)) => (*least..=*most).contains(&number),
+        (Shape::Number(least, most), Literal::Integer(integer)) => i32::try_from(integer)
+            .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
+        (Shape::OneOf(names), _) => names.contains(&scalar.text.as_str()),
+        (Shape::Integer(..) | Shape::Number(..) | Shape::List(_) | Shape::Mapping(_), _) => false,
+    }
+}
+
+/// The `cwd` that a mapping holds: `${cwd}` stands for it there.
+fn own_cwd(node: &Node) -> Option<String> {
+    match &node.entry("cwd")?.value.value {
+        Value::Scalar(scalar) => Some(scalar.text.clone()),
+        Value::Null | Value::List(_) | Value::Mapping(_) => None,
+    }
+}
+
+/// Whether a value is the default, which holds anyway.
+fn is_default(node: &Node, default: Option<&str>) -> bool {
+    match (&node.value, default) {
+        (Value::Scalar(scalar), Some(default)) => {
+            let flag = scalar.as_flag().map(|flag| flag.to_string());
+            flag.as_deref().unwrap_or(&scalar.text) == default
+        }
+        _ => false,
+    }
+}
+
+/// The section that lists a key, the outermost if there are several.
+fn home_of(name: &str) -> Option<&'static str> {
+    let sections = SECTIONS.iter().filter(|section| {
+        let key = section.find(name);
+        key.is_some_and(|key| matches!(key.status, Status::Required | Status::Served))
+    });
+    let paths = sections.map(|section| section.path);
+    paths
+        .filter(|path| !path.is_empty())
+        .min_by_key(|path| path.len())
+}
+
+fn served_names(section: &Section) -> Vec<&'static str> {
+    let keys = section.keys.iter();
+    keys.filter(|key| matches!(key.status, Status::Required | Status::Served))
+        .flat_map(|key| key.names.iter().copied())
+        .collect()
+}

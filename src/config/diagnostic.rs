@@ -1,0 +1,410 @@
+//! Owns what is said about a config: one finding with its place in the text, as lines for a person
+//! and as JSON for scripts. It never decides what is wrong.
+
+use std::ops::Range;
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
+use serde_json::{Value, json};
+
+/// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
+const LINE_BYTES_MAX: usize = 240;
+/// The longest piece of the user's text that a message repeats, in characters.
+const QUOTE_CHARS_MAX: usize = 60;
+
+/// A range of bytes in the text of a config.
+pub type Span = Range<usize>;
+
+/// Whether a finding keeps the config from being run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The config cannot be run.
+    Error,
+    /// The config can be run, and something in it will not happen as written.
+    Warning,
+}
+
+/// Whether text for a person carries terminal colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text.
+    Never,
+    /// ANSI colours.
+    Always,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Whether the config can still be run.
+    pub severity: Severity,
+    /// What is wrong: lower case, no final period, the thing in backticks.
+    pub message: String,
+    /// The path of the key in the YAML, such as `agents[0].backend.type`; empty for the whole file.
+    pub key: String,
+    /// Where it stands in the text, if it stands anywhere.
+    pub span: Option<Span>,
+    /// What could stand there, shown under the line.
+    pub expected: Option<String>,
+    /// The next action.
+    pub suggestion: Option<String>,
+    /// In how many more places the same was found.
+    pub repeats: usize,
+}
+
+impl Diagnostic {
+    /// A finding that keeps the config from being run.
+    pub fn error(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            message: message.into(),
+            key: key.into(),
+            span: None,
+            expected: None,
+            suggestion: None,
+            repeats: 0,
+        }
+    }
+
+    /// A finding that is worth a word.
+    pub fn warning(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(key, message)
+        }
+    }
+
+    /// Adds where it stands.
+    #[must_use]
+    pub fn at(mut self, span: &Span) -> Self {
+        self.span = Some(span.clone());
+        self
+    }
+
+    /// Adds what could stand there.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// Adds the next action.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+}
+
+/// The text that findings point into, under the name that the user knows it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// Names a text.
+    pub fn new(name: impl Into<String>, text: String) -> Self {
+        Self {
+            name: name.into(),
+            text,
+        }
+    }
+
+    /// The name of the file or example.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text, without keys.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The line and column, both from 1, of a byte; the column counts characters.
+    fn line_and_column(&self, byte: usize) -> (usize, usize) {
+        let before = self.text.get(..byte).unwrap_or(&self.text);
+        let line = before.matches('\n').count().saturating_add(1);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before.get(start..).unwrap_or("").chars().count();
+        (line, column.saturating_add(1))
+    }
+
+    /// The line that holds `span`, and where in it the span lies; `None` for a line that is too long
+    /// to be read.
+    fn line_of(&self, span: &Span) -> Option<(&str, Span)> {
+        let before = self.text.get(..span.start)?;
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.text.get(start..)?.lines().next().unwrap_or("");
+        let from = span.start.checked_sub(start)?;
+        let to = span.end.saturating_sub(start).clamp(from, line.len());
+        (line.len() <= LINE_BYTES_MAX).then_some((line, from..to))
+    }
+}
+
+/// The user's own text as messages repeat it: short, in backticks, without control characters.
+pub fn quote(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(QUOTE_CHARS_MAX)
+        .flat_map(|c| {
+            let escape = c.is_control().then(|| c.escape_debug());
+            let plain = (!c.is_control()).then_some(c);
+            escape.into_iter().flatten().chain(plain)
+        })
+        .collect();
+    if text.chars().nth(QUOTE_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+/// Choices as a sentence names them: "`a`, `b` or `c`".
+pub fn choices(names: &[&str]) -> String {
+    listed(names, "or")
+}
+
+/// Names as a sentence lists them, the last two joined by `conjunction`.
+pub fn listed(names: &[&str], conjunction: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// All findings for a person, errors and warnings in the order given, each with its line.
+pub fn render(source: &Source, diagnostics: &[Diagnostic], colour: Colour) -> String {
+    let renderer = match colour {
+        Colour::Never => Renderer::plain(),
+        Colour::Always => Renderer::styled(),
+    };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let texts: Vec<String> = diagnostics
+        .iter()
+        .map(|diagnostic| renderer.render(&[group(source, diagnostic)]))
+        .collect();
+    texts.join("\n\n")
+}
+
+/// Each finding in one line, for the start of a run.
+pub fn render_lines(source: &Source, diagnostics: &[Diagnostic]) -> Vec<String> {
+    let line = |diagnostic: &Diagnostic| {
+        let place = diagnostic.span.as_ref().map(|span| {
+            let (line, column) = source.line_and_column(span.start);
+            format!(":{line}:{column}")
+        });
+        let more = match diagnostic.repeats {
+            0 => String::new(),
+            more => format!(" (and in {more} more places)"),
+        };
+        let place = place.unwrap_or_default();
+        format!("{}{place}: {}{more}", source.name, diagnostic.message)
+    };
+    diagnostics.iter().map(line).collect()
+}
+
+/// The result of a check for scripts.
+pub fn to_json(source: &Source, diagnostics: &[Diagnostic]) -> Value {
+    let of = |severity| {
+        let rows = diagnostics
+            .iter()
+            .filter(move |row| row.severity == severity);
+        rows.map(|row| row_json(source, row))
+            .collect::<Vec<Value>>()
+    };
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    json!({
+        "valid": errors.is_empty(),
+        "error_count": errors.len(),
+        "warning_count": warnings.len(),
+        "errors": errors,
+        "warnings": warnings,
+    })
+}
+
+fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
+    let place = diagnostic
+        .span
+        .as_ref()
+        .map(|span| source.line_and_column(span.start));
+    json!({
+        "message": diagnostic.message,
+        "location": if diagnostic.key.is_empty() { "root" } else { &diagnostic.key },
+        "expected": diagnostic.expected,
+        "suggestion": diagnostic.suggestion,
+        "repeats": diagnostic.repeats,
+        "file": source.name,
+        "line": place.map(|(line, _)| line),
+        "column": place.map(|(_, column)| column),
+    })
+}
+
+fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(diagnostic.message.as_str());
+    let place = diagnostic.span.as_ref().and_then(|span| {
+        let (line, place) = source.line_of(span)?;
+        let annotation = AnnotationKind::Primary.span(place);
+        let snippet = Snippet::source(line)
+            .line_start(source.line_and_column(span.start).0)
+            .path(source.name.as_str());
+        Some(snippet.annotation(annotation.label(diagnostic.expected.as_deref())))
+    });
+    let group = match place {
+        Some(snippet) => title.element(snippet),
+        None => title.element(origin(source, diagnostic)),
+    };
+    let group = match diagnostic.key.as_str() {
+        "" => group,
+        key => group.element(Level::NOTE.with_name("key").message(key)),
+    };
+    let group = match &diagnostic.suggestion {
+        Some(text) => group.element(Level::HELP.with_name("hint").message(text.as_str())),
+        None => group,
+    };
+    match diagnostic.repeats {
+        0 => group,
+        more => group.element(Level::NOTE.message(format!("the same in {more} more places"))),
+    }
+}
+
+/// The place of a finding whose line is not shown.
+fn origin<'a>(source: &'a Source, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
+    let origin = SourceOrigin::path(source.name.as_str());
+    match &diagnostic.span {
+        Some(span) => {
+            let (line, column) = source.line_and_column(span.start);
+            origin.line(line).char_column(column)
+        }
+        None => origin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Source, Vec<Diagnostic>) {
+        let text = "agent:\n  id: ä\n  backend: {type: grokk}\nui: {display_type: rich}\n";
+        let span_of = |part: &str| {
+            let start = text.find(part).unwrap();
+            start..start + part.len()
+        };
+        let diagnostics = vec![
+            Diagnostic::error("agent.backend.type", "there is no backend type `grokk`")
+                .at(&span_of("grokk"))
+                .expected("expected `grok` or `groq`")
+                .suggest("did you mean `grok`?"),
+            Diagnostic::warning("ui.display_type", "`display_type` is not supported")
+                .at(&span_of("display_type")),
+            Diagnostic::error("", "the file is too large"),
+        ];
+        (Source::new("team.yaml", text.to_owned()), diagnostics)
+    }
+
+    #[test]
+    fn a_person_sees_the_line_and_the_way_out() {
+        let (source, diagnostics) = sample();
+        insta::assert_snapshot!(render(&source, &diagnostics, Colour::Never), @r#"
+error: there is no backend type `grokk`
+ --> team.yaml:3:19
+  |
+3 |   backend: {type: grokk}
+  |                   ^^^^^ expected `grok` or `groq`
+  |
+  = key: agent.backend.type
+  = hint: did you mean `grok`?
+
+warning: `display_type` is not supported
+ --> team.yaml:4:6
+  |
+4 | ui: {display_type: rich}
+  |      ^^^^^^^^^^^^
+  |
+  = key: ui.display_type
+
+error: the file is too large
+--> team.yaml
+"#);
+        assert!(render(&source, &diagnostics, Colour::Always).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn a_script_gets_the_same_as_json() {
+        let (source, diagnostics) = sample();
+        insta::assert_json_snapshot!(to_json(&source, &diagnostics), @r#"
+{
+  "valid": false,
+  "error_count": 2,
+  "warning_count": 1,
+  "errors": [
+    {
+      "message": "there is no backend type `grokk`",
+      "location": "agent.backend.type",
+      "expected": "expected `grok` or `groq`",
+      "suggestion": "did you mean `grok`?",
+      "repeats": 0,
+      "file": "team.yaml",
+      "line": 3,
+      "column": 19
+    },
+    {
+      "message": "the file is too large",
+      "location": "root",
+      "expected": null,
+      "suggestion": null,
+      "repeats": 0,
+      "file": "team.yaml",
+      "line": null,
+      "column": null
+    }
+  ],
+  "warnings": [
+    {
+      "message": "`display_type` is not supported",
+      "location": "ui.display_type",
+      "expected": null,
+      "suggestion": null,
+      "repeats": 0,
+      "file": "team.yaml",
+      "line": 4,
+      "column": 6
+    }
+  ]
+}
+"#);
+    }
+
+    #[test]
+    fn only_the_place_of_a_long_line_is_told() {
+        let text = format!("a: b\nkey: {}", "x".repeat(500));
+        let source = Source::new("f", text);
+        let diagnostic = Diagnostic::error("key", "too long").at(&(10..510));
+        insta::assert_snapshot!(render(&source, &[diagnostic], Colour::Never), @r#"
+error: too long
+--> f:2:6
+ = key: key
+"#);
+    }
+
+    #[test]
+    fn quotes_are_short_and_harmless() {
+        assert_eq!(quote("a\u{1b}[31mb\n"), "`a\\u{1b}[31mb\\n`");
+        assert_eq!(quote(&"x".repeat(61)), format!("`{}…`", "x".repeat(60)));
+    }
+
+    #[test]
+    fn spans_at_the_edges_are_no_fault() {
+        let source = Source::new("f", "a: ü\n".to_owned());
+        for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 3..90] {
+            let diagnostic = Diagnostic::error("a", "wrong").at(&span);
+            assert!(render(&source, &[diagnostic], Colour::Never).contains("wrong"));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Owns the configs that are built into the binary, under the names that their users know.
+
+use crate::config::keys::nearest;
+use crate::config::lookup::EXAMPLE_PREFIX;
+
+/// A config that is built in.
+#[derive(Debug)]
+pub struct Example {
+    /// Its path below `configs/`, such as `basic/single_agent.yaml`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+impl Example {
+    /// What it is for: its first line, which is a comment.
+    pub fn summary(&self) -> &'static str {
+        let line = self.text.lines().next().unwrap_or_default();
+        line.trim_start_matches('#').trim()
+    }
+}
+
+macro_rules! examples {
+    ($($name:literal),* $(,)?) => {
+        &[$(Example {
+            name: $name,
+            text: include_str!(concat!("../../configs/", $name)),
+        }),*]
+    };
+}
+
+/// Every example, in the order in which they are listed.
+pub static EXAMPLES: &[Example] = examples![
+    "basic/offline_demo.yaml",
+    "basic/single_agent.yaml",
+    "basic/two_agents.yaml",
+    "basic/local_ollama.yaml",
+    "tools/filesystem/gemini_gpt5_filesystem_casestudy.yaml",
+    "tools/filesystem/gemini_gpt5_filesystem_multiturn.yaml",
+    "tools/filesystem/multiturn/two_gemini_flash_filesystem_multiturn.yaml",
+    "tools/filesystem/multiturn/grok4_gpt5_claude_code_filesystem_multiturn.yaml",
+    "tools/filesystem/fs_permissions_test.yaml",
+];
+
+/// The example of this exact name, with or without `.yaml` and `@examples/`.
+pub fn find(name: &str) -> Option<&'static Example> {
+    let name = bare(name);
+    EXAMPLES.iter().find(|example| bare(example.name) == name)
+}
+
+/// The name of the example that `name` was probably meant to be.
+pub fn nearest_name(name: &str) -> Option<&'static str> {
+    let wanted = bare(name);
+    let last = |name| bare(name).rsplit('/').next().unwrap_or(name);
+    let same_file = EXAMPLES
+        .iter()
+        .find(|example| last(example.name) == last(wanted));
+    match same_file {
+        Some(example) => Some(example.name),
+        None => nearest(wanted, EXAMPLES.iter().map(|example| bare(example.name)))
+            .and_then(find)
+            .map(|example| example.name),
+    }
+}
+
+fn bare(name: &str) -> &str {
+    let name = name.strip_prefix(EXAMPLE_PREFIX).unwrap_or(name);
+    name.strip_suffix(".yaml").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_have_exact_names() {
+        let name = "basic/single_agent.yaml";
+        for wanted in [
+            name,
+            "basic/single_agent",
+            "@examples/basic/single_agent.yaml",
+            "@examples/basic/single_agent",
+        ] {
+            assert_eq!(
+                find(wanted).map(|example| example.name),
+                Some(name),
+                "{wanted}"
+            );
+        }
+        for wanted in [
+            "single_agent",
+            "basic",
+            "basic/single",
+            "",
+            "@examples/",
+            "BASIC/single_agent",
+        ] {
+            assert!(find(wanted).is_none(), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn other_names_get_a_suggestion() {
+        assert_eq!(
+            nearest_name("single_agent"),
+            Some("basic/single_agent.yaml")
+        );
+        assert_eq!(
+            nearest_name("@examples/basic/singel_agent"),
+            Some("basic/single_agent.yaml")
+        );
+        assert_eq!(
+            nearest_name("fs_permissions_test.yaml"),
+            Some("tools/filesystem/fs_permissions_test.yaml")
+        );
+        assert_eq!(nearest_name("nothing like it at all"), None);
+    }
+}

@@ -1,0 +1,364 @@
+//! Owns the keys of an agent and of its backend.
+
+use crate::config::keys::orchestrator::CONTEXT_PATH;
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// The most tokens that a request can ask for; no model gives more.
+const TOKENS_MAX: i64 = 10_000_000;
+
+/// One agent.
+pub static AGENT: Section = Section {
+    path: "agents[]",
+    doc: "One agent: a model, what you tell it, and what it may touch.",
+    others: Others::Refused,
+    keys: &[
+        Key::required(
+            &["id"],
+            Shape::Text,
+            "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents never \
+             see it.",
+        ),
+        Key::required(
+            &["backend"],
+            Shape::Mapping(&BACKEND),
+            "The model that speaks for it.",
+        ),
+        Key::served(
+            &["system_message"],
+            Shape::Text,
+            "What you tell this agent beside the task.",
+        ),
+        Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
+        Key::unserved(
+            &["memory"],
+            Shape::Any,
+            "agents remember the conversation of the run and nothing else",
+        ),
+        Key::unserved(
+            &["subtask", "subagent_agents", "main_agent"],
+            Shape::Any,
+            "every agent works on the whole task",
+        ),
+        Key::unserved(
+            &[
+                "voting_sensitivity",
+                "voting_threshold",
+                "max_new_answers_per_agent",
+                "answer_novelty_requirement",
+            ],
+            Shape::Any,
+            "only the key in `orchestrator` counts",
+        ),
+    ],
+};
+
+const GUARD_DOC: &str = "Directories that this agent is held to. With it, the context paths are not \
+                         open to the agent.";
+
+/// The two lists of directories that an agent is held to.
+pub static FOLDER_GUARD: Section = Section {
+    path: "agents[].folder_guard",
+    doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
+          that massgen is started in. An empty `write` makes the agent read-only; two empty lists \
+          give it no access at all. Without `folder_guard` there is no guard.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["read"],
+            Shape::List(&Shape::Text),
+            "Directories that may be read.",
+        )
+        .or("[]"),
+        Key::served(
+            &["write"],
+            Shape::List(&Shape::Text),
+            "Directories that may be read, and written by the winner.",
+        )
+        .or("[]"),
+        Key::served(
+            &["downloads"],
+            Shape::Flag,
+            "Whether `Downloads/` in the agent's workspace is open besides.",
+        )
+        .or("true"),
+    ],
+};
+
+/// Where a model is asked, and how.
+pub static BACKEND: Section = Section {
+    path: "agents[].backend",
+    doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
+          goes into every request as it is; one that looks like a typing error of a listed key is an \
+          error.",
+    others: Others::Passed,
+    keys: &[
+        Key::required(
+            &["type"],
+            Shape::Text,
+            "Which vendor is asked: one of the backend types below.",
+        ),
+        Key::served(
+            &["model"],
+            Shape::Text,
+            "The model's name at the vendor. Needed unless the type has a default.",
+        ),
+        Key::served(
+            &["base_url"],
+            Shape::Text,
+            "The endpoint, instead of the vendor's own.",
+        ),
+        Key::served(
+            &["api_key"],
+            Shape::Text,
+            "The key. Better left out: then the vendor's variable is read from the environment or a \
+             `.env` file. `${NAME}` names another variable.",
+        ),
+        Key::served(
+            &["cwd"],
+            Shape::Text,
+            "The agent's workspace; without one it has no file tools. A relative one lies below \
+             `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.",
+        ),
+        Key::served(
+            &["context_paths"],
+            Shape::List(&Shape::TextOr(&CONTEXT_PATH)),
+            "Paths that only this agent is given, besides those of `orchestrator`.",
+        )
+        .or("[]"),
+        Key::served(
+            &["allowed_tools"],
+            Shape::List(&Shape::Text),
+            "The only tools that the agent is offered.",
+        ),
+        Key::served(
+            &["exclude_tools", "disallowed_tools"],
+            Shape::List(&Shape::Text),
+            "Tools that the agent is not offered.",
+        )
+        .or("[]"),
+        Key::served(
+            &["enforce_read_before_delete"],
+            Shape::Flag,
+            "Whether the agent must have read a file before it deletes or overwrites it.",
+        )
+        .or("true"),
+        Key::served(
+            &["system_message"],
+            Shape::Text,
+            "The same as `system_message` of the agent, which counts if both are there.",
+        ),
+        Key::served(
+            &["folder_guard"],
+            Shape::Mapping(&FOLDER_GUARD),
+            "The same as `folder_guard` of the agent, which counts if both are there.",
+        ),
+        Key::served(
+            &["replies"],
+            Shape::Verbatim,
+            "The replies of a `scripted` backend.",
+        ),
+        Key::served(
+            &["script"],
+            Shape::Text,
+            "A YAML file with the replies of a `scripted` backend, relative to the config.",
+        ),
+        Key::served(
+            &["extra_body"],
+            Shape::Any,
+            "A mapping whose keys go into every request, as those beside it do.",
+        ),
+        Key::passed(
+            &["temperature"],
+            Shape::Number(0.0, 2.0),
+            "How freely the model chooses its words.",
+        ),
+        Key::passed(
+            &["top_p", "min_p", "top_a"],
+            Shape::Number(0.0, 1.0),
+            "Which share of the likely words the model chooses from.",
+        ),
+        Key::passed(
+            &["max_tokens", "max_completion_tokens"],
+            Shape::Integer(1, TOKENS_MAX),
+            "How long one reply may be.",
+        ),
+        Key::passed(
+            &["presence_penalty", "frequency_penalty"],
+            Shape::Number(-2.0, 2.0),
+            "How much the model avoids to repeat itself.",
+        ),
+        Key::passed(
+            &["reasoning_effort", "verbosity", "service_tier"],
+            Shape::Text,
+            "How much the model thinks, how much it says, and how soon it is served.",
+        ),
+        Key::passed(
+            &["api_version"],
+            Shape::Text,
+            "The version of the API, for `azure_openai`.",
+        ),
+        Key::passed(
+            &[
+                "reasoning",
+                "thinking",
+                "think",
+                "text",
+                "top_k",
+                "seed",
+                "stop",
+                "store",
+                "user",
+                "metadata",
+                "models",
+                "provider",
+                "route",
+                "plugins",
+                "transforms",
+                "logprobs",
+                "top_logprobs",
+                "logit_bias",
+                "repetition_penalty",
+                "response_format",
+                "parallel_tool_calls",
+                "prediction",
+                "num_ctx",
+                "keep_alive",
+            ],
+            Shape::Any,
+            "Other parameters that vendors know, passed as they are.",
+        ),
+        Key::unserved(
+            &[
+                "enable_web_search",
+                "enable_x_search",
+                "enable_code_execution",
+                "enable_code_interpreter",
+                "enable_image_generation",
+                "enable_audio_generation",
+                "enable_video_generation",
+                "enable_file_generation",
+                "enable_multimodal_tools",
+                "enable_code_based_tools",
+                "auto_discover_custom_tools",
+            ],
+            Shape::Flag,
+            "the agent has massgen's own tools and none of the vendor's",
+        )
+        .or("false"),
+        Key::unserved(
+            &["enable_mcp_command_line"],
+            Shape::Flag,
+            "the agent runs no commands",
+        )
+        .or("false"),
+        Key::unserved(
+            &[
+                "command_line_execution_mode",
+                "command_line_allowed_commands",
+                "command_line_blocked_commands",
+                "command_line_docker_image",
+                "command_line_docker_memory_limit",
+                "command_line_docker_cpu_limit",
+                "command_line_docker_network_mode",
+                "command_line_docker_enable_sudo",
+                "command_line_docker_credentials",
+                "command_line_docker_packages",
+                "command_line_srt_network_allowed_domains",
+                "command_line_srt_deny_read",
+                "command_line_srt_allow_unix_sockets",
+                "command_line_srt_read_mode",
+                "command_line_srt_allow_read",
+                "command_execution_prefix",
+                "command_execution_venv_path",
+            ],
+            Shape::Any,
+            "the agent runs no commands",
+        ),
+        Key::unserved(
+            &["mcp_servers", "direct_mcp_servers"],
+            Shape::Any,
+            "no MCP server is started; the agent has massgen's own tools",
+        ),
+        Key::unserved(
+            &[
+                "custom_tools",
+                "custom_tools_path",
+                "exclude_custom_tools",
+                "shared_tools_directory",
+                "exclude_file_operation_mcps",
+                "use_mcpwrapped_for_tool_filtering",
+                "use_no_roots_wrapper",
+                "multimodal_config",
+                "image_generation_backend",
+                "image_generation_model",
+                "video_generation_backend",
+                "video_generation_model",
+                "audio_generation_backend",
+                "audio_generation_model",
+            ],
+            Shape::Any,
+            "the agent has massgen's own tools",
+        ),
+        Key::unserved(
+            &["upload_files"],
+            Shape::Any,
+            "give the directory in `context_paths`, or name the file in the task as `@path`",
+        ),
+        Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
+        Key::unserved(
+            &["permissions"],
+            Shape::Any,
+            "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`",
+        ),
+        Key::unserved(
+            &["permission_mode"],
+            Shape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
+            "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`",
+        ),
+        Key::unserved(
+            &["enable_rate_limit"],
+            Shape::Flag,
+            "massgen waits when a vendor asks it to",
+        )
+        .or("false"),
+        Key::unserved(
+            &[
+                "agent_temporary_workspace",
+                "voting_sensitivity",
+                "voting_threshold",
+                "write_mode",
+            ],
+            Shape::Any,
+            "only the key in `orchestrator` counts",
+        ),
+        Key::unserved(
+            &[
+                "agent_config",
+                "max_thinking_tokens",
+                "concurrent_tool_execution",
+                "max_concurrent_tools",
+                "websocket_mode",
+                "session_id",
+                "instance_id",
+                "agent_id",
+                "vote_only",
+                "debug_delay_seconds",
+                "debug_delay_after_n_tools",
+                "enable_nlip",
+                "nlip",
+                "nlip_config",
+            ],
+            Shape::Any,
+            "it is not sent to the model either",
+        ),
+        Key::refused(
+            &["system_prompt", "append_system_prompt"],
+            "write it as `system_message` of the agent",
+        ),
+        Key::refused(
+            &["messages", "tools", "functions", "stream", "stream_options"],
+            "massgen writes it into every request itself",
+        ),
+        Key::refused(&["n"], "massgen asks for one reply at a time"),
+    ],
+};

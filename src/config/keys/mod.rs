@@ -1,0 +1,205 @@
+//! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
+//! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
+
+use crate::config::diagnostic::choices;
+
+pub mod agents;
+pub mod orchestrator;
+pub mod root;
+
+/// The longest unknown key for which a known one is looked up, in bytes.
+const SUGGESTED_KEY_BYTES_MAX: usize = 64;
+
+/// A mapping of the YAML: its keys, and what becomes of others.
+#[derive(Debug)]
+pub struct Section {
+    /// The path of the mapping as the reference names it, such as `agents[].backend`.
+    pub path: &'static str,
+    /// One sentence about the mapping.
+    pub doc: &'static str,
+    /// What becomes of keys that are not listed.
+    pub others: Others,
+    /// The keys in the order of the reference.
+    pub keys: &'static [Key],
+}
+
+/// What becomes of keys that a section does not list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// They are errors.
+    Refused,
+    /// They belong to the model's API and go into its requests, unless they look like a typing
+    /// error.
+    Passed,
+}
+
+/// One key, or several that share everything but their name.
+#[derive(Debug)]
+pub struct Key {
+    /// The names; most rows have one.
+    pub names: &'static [&'static str],
+    /// What its value may be.
+    pub shape: Shape,
+    /// What holds if it is not written, as YAML. An unserved key with this value gets no warning,
+    /// for nothing else happens anyway.
+    pub default: Option<&'static str>,
+    /// What it does, in one or two sentences.
+    pub doc: &'static str,
+    /// Whether massgen acts on it.
+    pub status: Status,
+}
+
+/// Whether massgen acts on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It does what the reference says, and a mapping without it is an error.
+    Required,
+    /// It does what the reference says.
+    Served,
+    /// It belongs to the model's API and goes into every request as it is.
+    Passed,
+    /// A key of MassGen's that this version does not act on; `doc` says what happens instead.
+    Unserved,
+    /// A key that is an error; `doc` says what to write instead.
+    Refused,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub enum Shape {
+    /// Anything; variables in it are expanded.
+    Any,
+    /// Anything, taken to the letter: variables in it are not expanded.
+    Verbatim,
+    /// Text.
+    Text,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number within these bounds.
+    Integer(i64, i64),
+    /// A number within these bounds.
+    Number(f64, f64),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A list whose items all have this shape.
+    List(&'static Shape),
+    /// A mapping with the keys of a section.
+    Mapping(&'static Section),
+    /// Text, or a mapping with the keys of a section.
+    TextOr(&'static Section),
+}
+
+impl Shape {
+    /// The shape as messages and the reference name it.
+    pub fn describe(&self) -> String {
+        match self {
+            Shape::Any | Shape::Verbatim => "anything".to_owned(),
+            Shape::Text => "text".to_owned(),
+            Shape::Flag => "`true` or `false`".to_owned(),
+            Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
+            Shape::Number(least, most) => format!("a number from {least} to {most}"),
+            Shape::OneOf(names) => choices(names),
+            Shape::List(Shape::Text) => "a list of texts".to_owned(),
+            Shape::List(_) => "a list".to_owned(),
+            Shape::Mapping(_) => "a mapping".to_owned(),
+            Shape::TextOr(_) => "text or a mapping".to_owned(),
+        }
+    }
+}
+
+impl Key {
+    /// A key that has to be there.
+    const fn required(name: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
+        Self::row(name, shape, doc, Status::Required)
+    }
+
+    /// A key that massgen acts on.
+    const fn served(name: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
+        Self::row(name, shape, doc, Status::Served)
+    }
+
+    /// Keys that go to the model's API.
+    const fn passed(names: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
+        Self::row(names, shape, doc, Status::Passed)
+    }
+
+    /// Keys that massgen does not act on; `instead` says what happens.
+    const fn unserved(names: &'static [&'static str], shape: Shape, instead: &'static str) -> Self {
+        Self::row(names, shape, instead, Status::Unserved)
+    }
+
+    /// Keys that are errors; `instead` says what to write.
+    const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
+        Self::row(names, Shape::Any, instead, Status::Refused)
+    }
+
+    const fn row(
+        names: &'static [&'static str],
+        shape: Shape,
+        doc: &'static str,
+        status: Status,
+    ) -> Self {
+        Self {
+            names,
+            shape,
+            default: None,
+            doc,
+            status,
+        }
+    }
+
+    /// Adds what holds if the key is not written.
+    const fn or(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+}
+
+impl Section {
+    /// The row of a key.
+    pub fn find(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.names.contains(&name))
+    }
+
+    /// The known key that an unknown one was probably meant to be.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        let known = self
+            .keys
+            .iter()
+            .filter(|key| key.status != Status::Refused)
+            .flat_map(|key| key.names.iter().copied());
+        nearest(name, known)
+    }
+}
+
+/// The candidate that `name` was probably meant to be: at most a third of its letters, and no more
+/// than three, differ.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > SUGGESTED_KEY_BYTES_MAX {
+        return None;
+    }
+    let wanted = name.to_lowercase().replace('-', "_");
+    let distance_max = (wanted.chars().count() / 3).min(3);
+    candidates
+        .map(|candidate| {
+            let folded = candidate.to_lowercase().replace('-', "_");
+            (strsim::damerau_levenshtein(&wanted, &folded), candidate)
+        })
+        .filter(|(distance, _)| *distance <= distance_max)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Every section, each once, in the order of the reference.
+pub static SECTIONS: &[&Section] = &[
+    &root::ROOT,
+    &agents::AGENT,
+    &agents::BACKEND,
+    &agents::FOLDER_GUARD,
+    &orchestrator::ORCHESTRATOR,
+    &orchestrator::CONTEXT_PATH,
+    &orchestrator::COORDINATION,
+    &orchestrator::TIMEOUT,
+    &root::TIMEOUT_SETTINGS,
+    &root::UI,
+];

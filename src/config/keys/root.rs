@@ -1,0 +1,147 @@
+//! Owns the keys at the top of a config, and those of the small sections below it.
+
+use crate::config::keys::agents::AGENT;
+use crate::config::keys::orchestrator::ORCHESTRATOR;
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// The longest time that can be set, in seconds: one week.
+pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
+
+/// The whole config.
+pub static ROOT: Section = Section {
+    path: "",
+    doc: "The top of the file. Keys that begin with `x-` are skipped at every level but in \
+          `backend`: they are a place for anchors.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["agents"],
+            Shape::List(&Shape::Mapping(&AGENT)),
+            "The team. Ties of the vote are broken by this order.",
+        ),
+        Key::served(
+            &["agent"],
+            Shape::Mapping(&AGENT),
+            "A team of one, instead of `agents`.",
+        ),
+        Key::served(
+            &["orchestrator"],
+            Shape::Mapping(&ORCHESTRATOR),
+            "How the agents work together, and on what.",
+        ),
+        Key::served(
+            &["timeout_settings"],
+            Shape::Mapping(&TIMEOUT_SETTINGS),
+            "How long things may take.",
+        ),
+        Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
+        Key::unserved(
+            &["session_id"],
+            Shape::Any,
+            "every run starts a session of its own",
+        ),
+        Key::unserved(
+            &["memory"],
+            Shape::Any,
+            "agents remember the conversation of the run and nothing else",
+        ),
+        Key::unserved(
+            &["mcp_servers"],
+            Shape::Any,
+            "no MCP server is started; agents have massgen's own tools",
+        ),
+        Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
+        Key::unserved(
+            &["permissions"],
+            Shape::Any,
+            "what agents may touch follows from `cwd`, `context_paths` and `folder_guard`",
+        ),
+        Key::unserved(
+            &["workflow", "roles"],
+            Shape::Any,
+            "agents work at the same time and vote",
+        ),
+        Key::unserved(
+            &["rate_limits", "rate_limiting"],
+            Shape::Any,
+            "massgen waits when a vendor asks it to",
+        ),
+        Key::unserved(
+            &["nlip", "nlip_config", "enable_nlip"],
+            Shape::Any,
+            "messages go to the vendors directly",
+        ),
+        Key::refused(
+            &[
+                "models",
+                "model_configs",
+                "num_agents",
+                "max_rounds",
+                "consensus_threshold",
+                "voting_enabled",
+                "enable_voting",
+            ],
+            "it is from the first version of the format; describe each agent in `agents`",
+        ),
+    ],
+};
+
+/// How long things may take.
+pub static TIMEOUT_SETTINGS: Section = Section {
+    path: "timeout_settings",
+    doc: "How long things may take, in whole seconds.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["orchestrator_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "The whole coordination. When it is over, the best answer so far is delivered.",
+        )
+        .or("1800"),
+        Key::served(
+            &["initial_round_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "An agent's first round, before it is told to finish; `null` sets no limit.",
+        )
+        .or("null"),
+        Key::served(
+            &["subsequent_round_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "Every later round, before the agent is told to finish; `null` sets no limit.",
+        )
+        .or("null"),
+        Key::served(
+            &["round_timeout_grace_seconds"],
+            Shape::Integer(0, SECONDS_MAX),
+            "How long after that the agent may still use tools.",
+        )
+        .or("120"),
+    ],
+};
+
+/// What is shown.
+pub static UI: Section = Section {
+    path: "ui",
+    doc: "What is shown. Nothing here changes how agents work.",
+    others: Others::Refused,
+    keys: &[
+        Key::unserved(
+            &["display_type"],
+            Shape::Text,
+            "what agents do is shown as plain lines",
+        )
+        .or("simple"),
+        Key::unserved(&["logging_enabled"], Shape::Flag, "a log is always kept").or("true"),
+        Key::unserved(
+            &["use_orchestrator_for_single_agent"],
+            Shape::Flag,
+            "a single agent answers once and does not vote",
+        )
+        .or("true"),
+        Key::unserved(
+            &["theme", "automation_mode", "web_host", "web_port"],
+            Shape::Any,
+            "what agents do is shown as plain lines",
+        ),
+    ],
+};

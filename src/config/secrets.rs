@@ -1,0 +1,111 @@
+//! Owns hiding keys that stand in a config's text, so that neither a diagnostic nor a record of the
+//! run shows them. It works on lines, for texts that do not parse too.
+
+/// Names whose value is not shown. A name ends with one of them, whatever its case.
+const SECRET_NAMES: &[&str] = &[
+    "api_key",
+    "apikey",
+    "authorization",
+    "password",
+    "secret",
+    "_token",
+];
+
+/// The text with every value of a secret key replaced by asterisks of the same length in bytes.
+/// References such as `${OPENAI_API_KEY}` stay: they name a key and do not hold it.
+pub fn blot(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut block_of: Option<usize> = None;
+    for line in text.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let inside = block_of.is_some_and(|outer| indent > outer || line.trim().is_empty());
+        if inside {
+            push_blotted(&mut out, line);
+            continue;
+        }
+        block_of = None;
+        match value_of_secret(line) {
+            Some(start) => {
+                let (shown, value) = line.split_at(start);
+                let opens_block =
+                    value.trim().is_empty() || value.trim_start().starts_with(['|', '>']);
+                block_of = opens_block.then_some(indent);
+                out.push_str(shown);
+                push_blotted(&mut out, value);
+            }
+            None => out.push_str(line),
+        }
+    }
+    out
+}
+
+/// Where the value of the first secret key of a line begins, unless it is a reference.
+fn value_of_secret(line: &str) -> Option<usize> {
+    let lower = line.to_ascii_lowercase();
+    let ends = SECRET_NAMES.iter().flat_map(|name| {
+        lower
+            .match_indices(name)
+            .map(move |(at, found)| at + found.len())
+    });
+    ends.filter_map(|end| {
+        let after = lower.get(end..)?.trim_start_matches(['"', '\'']);
+        let value = after
+            .trim_start()
+            .strip_prefix(':')?
+            .trim_start_matches(' ');
+        let is_reference = value.trim_start_matches(['"', '\'']).starts_with("${");
+        (!is_reference).then_some(lower.len() - value.len())
+    })
+    .min()
+}
+
+fn push_blotted(out: &mut String, text: &str) {
+    for c in text.chars() {
+        if c.is_whitespace() || matches!(c, '|' | '>') {
+            out.push(c);
+        } else {
+            out.extend(std::iter::repeat_n('*', c.len_utf8()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let blotted = blot(text);
+        assert_eq!(blotted, expected);
+        assert_eq!(blotted.len(), text.len());
+    }
+
+    #[test]
+    fn values_of_secret_keys_are_hidden_and_all_else_is_kept() {
+        check("    api_key: sk-1\n", "    api_key: ****\n");
+        check("api_key: \"sk-ü\" # mine\n", "api_key: ******* * ****\n");
+        check(
+            "{type: x, \"API_KEY\" : sk, model: m}",
+            "{type: x, \"API_KEY\" : *** ****** **",
+        );
+        check("  X_TOKEN: abc\n", "  X_TOKEN: ***\n");
+        check(
+            "a:\n  api_key: |\n    sk\n\n  b: c\n",
+            "a:\n  api_key: |\n    **\n\n  b: c\n",
+        );
+        check("api_key:\n  sk\nb: c\n", "api_key:\n  **\nb: c\n");
+    }
+
+    #[test]
+    fn references_and_other_keys_are_kept() {
+        for text in [
+            "api_key: ${OPENAI_API_KEY}\n",
+            "api_key: \"${KEY}\"\n",
+            "max_tokens: 100\n",
+            "# the api_key is read from the environment\n",
+            "model: gpt\n",
+        ] {
+            check(text, text);
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Owns teams that no file describes: one agent from the command line, or several from the keys and
+//! local servers that are there.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+
+use crate::config::diagnostic::{listed, quote};
+use crate::config::keys::nearest;
+use crate::config::place::Place;
+use crate::config::vendors::{self, VENDORS, Vendor, Wire};
+use crate::config::{
+    AgentConfig, BackendConfig, Config, OrchestratorConfig, TimeoutConfig, ToolFilter,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::AgentId;
+use crate::permissions::guard::FolderGuard;
+use crate::permissions::history::ReadBeforeDelete;
+
+/// The most agents of a team that is made from what is there: each of them costs the user money.
+const TEAM_AGENTS_MAX: usize = 3;
+/// The id of the one agent of quick mode.
+const QUICK_ID: &str = "agent1";
+
+/// Models of one maker, and how they are reached.
+struct Family {
+    /// The backend type that is named after the maker; it knows the key and a default model.
+    maker: &'static str,
+    /// What the names of its models begin with.
+    prefixes: &'static [&'static str],
+    /// The backend type that is asked.
+    through: &'static str,
+    /// The endpoint, where it is not the type's own.
+    base_url: Option<&'static str>,
+}
+
+/// The families, in the order in which a team is made of them. The endpoints speak Chat Completions:
+/// <https://docs.claude.com/en/api/openai-sdk>, <https://ai.google.dev/gemini-api/docs/openai>.
+const FAMILIES: &[Family] = &[
+    Family {
+        maker: "openai",
+        prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4-"],
+        through: "chatcompletion",
+        base_url: None,
+    },
+    Family {
+        maker: "claude",
+        prefixes: &["claude-"],
+        through: "chatcompletion",
+        base_url: Some("https://api.anthropic.com/v1"),
+    },
+    Family {
+        maker: "gemini",
+        prefixes: &["gemini-"],
+        through: "chatcompletion",
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+    },
+    Family {
+        maker: "grok",
+        prefixes: &["grok-"],
+        through: "grok",
+        base_url: None,
+    },
+    Family {
+        maker: "zai",
+        prefixes: &["glm-"],
+        through: "zai",
+        base_url: None,
+    },
+];
+
+/// What the command line says about the one agent of quick mode.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quick<'a> {
+    /// `--model`.
+    pub model: Option<&'a str>,
+    /// `--backend`.
+    pub backend: Option<&'a str>,
+    /// `--base-url`.
+    pub base_url: Option<&'a str>,
+    /// `--system-message`.
+    pub system_message: Option<&'a str>,
+}
+
+/// A server on this machine that answered, with its models.
+#[derive(Clone, Debug)]
+pub struct LocalServer {
+    /// The backend type, such as `ollama`.
+    pub vendor: &'static Vendor,
+    /// Its endpoint.
+    pub base_url: String,
+    /// The names of its models, the preferred one first.
+    pub models: Vec<String>,
+}
+
+/// Whether agents are given a workspace, and with it the file tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workspaces {
+    /// Each agent has one.
+    Given,
+    /// The agents only talk.
+    None,
+}
+
+/// A team that was made from what is there.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The team.
+    pub config: Config,
+    /// The team in one line for the user.
+    pub summary: String,
+}
+
+/// The team of one agent that the command line describes. Without `--backend`, the name of the model
+/// says whose it is.
+pub fn quick(quick: &Quick<'_>, workspaces: Workspaces) -> Result<Config> {
+    let family = quick
+        .model
+        .and_then(|model| FAMILIES.iter().find(|family| family.has(model)));
+    let (vendor, family_url) = match (quick.backend, quick.base_url, family) {
+        (Some(name), _, _) => (served_vendor(name)?, None),
+        (None, Some(_), _) => (served_vendor("chatcompletion")?, None),
+        (None, None, Some(family)) => (served_vendor(family.through)?, family.base_url),
+        (None, None, None) => return Err(unknown_model(quick.model)),
+    };
+    let base_url = quick.base_url.or(family_url).or(vendor.base_url);
+    let model = quick.model.or(vendor.default_model).ok_or_else(|| {
+        let message = format!("`{}` has no default model", vendor.name);
+        Error::new(ErrorKind::Usage, message).hint("add `--model NAME`")
+    })?;
+    let backend = backend(vendor, model, base_url);
+    let mut agent = agent(QUICK_ID, backend, 1, workspaces)?;
+    agent.system_message = quick.system_message.map(str::to_owned);
+    Ok(config(vec![agent]))
+}
+
+/// A team of one agent for each key that is set and each local server that answered, at most three.
+pub fn from_surroundings(
+    env: &BTreeMap<String, String>,
+    servers: &[LocalServer],
+    workspaces: Workspaces,
+) -> Result<Found> {
+    let keyed = keyed_backends(env);
+    let local = servers.iter().filter_map(|server| {
+        let backend = backend(
+            server.vendor,
+            server.models.first()?,
+            Some(&server.base_url),
+        );
+        Some((server.vendor.name, backend, server.base_url.as_str()))
+    });
+    let mut agents = Vec::new();
+    let mut parts = Vec::new();
+    let members = keyed.into_iter().chain(local).take(TEAM_AGENTS_MAX);
+    for (place, (name, backend, source)) in members.enumerate() {
+        parts.push(format!("{name} ({}, {source})", backend.model));
+        agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
+    }
+    if agents.is_empty() {
+        return Err(nothing_there());
+    }
+    Ok(Found {
+        config: config(agents),
+        summary: format!("team: {}", parts.join(", ")),
+    })
+}
+
+/// A backend with the name of the agent and of the variable that holds its key.
+type Member<'a> = (&'static str, BackendConfig, &'a str);
+
+/// The makers and vendors whose key is set, makers first.
+fn keyed_backends(env: &BTreeMap<String, String>) -> Vec<Member<'static>> {
+    let key_of = |vendor: &Vendor| {
+        let is_set = |name: &&str| env.get(*name).is_some_and(|value| !value.is_empty());
+        vendor.key_variables.iter().copied().find(is_set)
+    };
+    let makers = FAMILIES.iter().filter_map(|family| {
+        let maker = vendors::find(family.maker)?;
+        let through = vendors::find(family.through)?;
+        let base_url = family.base_url.or(through.base_url);
+        let backend = backend(through, maker.default_model?, base_url);
+        Some((maker.name, backend, key_of(maker)?))
+    });
+    let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
+    let others = VENDORS
+        .iter()
+        .filter(|vendor| vendor.wire == Wire::ChatCompletions && !is_maker(vendor));
+    let others = others.filter_map(|vendor| {
+        let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
+        Some((vendor.name, backend, key_of(vendor)?))
+    });
+    makers.chain(others).collect()
+}
+
+impl Family {
+    fn has(&self, model: &str) -> bool {
+        self.prefixes.iter().any(|prefix| model.starts_with(prefix))
+    }
+}
+
+fn served_vendor(name: &str) -> Result<&'static Vendor> {
+    let usage = |message| Error::new(ErrorKind::Usage, message);
+    match vendors::find(name) {
+        Some(vendor) if vendor.wire == Wire::ChatCompletions => Ok(vendor),
+        Some(vendor) => {
+            let error = usage(format!(
+                "the backend type `{name}` cannot be used like this"
+            ));
+            Err(error.hint(
+                vendor
+                    .instead
+                    .unwrap_or("describe the agent in a config file"),
+            ))
+        }
+        None => {
+            let served = VENDORS
+                .iter()
+                .filter(|vendor| vendor.wire == Wire::ChatCompletions);
+            let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+            let error = usage(format!("there is no backend type {}", quote(name)));
+            Err(match nearest(name, names.iter().copied()) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint(format!("there are {}", listed(&names, "and"))),
+            })
+        }
+    }
+}
+
+fn unknown_model(model: Option<&str>) -> Error {
+    let message = match model {
+        Some(model) => format!(
+            "whose model {} is cannot be told from its name",
+            quote(model)
+        ),
+        None => "neither a model nor a backend type is named".to_owned(),
+    };
+    Error::new(ErrorKind::Usage, message)
+        .hint("add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions")
+}
+
+fn nothing_there() -> Error {
+    let message = "no model can be asked: no key is set, and no local server answers";
+    Error::new(ErrorKind::Environment, message)
+        .hint("set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`")
+        .hint("without a key: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+}
+
+fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
+    BackendConfig {
+        vendor,
+        model: model.to_owned(),
+        base_url: base_url.map(str::to_owned),
+        api_key: None,
+        parameters: Map::new(),
+        script: None,
+    }
+}
+
+fn agent(
+    name: &str,
+    backend: BackendConfig,
+    place: usize,
+    workspaces: Workspaces,
+) -> Result<AgentConfig> {
+    let id = AgentId::parse(name).map_err(|error| Error::bug(error.to_string()))?;
+    let workspace = || Place::relocated(&format!("workspace{place}"));
+    Ok(AgentConfig {
+        id,
+        system_message: None,
+        backend,
+        cwd: (workspaces == Workspaces::Given).then(workspace),
+        context_paths: Vec::new(),
+        folder_guard: FolderGuard::Off,
+        read_before_delete: ReadBeforeDelete::Enforced,
+        tools: ToolFilter::default(),
+    })
+}
+
+fn config(agents: Vec<AgentConfig>) -> Config {
+    Config {
+        agents,
+        orchestrator: OrchestratorConfig::default(),
+        timeouts: TimeoutConfig::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quick_of(
+        model: Option<&str>,
+        backend: Option<&str>,
+        base_url: Option<&str>,
+    ) -> Result<String> {
+        let asked = Quick {
+            model,
+            backend,
+            base_url,
+            system_message: Some("be brief"),
+        };
+        let config = quick(&asked, Workspaces::None)?;
+        let agent = &config.agents[0];
+        assert_eq!(agent.id.as_str(), "agent1");
+        assert_eq!(agent.system_message.as_deref(), Some("be brief"));
+        let url = agent.backend.base_url.as_deref().unwrap_or("-");
+        Ok(format!(
+            "{} {} {url}",
+            agent.backend.vendor.name, agent.backend.model
+        ))
+    }
+
+    #[track_caller]
+    fn check(asked: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
+        match quick_of(asked.0, asked.1, asked.2) {
+            Ok(found) => assert_eq!(found, expected, "{asked:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Usage);
+                assert!(!error.hints().is_empty());
+                assert!(error.to_string().contains(expected), "{asked:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_model_says_whose_it_is() {
+        check(
+            (Some("gpt-4o"), None, None),
+            "chatcompletion gpt-4o https://api.openai.com/v1",
+        );
+        check(
+            (Some("o4-mini"), None, None),
+            "chatcompletion o4-mini https://api.openai.com/v1",
+        );
+        check(
+            (Some("claude-x"), None, None),
+            "chatcompletion claude-x https://api.anthropic.com/v1",
+        );
+        check(
+            (Some("grok-4"), None, None),
+            "grok grok-4 https://api.x.ai/v1",
+        );
+        check(
+            (Some("glm-4.5"), None, None),
+            "zai glm-4.5 https://api.z.ai/api/paas/v4",
+        );
+        check(
+            (Some("llama3"), None, None),
+            "whose model `llama3` is cannot be told",
+        );
+        check(
+            (None, None, None),
+            "neither a model nor a backend type is named",
+        );
+    }
+
+    #[test]
+    fn what_is_written_counts() {
+        check(
+            (None, Some("grok"), None),
+            "grok grok-4 https://api.x.ai/v1",
+        );
+        check(
+            (Some("gpt-4o"), Some("openrouter"), None),
+            "openrouter gpt-4o https://openrouter.ai/api/v1",
+        );
+        check(
+            (Some("m"), None, Some("http://h/v1")),
+            "chatcompletion m http://h/v1",
+        );
+        check(
+            (Some("m"), Some("ollama"), Some("http://h/v1")),
+            "ollama m http://h/v1",
+        );
+        check(
+            (None, Some("openrouter"), None),
+            "`openrouter` has no default model",
+        );
+        check(
+            (None, Some("grokk"), None),
+            "there is no backend type `grokk`",
+        );
+        check(
+            (Some("m"), Some("claude_code"), None),
+            "`claude_code` cannot be used like this",
+        );
+        check(
+            (Some("m"), Some("scripted"), None),
+            "`scripted` cannot be used like this",
+        );
+    }
+
+    fn server(name: &str, models: &[&str]) -> LocalServer {
+        LocalServer {
+            vendor: vendors::find(name).unwrap(),
+            base_url: "http://localhost:11434/v1".to_owned(),
+            models: models.iter().map(|model| (*model).to_owned()).collect(),
+        }
+    }
+
+    fn surroundings(keys: &[&str], servers: &[LocalServer]) -> Result<Found> {
+        let env = keys
+            .iter()
+            .map(|name| ((*name).to_owned(), "k".to_owned()))
+            .collect();
+        from_surroundings(&env, servers, Workspaces::Given)
+    }
+
+    #[test]
+    fn a_team_is_made_of_the_keys_and_servers_that_are_there() {
+        let servers = [
+            server("lmstudio", &[]),
+            server("ollama", &["qwen3:8b", "llama3"]),
+        ];
+        let found = surroundings(&["GEMINI_API_KEY", "GROQ_API_KEY"], &servers).unwrap();
+        assert_eq!(
+            found.summary,
+            "team: gemini (gemini-2.5-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
+             GROQ_API_KEY), ollama (qwen3:8b, http://localhost:11434/v1)"
+        );
+        let workspaces: Vec<String> = found
+            .config
+            .agents
+            .iter()
+            .map(|a| a.cwd.as_ref().unwrap().to_string())
+            .collect();
+        assert_eq!(workspaces, ["workspace1", "workspace2", "workspace3"]);
+        let every_key: Vec<&str> = VENDORS
+            .iter()
+            .flat_map(|vendor| vendor.key_variables)
+            .copied()
+            .collect();
+        let many = surroundings(&every_key, &servers).unwrap();
+        assert_eq!(many.config.agents.len(), TEAM_AGENTS_MAX);
+    }
+
+    #[test]
+    fn with_nothing_there_the_way_out_is_told() {
+        for keys in [[].as_slice(), &["SOME_OTHER_KEY"]] {
+            let error = surroundings(keys, &[server("ollama", &[])]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Environment);
+            assert!(
+                error
+                    .hints()
+                    .iter()
+                    .any(|hint| hint.contains("offline_demo"))
+            );
+        }
+        let env = BTreeMap::from([("OPENAI_API_KEY".to_owned(), String::new())]);
+        assert!(
+            from_surroundings(&env, &[], Workspaces::None).is_err(),
+            "an empty key is none"
+        );
+    }
+
+    #[test]
+    fn every_family_is_reached_with_the_key_of_its_maker() {
+        for family in FAMILIES {
+            let (maker, through) = (
+                vendors::find(family.maker).unwrap(),
+                vendors::find(family.through).unwrap(),
+            );
+            let url = family
+                .base_url
+                .or(through.base_url)
+                .unwrap()
+                .parse()
+                .unwrap();
+            assert_eq!(
+                through.key_variables_at(&url),
+                maker.key_variables,
+                "{}",
+                family.maker
+            );
+            assert!(through.is_served() && maker.default_model.is_some());
+        }
+    }
+}

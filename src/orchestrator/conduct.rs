@@ -1,0 +1,294 @@
+//! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
+//! while every event is recorded before it is shown, and saves what it came to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::layout::{Layout, Owner};
+use crate::orchestrator::grants::{Mentioned, directories_to_make};
+use crate::orchestrator::snapshots::SnapshotStore;
+use crate::orchestrator::team::Team;
+use crate::orchestrator::{Backends, Turn, TurnResult, run};
+use crate::path::{AbsPath, RealPath};
+use crate::world::clock;
+use crate::world::gate::Conflicts;
+use crate::world::locate::{Located, locate};
+use crate::world::store::prepare_state_dir;
+use crate::world::store::records::Recorder;
+use crate::world::store::records::metadata::RunMeta;
+use crate::world::store::records::places::{Attempts, RunPlaces};
+use crate::world::store::redact::Redactor;
+use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
+use crate::world::store::workspace::{Workspace, make_new};
+
+/// Events that may wait to be recorded and shown; whoever has more waits.
+const EVENTS_WAITING_MAX: usize = 1024;
+/// The turn of a session that a run is. Sessions have one turn.
+const TURN: u32 = 1;
+
+/// What a run is made from.
+#[derive(Debug)]
+pub struct Order {
+    /// Who takes part, by which rules.
+    pub config: Config,
+    /// Where everything lies.
+    pub layout: Layout,
+    /// The directory that the user stands in.
+    pub base: AbsPath,
+    /// The task as the user wrote it.
+    pub task: String,
+    /// The task as agents read it, with mentions replaced by paths.
+    pub question: Arc<str>,
+    /// The paths that the task mentions.
+    pub mentions: Vec<Mentioned>,
+    /// The models.
+    pub backends: Backends,
+    /// What the records must never hold.
+    pub redactor: Redactor,
+    /// What the run was started with, for the records.
+    pub started_with: StartedWith,
+}
+
+/// What a run was started with.
+#[derive(Debug)]
+pub struct StartedWith {
+    /// The config file, if there was one.
+    pub config_path: Option<AbsPath>,
+    /// The config's text, before variables were put in.
+    pub config_text: Option<String>,
+    /// The words of the command line.
+    pub arguments: Vec<String>,
+}
+
+/// A run whose directories are made and whose records are open.
+#[derive(Debug)]
+pub struct Run {
+    turn: Turn,
+    recorder: Recorder,
+    session: Session,
+    task: String,
+    events: Receiver<Event>,
+    /// Users' own workspaces stay locked as long as this lives.
+    _workspaces: Vec<Workspace>,
+}
+
+/// Where a run leaves its results.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The directory of the run's logs.
+    pub log_dir: AbsPath,
+    /// The file that tells how the run stands.
+    pub status_file: AbsPath,
+    /// The file that will hold the final answer.
+    pub answer_file: AbsPath,
+}
+
+impl Run {
+    /// Makes the directories, puts the team together, and opens session and records. No model is
+    /// asked.
+    pub fn prepare(order: Order, stop: CancellationToken) -> Result<Self> {
+        let Order {
+            config,
+            layout,
+            base,
+            ..
+        } = order;
+        prepare_state_dir(&layout.state)?;
+        let workspaces = make_workspaces(&config, &layout)?;
+        make_new(&layout.temp_workspaces)?;
+        let mut team = Team::assemble(&config, &layout, &base, &order.mentions)?;
+        let session = Session::begin(&layout.sessions, order.redactor.clone())?;
+        team.watch_conflicts(Conflicts {
+            run_started_ns: clock::now().unix_nanoseconds(),
+            kept_in: directory(&session.conflicts(TURN)?)?,
+        });
+        let attempts = match config.orchestrator.max_orchestration_restarts {
+            0 => Attempts::One,
+            _ => Attempts::Several,
+        };
+        let meta = RunMeta {
+            query: order.task.clone(),
+            config_path: order.started_with.config_path,
+            config: order.started_with.config_text,
+            cli_args: order.started_with.arguments,
+            cwd: base,
+            session_id: session.id().to_owned(),
+        };
+        let places = RunPlaces::create(&layout.logs, attempts)?;
+        let recorder = Recorder::start(places, &meta, order.redactor)?;
+        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let turn = Turn {
+            snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
+            config,
+            team,
+            backends: order.backends,
+            question: order.question,
+            events: sender,
+            stop,
+        };
+        let task = order.task;
+        Ok(Self {
+            turn,
+            recorder,
+            session,
+            task,
+            events,
+            _workspaces: workspaces,
+        })
+    }
+
+    /// Where the run will leave its results.
+    pub fn places(&self) -> Places {
+        let turn_dir = self.session.dir().join(format!("turn_{TURN}"));
+        Places {
+            log_dir: self.recorder.places().log().clone(),
+            status_file: self.recorder.places().status_file(),
+            answer_file: turn_dir.join("answer.txt"),
+        }
+    }
+
+    /// Runs the turn to its end, showing every event to `shown`, and saves what it came to.
+    pub async fn conduct(self, shown: Sender<Event>) -> Result<TurnResult> {
+        let Self {
+            turn,
+            mut recorder,
+            mut session,
+            task,
+            mut events,
+            _workspaces,
+        } = self;
+        let playing = async {
+            let mut turn = turn;
+            let result = run(&mut turn).await;
+            // The last sender goes with the rest of the turn, and ends the recording.
+            let Turn {
+                team, snapshots, ..
+            } = turn;
+            result.map(|result| (result, team, snapshots))
+        };
+        let recording = record_and_show(&mut recorder, &mut events, &shown);
+        let (played, ()) = tokio::join!(playing, recording);
+        let (result, team, mut snapshots) = played?;
+        for message in save(&mut session, &team, &mut snapshots, (&task, &result)) {
+            tell(&mut recorder, &shown, Event::Warning { message }).await;
+        }
+        let (status, summary) = (result.status, result.summary.clone());
+        tell(&mut recorder, &shown, Event::RunEnded { status, summary }).await;
+        let fault = recorder.finish();
+        warn(&shown, fault).await;
+        session.end();
+        Ok(result)
+    }
+}
+
+fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
+    let mut made = Vec::new();
+    for workspace in layout.workspaces.values() {
+        made.push(match workspace.owner {
+            Owner::Massgen => Workspace::make(&workspace.path, None)?,
+            Owner::User => Workspace::take(&workspace.path)?,
+        });
+    }
+    for agent in &config.agents {
+        let workspace = layout
+            .workspaces
+            .get(&agent.id)
+            .map(|workspace| &workspace.path);
+        for path in directories_to_make(agent, workspace) {
+            make_new(&path)?;
+        }
+    }
+    Ok(made)
+}
+
+fn directory(path: &AbsPath) -> Result<RealPath> {
+    match locate(path)? {
+        Located::Directory(real) => Ok(real),
+        Located::File(_) | Located::Missing(_) => {
+            Err(Error::bug(format!("`{path}` should be a directory")))
+        }
+    }
+}
+
+/// Records and shows events until the turn is over. In the silence between them `status.json` is
+/// brought up to date.
+async fn record_and_show(
+    recorder: &mut Recorder,
+    events: &mut Receiver<Event>,
+    shown: &Sender<Event>,
+) {
+    loop {
+        let due = recorder.status_due();
+        let fault = tokio::select! {
+            event = events.recv() => match event {
+                None => return,
+                Some(event) => {
+                    tell(recorder, shown, event).await;
+                    continue;
+                }
+            },
+            () = wait(due) => recorder.write_status(),
+        };
+        warn(shown, fault).await;
+    }
+}
+
+async fn tell(recorder: &mut Recorder, shown: &Sender<Event>, event: Event) {
+    let fault = recorder.record(&event);
+    show(shown, event).await;
+    warn(shown, fault).await;
+}
+
+async fn wait(due: Option<Duration>) {
+    match due {
+        Some(due) => tokio::time::sleep(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn show(shown: &Sender<Event>, event: Event) {
+    // Nobody looking any more is no reason to stop.
+    let _closed = shown.send(event).await;
+}
+
+async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
+    if let Some(fault) = fault {
+        let message = format!("the run goes on without some of its records: {fault}");
+        show(shown, Event::Warning { message }).await;
+    }
+}
+
+/// Saves the turn in its session; what did not work is said, the answer is shown in any case.
+fn save(
+    session: &mut Session,
+    team: &Team,
+    snapshots: &mut SnapshotStore,
+    (task, result): (&str, &TurnResult),
+) -> Vec<String> {
+    let Some(answer) = &result.answer else {
+        return Vec::new();
+    };
+    let snapshots = snapshots.of(&answer.agent);
+    let member = team.members.iter().find(|member| member.id == answer.agent);
+    let path = member.and_then(|member| member.workspace.as_ref());
+    let saved = session.save_turn(&SessionTurn {
+        number: TURN,
+        task,
+        winner: &answer.agent,
+        answer: &answer.text,
+        workspace: path.map(|path| LiveWorkspace {
+            path,
+            snapshots: &snapshots,
+        }),
+    });
+    match saved {
+        Ok(saved) => saved.notes,
+        Err(error) => vec![format!("the session could not be saved: {error}")],
+    }
+}

@@ -1,0 +1,443 @@
+//! Owns the coordination of one attempt: takes what agents hand in, asks the ballot, and performs
+//! its effects. It decides nothing itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::agent::Mind;
+use crate::agent::patience::{Over, Patience};
+use crate::agent::round::{Board, Desk, RoundLimits, Submission, Verdict, coordinate};
+use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Tally};
+use crate::brief::{self, AnswerView};
+use crate::event::Event;
+use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::orchestrator::snapshots::SnapshotStore;
+use crate::path::{AbsPath, RealPath};
+
+/// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
+const SUBMISSIONS_MAX: usize = 64;
+
+/// One agent that takes part.
+#[derive(Debug)]
+pub struct Participant {
+    /// Its own name.
+    pub id: AgentId,
+    /// Its anonymous name.
+    pub number: AgentNumber,
+    /// Its workspace, if it has one.
+    pub workspace: Option<AbsPath>,
+    /// Its conversation, with the task told.
+    pub mind: Mind,
+}
+
+/// An accepted answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its name.
+    pub label: AnswerLabel,
+    /// As the agent gave it.
+    pub content: Arc<str>,
+    /// The files that belong to it.
+    pub snapshot: Option<RealPath>,
+}
+
+/// A vote that counts.
+#[derive(Clone, Debug)]
+pub struct CountedVote {
+    /// For whom.
+    pub candidate: AgentNumber,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a coordination ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every agent that is still there has voted.
+    Agreed,
+    /// It could not go on.
+    Over(Over),
+}
+
+/// What a coordination came to.
+#[derive(Debug)]
+pub struct Coordinated {
+    /// How it ended.
+    pub end: End,
+    /// Who won; without one nobody answered.
+    pub tally: Option<Tally>,
+    /// The latest answer of each agent that gave one.
+    pub answers: BTreeMap<AgentNumber, Answer>,
+    /// The votes that counted at the end, by voter.
+    pub votes: BTreeMap<AgentNumber, CountedVote>,
+    /// Why each agent that left did so, in the order of leaving.
+    pub left: Vec<(AgentId, String)>,
+}
+
+/// What limits a coordination.
+#[derive(Debug)]
+pub struct Limits {
+    /// The rules of the ballot.
+    pub ballot: BallotRules,
+    /// How long rounds may take.
+    pub rounds: RoundLimits,
+    /// Until when it may go on; then it is closed as it stands.
+    pub patience: Patience,
+}
+
+type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
+
+/// Lets `participants`, given in registration order, work until the ballot is closed.
+pub async fn run(
+    participants: Vec<Participant>,
+    limits: Limits,
+    snapshots: &mut SnapshotStore,
+    events: &mpsc::Sender<Event>,
+) -> Coordinated {
+    let (submissions, mut handed) = mpsc::channel::<Handed>(SUBMISSIONS_MAX);
+    let (board, watched) = watch::channel(Board::default());
+    let mut session = Session {
+        ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
+        people: BTreeMap::new(),
+        board,
+        parked: BTreeMap::new(),
+        answers: BTreeMap::new(),
+        votes: BTreeMap::new(),
+        left: Vec::new(),
+        snapshots,
+        events,
+    };
+    let agents = participants.len();
+    let mut tasks = JoinSet::new();
+    let mut task_of = BTreeMap::new();
+    for participant in participants {
+        let Participant {
+            id,
+            number,
+            workspace,
+            mind,
+        } = participant;
+        session.people.insert(number, Person { id, workspace });
+        let desk = Desk {
+            me: number,
+            agents,
+            submissions: submissions.clone(),
+            board: watched.clone(),
+            limits: limits.rounds,
+        };
+        task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
+    }
+    drop(submissions);
+    let closed = loop {
+        let closed = tokio::select! {
+            Some((agent, submission, verdict)) = handed.recv() => {
+                session.take(agent, submission, verdict).await
+            }
+            Some(Err(died)) = tasks.join_next() => {
+                match task_of.get(&died.id().to_string()) {
+                    Some(agent) => session.died(*agent).await,
+                    None => None,
+                }
+            }
+            over = limits.patience.over() => Some((End::Over(over), session.ballot.close())),
+        };
+        if let Some(closed) = closed {
+            break closed;
+        }
+    };
+    tasks.shutdown().await;
+    session.result(closed)
+}
+
+struct Person {
+    id: AgentId,
+    workspace: Option<AbsPath>,
+}
+
+/// An agent that waits for its verdict.
+struct Parked {
+    verdict: oneshot::Sender<Verdict>,
+    recorded: Option<AnswerLabel>,
+}
+
+struct Session<'a> {
+    ballot: Ballot,
+    people: BTreeMap<AgentNumber, Person>,
+    board: watch::Sender<Board>,
+    parked: BTreeMap<AgentNumber, Parked>,
+    answers: BTreeMap<AgentNumber, Answer>,
+    votes: BTreeMap<AgentNumber, CountedVote>,
+    left: Vec<(AgentId, String)>,
+    snapshots: &'a mut SnapshotStore,
+    events: &'a mpsc::Sender<Event>,
+}
+
+/// What an agent handed in, kept until the ballot has said whether it counts.
+enum Pending {
+    Answer(String),
+    Vote(String),
+    Nothing,
+}
+
+impl Session<'_> {
+    async fn take(
+        &mut self,
+        agent: AgentNumber,
+        submission: Submission,
+        verdict: oneshot::Sender<Verdict>,
+    ) -> Option<(End, Effect)> {
+        self.parked.insert(
+            agent,
+            Parked {
+                verdict,
+                recorded: None,
+            },
+        );
+        let (outcome, pending) = match submission {
+            Submission::Answer(content) => {
+                let neutral = match self.workspace(agent) {
+                    Some(workspace) => brief::rewrite_paths(&content, &workspace, "."),
+                    None => content.clone(),
+                };
+                (
+                    Outcome::Answer { content: neutral },
+                    Pending::Answer(content),
+                )
+            }
+            Submission::Vote {
+                candidate,
+                ordinal,
+                reason,
+                known_answers,
+            } => (
+                Outcome::Vote {
+                    candidate,
+                    ordinal,
+                    known_answers,
+                },
+                Pending::Vote(reason),
+            ),
+            Submission::Stopped { reason, timed_out } => {
+                self.leave(agent, reason, timed_out).await;
+                (Outcome::Stopped, Pending::Nothing)
+            }
+        };
+        self.step(agent, outcome, pending).await
+    }
+
+    /// An agent whose task broke has left like any other; the run goes on without it.
+    async fn died(&mut self, agent: AgentNumber) -> Option<(End, Effect)> {
+        self.leave(agent, "it failed inside massgen".to_owned(), false)
+            .await;
+        self.step(agent, Outcome::Stopped, Pending::Nothing).await
+    }
+
+    async fn leave(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
+        self.parked.remove(&agent);
+        if let Some(id) = self.id(agent) {
+            self.left.push((id.clone(), reason.clone()));
+            self.emit(Event::DroppedOut {
+                agent: id,
+                reason,
+                timed_out,
+            })
+            .await;
+        }
+    }
+
+    async fn step(
+        &mut self,
+        agent: AgentNumber,
+        outcome: Outcome,
+        pending: Pending,
+    ) -> Option<(End, Effect)> {
+        let mut pending = pending;
+        for effect in self.ballot.step(agent, outcome) {
+            match effect {
+                Effect::AcceptAnswer(label) => {
+                    if let Pending::Answer(content) =
+                        std::mem::replace(&mut pending, Pending::Nothing)
+                    {
+                        self.accept_answer(label, content).await;
+                    }
+                }
+                Effect::AcceptVote { voter, answer } => {
+                    if let Pending::Vote(reason) = std::mem::replace(&mut pending, Pending::Nothing)
+                    {
+                        self.accept_vote(voter, answer, reason).await;
+                    }
+                }
+                Effect::VoidVotes(voters) => self.void(voters).await,
+                Effect::Refuse { agent, refusal } => {
+                    self.reply(agent, |_| Verdict::Refused(refusal));
+                }
+                Effect::Judge(agent) => {
+                    self.reply(agent, |recorded| Verdict::Judge { recorded });
+                }
+                Effect::Close(_) | Effect::GiveUp => return Some((End::Agreed, effect)),
+            }
+        }
+        None
+    }
+
+    async fn accept_answer(&mut self, label: AnswerLabel, content: String) {
+        let Some(id) = self.id(label.agent) else {
+            return;
+        };
+        let workspace = self
+            .people
+            .get(&label.agent)
+            .and_then(|p| p.workspace.clone());
+        let snapshot = match &workspace {
+            None => None,
+            Some(workspace) => match self.snapshots.take(&id, label, workspace).await {
+                Ok(None) => None,
+                Ok(Some(snapshot)) => {
+                    for note in snapshot.notes {
+                        self.emit(Event::Warning {
+                            message: format!("snapshot of {label}: {note}"),
+                        })
+                        .await;
+                    }
+                    Some(snapshot.path)
+                }
+                Err(error) => {
+                    let message = format!("there is no snapshot of {label}: {error}");
+                    self.emit(Event::Warning { message }).await;
+                    None
+                }
+            },
+        };
+        let content: Arc<str> = content.into();
+        self.answers.insert(
+            label.agent,
+            Answer {
+                label,
+                content: Arc::clone(&content),
+                snapshot: snapshot.clone(),
+            },
+        );
+        if let Some(parked) = self.parked.get_mut(&label.agent) {
+            parked.recorded = Some(label);
+        }
+        let view = self.view(label.agent);
+        let accepted = self.ballot.answers();
+        self.board.send_modify(|board| {
+            board.accepted = accepted;
+            board
+                .answers
+                .retain(|answer| answer.label.agent != label.agent);
+            board.answers.extend(view);
+        });
+        self.emit(Event::Answered {
+            agent: id,
+            label,
+            content,
+            snapshot,
+        })
+        .await;
+    }
+
+    async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
+        let candidate = answer.agent;
+        self.votes.insert(
+            voter,
+            CountedVote {
+                candidate,
+                reason: reason.clone(),
+            },
+        );
+        if let (Some(agent), Some(candidate)) = (self.id(voter), self.id(candidate)) {
+            self.emit(Event::Voted {
+                agent,
+                candidate,
+                label: answer,
+                reason,
+            })
+            .await;
+        }
+    }
+
+    async fn void(&mut self, voters: Vec<AgentNumber>) {
+        self.votes.clear();
+        let voters = voters
+            .into_iter()
+            .filter_map(|voter| self.id(voter))
+            .collect();
+        self.emit(Event::VotesVoided { voters }).await;
+    }
+
+    fn reply(&mut self, agent: AgentNumber, verdict: impl FnOnce(Option<AnswerLabel>) -> Verdict) {
+        if let Some(Parked {
+            verdict: to,
+            recorded,
+        }) = self.parked.remove(&agent)
+        {
+            // An agent that no longer listens has ended; its seat is cleared when its task is seen.
+            let _gone = to.send(verdict(recorded));
+        }
+    }
+
+    /// The answer of `agent` as the others read it.
+    fn view(&self, agent: AgentNumber) -> Option<AnswerView> {
+        let answer = self.answers.get(&agent)?;
+        Some(answer.view(self.workspace(agent).as_deref()))
+    }
+
+    fn workspace(&self, agent: AgentNumber) -> Option<String> {
+        Some(self.people.get(&agent)?.workspace.as_ref()?.to_string())
+    }
+
+    fn id(&self, agent: AgentNumber) -> Option<AgentId> {
+        self.people.get(&agent).map(|person| person.id.clone())
+    }
+
+    async fn emit(&self, event: Event) {
+        // Nobody listening any more is no reason to stop.
+        let _closed = self.events.send(event).await;
+    }
+
+    fn result(self, (end, effect): (End, Effect)) -> Coordinated {
+        let tally = match effect {
+            Effect::Close(tally) => Some(tally),
+            Effect::AcceptAnswer(_)
+            | Effect::AcceptVote { .. }
+            | Effect::Refuse { .. }
+            | Effect::VoidVotes(_)
+            | Effect::Judge(_)
+            | Effect::GiveUp => None,
+        };
+        let Session {
+            answers,
+            votes,
+            left,
+            ..
+        } = self;
+        Coordinated {
+            end,
+            tally,
+            answers,
+            votes,
+            left,
+        }
+    }
+}
+
+impl Answer {
+    /// The answer as someone else reads it: paths of the author's `workspace` lead to the snapshot.
+    pub fn view(&self, workspace: Option<&str>) -> AnswerView {
+        let files = self.snapshot.as_ref().map(ToString::to_string);
+        let content = match (workspace, &files) {
+            (Some(workspace), Some(files)) => brief::rewrite_paths(&self.content, workspace, files),
+            _ => self.content.to_string(),
+        };
+        AnswerView {
+            label: self.label,
+            content,
+            files,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Owns the end of a turn: the winner presents with a gate of its own, and if it leaves its files in
+//! the workspace although a path is open, they are carried there through the same gate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::agent::Mind;
+use crate::agent::calls::Worked;
+use crate::agent::patience::Patience;
+use crate::agent::present::{BrokenOff, present};
+use crate::brief::{self, AnswerView};
+use crate::error::{Error, Result};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::id::AgentNumber;
+use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
+use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::team::{Line, Member, Team};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, Phase, Scope};
+use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::world::exec::{self, Change, ChangeKind};
+
+/// What the final phase came to.
+#[derive(Debug)]
+pub struct Finished {
+    /// The final answer.
+    pub text: Arc<str>,
+    /// What became of files outside the workspace.
+    pub rows: Vec<DeliveryRow>,
+    /// How it ended.
+    pub end: End,
+    /// The conversation, for the judgement of the result; without one there is none to judge.
+    pub mind: Option<Mind>,
+}
+
+/// What the final agent is to present.
+#[derive(Debug)]
+pub struct Assignment<'a> {
+    /// Who presents.
+    pub member: &'a Member,
+    /// How its model is reached.
+    pub line: Line,
+    /// The task as the user gave it.
+    pub question: &'a str,
+    /// All answers and votes.
+    pub coordinated: &'a Coordinated,
+    /// What is presented if the model gives no text.
+    pub stored: Arc<str>,
+    /// Until when it may go on.
+    pub patience: &'a Patience,
+}
+
+/// Lets the winner present and deliver.
+pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Result<Finished> {
+    let Assignment {
+        member,
+        line,
+        question,
+        coordinated,
+        stored,
+        patience,
+    } = assignment;
+    let message = message(team, member, question, coordinated);
+    let mut mind = team.mind(member, Phase::Final, &message, line)?;
+    mind.emit(Event::FinalStarted {
+        agent: member.id.clone(),
+    })
+    .await;
+    let presented = present(&mut mind, patience).await;
+    let text = presented.text.trim();
+    let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
+    let (end, judge) = match presented.broken_off {
+        None => (End::Agreed, Some(mind)),
+        Some(BrokenOff::Over(over)) => (End::Over(over), None),
+        Some(BrokenOff::Failed(fault)) => {
+            let message = format!("the final agent failed, its answer is used as it is: {fault}");
+            mind.emit(Event::Warning { message }).await;
+            (End::Agreed, None)
+        }
+    };
+    let mut worked = presented.worked;
+    let roots = write_roots(&member.grants);
+    if end == End::Agreed && delivered(&worked.changes, &roots).is_empty() {
+        worked.add(carry_workspace(team, member, &roots).await?);
+    }
+    Ok(Finished {
+        text,
+        rows: rows(&worked, &roots),
+        end,
+        mind: judge,
+    })
+}
+
+fn message(team: &Team, me: &Member, question: &str, coordinated: &Coordinated) -> String {
+    let reasons = |candidate: AgentNumber| -> Vec<String> {
+        let for_it = |vote: &&CountedVote| vote.candidate == candidate;
+        coordinated
+            .votes
+            .values()
+            .filter(for_it)
+            .map(|vote| vote.reason.clone())
+            .collect()
+    };
+    let tally = coordinated
+        .tally
+        .iter()
+        .flat_map(|tally| tally.votes.iter());
+    let votes: Vec<_> = tally
+        .map(|(agent, count)| (*agent, *count, reasons(*agent)))
+        .collect();
+    let view = |(agent, answer): (&AgentNumber, &Answer)| {
+        let own = *agent == me.number;
+        let workspace = team.member(*agent).and_then(|m| m.workspace.as_ref());
+        match (own, workspace) {
+            (true, Some(workspace)) => AnswerView {
+                label: answer.label,
+                content: answer.content.to_string(),
+                files: Some(workspace.to_string()),
+            },
+            (_, workspace) => answer.view(workspace.map(ToString::to_string).as_deref()),
+        }
+    };
+    let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();
+    brief::present(question, me.number, &votes, &answers)
+}
+
+/// Copies the workspace to the write path, through a gate of the final phase.
+async fn carry_workspace(team: &Team, member: &Member, roots: &[&Grant]) -> Result<Worked> {
+    let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
+    let (Some(workspace), Some(target)) = (&member.workspace, target) else {
+        return Ok(Worked::default());
+    };
+    let Some(gate) = team.delivery_gate(member)? else {
+        return Ok(Worked::default());
+    };
+    let Some(call) = copy_all(workspace, &target.root) else {
+        return Ok(Worked::default());
+    };
+    let work = move || match gate.check(call) {
+        Ok(permitted) => Worked::done(exec::run(permitted).changes),
+        Err(denial) => Worked::refused(denial),
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Error::bug("the delivery broke off"))
+}
+
+fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
+    Some(ToolCall::CopyFilesBatch {
+        source: UserPath::parse(from.as_path().to_str()?).ok()?,
+        destination: UserPath::parse(to.as_path().to_str()?).ok()?,
+        selection: Selection {
+            include: vec!["*".to_owned()],
+            exclude: Vec::new(),
+        },
+        existing: Existing::Overwrite,
+    })
+}
+
+fn delivered<'a>(changes: &'a [Change], roots: &[&Grant]) -> Vec<&'a Change> {
+    let outside = |change: &&Change| {
+        roots
+            .iter()
+            .any(|grant| grant.reach(&change.path).is_some())
+    };
+    changes.iter().filter(outside).collect()
+}
+
+/// One row a file: what the whole phase came to, not each step on the way. A refused write counts
+/// unless the same path was written in the end.
+fn rows(worked: &Worked, roots: &[&Grant]) -> Vec<DeliveryRow> {
+    let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
+    for change in delivered(&worked.changes, roots) {
+        let path = change.path.to_string();
+        let before = outcomes.remove(&path).flatten();
+        outcomes.insert(path, combined(before, &change.kind));
+    }
+    for denial in &worked.denied {
+        let denied = DeliveryOutcome::Denied {
+            reason: denial.reason.clone(),
+        };
+        outcomes.entry(denial.path.clone()).or_insert(Some(denied));
+    }
+    let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
+        outcome.map(|outcome| DeliveryRow { path, outcome })
+    };
+    outcomes.into_iter().filter_map(row).collect()
+}
+
+/// What two changes of the same file come to; `None` if it is as it was.
+fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
+    use DeliveryOutcome::{Changed, Created, Deleted};
+    match (before, after) {
+        (Some(Created), ChangeKind::Deleted) => None,
+        (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
+        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
+        (_, ChangeKind::Deleted) => Some(Deleted),
+        (_, ChangeKind::Conflict { kept }) => {
+            Some(DeliveryOutcome::Conflict { kept: kept.clone() })
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Owns the lowering of a turn's paths to grants: workspaces, context paths, mentions and folder
+//! guards become grants here, and nothing else does. It opens nothing; the gate does.
+
+use crate::brief::Place;
+use crate::config::{AgentConfig, Config, ContextPath};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Layout;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
+use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
+use crate::world::locate::{Located, locate};
+
+/// A path that the user's prompt names; it may be a single file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mentioned {
+    /// Where it is.
+    pub path: AbsPath,
+    /// What the prompt asks for.
+    pub permission: Permission,
+}
+
+/// The context paths of a whole run, followed once and known to be there.
+#[derive(Clone, Debug)]
+pub struct ContextGrants {
+    shared: Vec<Grant>,
+    state_dir: RealPath,
+}
+
+impl ContextGrants {
+    /// Follows the context paths that all agents share, and the mentions. All that are missing, and
+    /// all that are no directories, are named in one error.
+    pub fn follow(config: &Config, layout: &Layout, mentions: &[Mentioned]) -> Result<Self> {
+        let state_dir = real(&layout.state)?;
+        let mut shared = follow_all(&config.orchestrator.context_paths, &state_dir)?;
+        for mention in mentions {
+            let grant = match locate(&mention.path)? {
+                Located::File(root) => Grant::file(root, mention.permission),
+                Located::Directory(root) | Located::Missing(root) => {
+                    let mut grant = Grant::tree(root, GrantKind::Context, mention.permission);
+                    hide_state(&mut grant, &state_dir);
+                    grant
+                }
+            };
+            merge(&mut shared, grant);
+        }
+        Ok(Self { shared, state_dir })
+    }
+
+    /// All grants of one agent. `workspace` is its own tree, `temp` the snapshots of all agents.
+    pub fn of_agent(
+        &self,
+        agent: &AgentConfig,
+        workspace: Option<&AbsPath>,
+        temp: Option<&AbsPath>,
+    ) -> Result<Vec<Grant>> {
+        let mut grants = Vec::new();
+        if let Some(temp) = temp {
+            let root = real(temp)?;
+            grants.push(Grant::tree(
+                root,
+                GrantKind::TempWorkspace,
+                Permission::Read,
+            ));
+        }
+        match &agent.folder_guard {
+            FolderGuard::Off => {
+                if let Some(workspace) = workspace {
+                    let root = real(workspace)?;
+                    grants.push(Grant::tree(root, GrantKind::Workspace, Permission::Write));
+                }
+                let own = follow_all(&agent.context_paths, &self.state_dir)?;
+                for grant in self.shared.iter().cloned().chain(own) {
+                    merge(&mut grants, grant);
+                }
+            }
+            FolderGuard::On {
+                read,
+                write,
+                downloads,
+            } => {
+                let listed = [(read, Permission::Read), (write, Permission::Write)];
+                for (paths, permission) in listed {
+                    require_directories(paths, "folder guard directories")?;
+                    for path in paths {
+                        merge(&mut grants, self.guarded(path, permission, workspace)?);
+                    }
+                }
+                if let (Downloads::Open, Some(workspace)) = (downloads, workspace) {
+                    let root = real(&workspace.join(DOWNLOADS))?;
+                    grants.push(Grant::tree(root, GrantKind::BuiltIn, Permission::Write));
+                }
+            }
+        }
+        Ok(grants)
+    }
+
+    /// A directory of a folder guard: part of the agent's own tree if it lies there, else of the
+    /// user's files, where writing waits for the final phase.
+    fn guarded(
+        &self,
+        path: &AbsPath,
+        permission: Permission,
+        workspace: Option<&AbsPath>,
+    ) -> Result<Grant> {
+        let root = real(path)?;
+        let own = match workspace {
+            Some(workspace) => root.is_within(&real(workspace)?),
+            None => false,
+        };
+        let kind = if own {
+            GrantKind::Workspace
+        } else {
+            GrantKind::Context
+        };
+        let mut grant = Grant::tree(root, kind, permission);
+        hide_state(&mut grant, &self.state_dir);
+        Ok(grant)
+    }
+}
+
+/// The directories that must be made before the grants of `agent` can be opened.
+pub fn directories_to_make(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
+    match (&agent.folder_guard, workspace) {
+        (
+            FolderGuard::On {
+                downloads: Downloads::Open,
+                ..
+            },
+            Some(workspace),
+        ) => {
+            vec![workspace.join(DOWNLOADS)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn follow_all(paths: &[ContextPath], state_dir: &RealPath) -> Result<Vec<Grant>> {
+    let written: Vec<AbsPath> = paths.iter().map(|context| context.path.clone()).collect();
+    require_directories(&written, "context paths")?;
+    paths
+        .iter()
+        .map(|context| lower(context, state_dir))
+        .collect()
+}
+
+/// All that is missing is named in one error, and so is all that is no directory.
+fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut no_directories = Vec::new();
+    for path in paths {
+        match locate(path)? {
+            Located::Directory(_) => {}
+            Located::File(_) => no_directories.push(path.to_string()),
+            Located::Missing(_) => missing.push(path.to_string()),
+        }
+    }
+    if !missing.is_empty() {
+        let message = format!("{what} not found:\n  - {}", missing.join("\n  - "));
+        return Err(Error::new(ErrorKind::Config, message)
+            .hint("create the directory first, or correct the path in the config"));
+    }
+    if !no_directories.is_empty() {
+        let list = no_directories.join("\n  - ");
+        let message = format!("{what} must be directories, not files:\n  - {list}");
+        return Err(Error::new(ErrorKind::Config, message)
+            .hint("use the parent directory instead, or mention it in the prompt: @path"));
+    }
+    Ok(())
+}
+
+fn lower(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
+    let root = real(&context.path)?;
+    let mut grant = Grant::tree(root, GrantKind::Context, context.permission);
+    grant.protected.clone_from(&context.protected);
+    grant.hidden.clone_from(&context.hidden);
+    grant.unprotected.clone_from(&context.unprotected);
+    hide_state(&mut grant, state_dir);
+    Ok(grant)
+}
+
+/// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.
+fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
+    if grant.scope == Scope::Tree && grant.kind == GrantKind::Context {
+        grant
+            .hidden
+            .extend(state_dir.below(&grant.root).filter(|rel| !rel.is_root()));
+    }
+}
+
+/// Where `path` leads, whether or not something is there.
+pub fn real(path: &AbsPath) -> Result<RealPath> {
+    Ok(match locate(path)? {
+        Located::Directory(real) | Located::File(real) | Located::Missing(real) => real,
+    })
+}
+
+/// The grants as the model is told about them in the system message of this phase.
+pub fn places(manager: &PathPermissionManager) -> Vec<Place> {
+    let place = |grant: &Grant| {
+        let note = match (grant.kind, manager.phase()) {
+            (GrantKind::Workspace, _) => match grant.permission {
+                Permission::Write => "your workspace, read and write",
+                Permission::Read => "read",
+            },
+            (GrantKind::TempWorkspace, _) => "files of all answers, by label (agent1.1), read",
+            (GrantKind::PreviousTurn, _) => "result of an earlier turn, read",
+            (GrantKind::BuiltIn, _) => "read and write",
+            (GrantKind::Context, Phase::Coordination) => match grant.permission {
+                Permission::Read => "the user's, read",
+                Permission::Write => "the user's, read; the winner may write at the end",
+            },
+            (GrantKind::Context, Phase::Final) => match grant.permission {
+                Permission::Read => "the user's, read",
+                Permission::Write => "the user's, read and write",
+            },
+        };
+        Place {
+            path: grant.root.to_string(),
+            note,
+        }
+    };
+    let mut places: Vec<Place> = manager.grants().iter().map(place).collect();
+    places.sort_by_key(|place| !place.note.starts_with("your workspace"));
+    places
+}
+
+/// The roots of the user's paths that are open for writing in the final phase.
+pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
+    let open =
+        |grant: &&Grant| grant.kind == GrantKind::Context && grant.permission == Permission::Write;
+    grants.iter().filter(open).collect()
+}
+
+/// A gate's manager for one phase.
+pub fn manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
+    PathPermissionManager::new(grants.to_vec(), phase)
+}

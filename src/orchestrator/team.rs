@@ -1,0 +1,210 @@
+//! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
+//! same values feed a dry run, so that what it shows is what would be sent.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc::Sender;
+
+use crate::agent::Mind;
+use crate::backend::Backend;
+use crate::brief::{self, Standing};
+use crate::config::{AgentConfig, Config};
+use crate::error::Result;
+use crate::event::Event;
+use crate::id::{AgentId, AgentNumber};
+use crate::layout::Layout;
+use crate::orchestrator::coordinate::Participant;
+use crate::orchestrator::grants::{self, ContextGrants, Mentioned};
+use crate::path::AbsPath;
+use crate::permissions::grant::{Grant, Phase};
+use crate::permissions::guard::FolderGuard;
+use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::tools::menu::{Directories, Menu};
+use crate::tools::spec::ToolOffer;
+use crate::tools::workflow;
+use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+
+/// One agent with all that it works with.
+#[derive(Debug)]
+pub struct Member {
+    /// Its own name.
+    pub id: AgentId,
+    /// Its anonymous name.
+    pub number: AgentNumber,
+    /// Its workspace, if it has one.
+    pub workspace: Option<AbsPath>,
+    /// Everything that is opened for it, in both phases.
+    pub grants: Vec<Grant>,
+    config: AgentConfig,
+    history: Arc<Mutex<History>>,
+}
+
+/// The members of a run in registration order.
+#[derive(Debug)]
+pub struct Team {
+    /// The members.
+    pub members: Vec<Member>,
+    config: Config,
+    base: AbsPath,
+    conflicts: Option<Conflicts>,
+}
+
+impl Team {
+    /// Follows all paths and puts the team together. Nothing is created and nobody is called.
+    pub fn assemble(
+        config: &Config,
+        layout: &Layout,
+        base: &AbsPath,
+        mentions: &[Mentioned],
+    ) -> Result<Self> {
+        let context = ContextGrants::follow(config, layout, mentions)?;
+        let mut sorted: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
+        sorted.sort();
+        let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());
+        let temp = shares_files.then_some(&layout.temp_workspaces);
+        let mut members = Vec::new();
+        for agent in &config.agents {
+            let index = sorted
+                .iter()
+                .position(|id| **id == agent.id)
+                .unwrap_or_default();
+            let workspace = layout
+                .workspaces
+                .get(&agent.id)
+                .map(|workspace| workspace.path.clone());
+            members.push(Member {
+                id: agent.id.clone(),
+                number: AgentNumber::from_index(index),
+                grants: context.of_agent(agent, workspace.as_ref(), temp)?,
+                workspace,
+                config: agent.clone(),
+                history: Arc::default(),
+            });
+        }
+        let (config, base) = (config.clone(), base.clone());
+        Ok(Self {
+            members,
+            config,
+            base,
+            conflicts: None,
+        })
+    }
+
+    /// From now on a final agent does not replace what the user changed since the run began.
+    pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
+        self.conflicts = Some(conflicts);
+    }
+
+    /// The member with this anonymous name.
+    pub fn member(&self, number: AgentNumber) -> Option<&Member> {
+        self.members.iter().find(|member| member.number == number)
+    }
+
+    /// The gate of `member` for `phase`; `None` if nothing is opened for it.
+    pub fn gate(&self, member: &Member, phase: Phase) -> Result<Option<Gate>> {
+        self.gate_with(member, phase, member.config.read_before_delete)
+    }
+
+    /// The gate that carries the winner's files to the user, where it has not done so itself.
+    pub fn delivery_gate(&self, member: &Member) -> Result<Option<Gate>> {
+        self.gate_with(member, Phase::Final, ReadBeforeDelete::Off)
+    }
+
+    fn gate_with(
+        &self,
+        member: &Member,
+        phase: Phase,
+        read_before_delete: ReadBeforeDelete,
+    ) -> Result<Option<Gate>> {
+        if member.grants.is_empty() {
+            return Ok(None);
+        }
+        let policy = GatePolicy {
+            base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
+            read_before_delete,
+            parents: match member.config.folder_guard {
+                FolderGuard::Off => ParentNames::Followed,
+                FolderGuard::On { .. } => ParentNames::Refused,
+            },
+            history: Arc::clone(&member.history),
+            conflicts: self.conflicts.clone(),
+        };
+        Gate::open(grants::manager(&member.grants, phase), policy).map(Some)
+    }
+
+    /// What `member`'s model is told first in `phase`.
+    pub fn system(&self, member: &Member, phase: Phase) -> String {
+        let places = grants::places(&grants::manager(&member.grants, phase));
+        let workspace = member.workspace.as_ref().map(ToString::to_string);
+        let standing = Standing {
+            system_message: member.config.system_message.as_deref(),
+            me: member.number,
+            agents: self.members.len(),
+            sensitivity: self.config.orchestrator.voting_sensitivity,
+            planning: &self.config.orchestrator.planning,
+            places: &places,
+            workspace: workspace.as_deref(),
+        };
+        match phase {
+            Phase::Coordination => brief::coordination_system(&standing),
+            Phase::Final => {
+                let roots = grants::write_roots(&member.grants);
+                let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
+                brief::final_system(&standing, &roots)
+            }
+        }
+    }
+
+    /// The tools that `member` is offered in `phase`.
+    pub fn tools(&self, member: &Member, phase: Phase) -> Arc<[ToolOffer]> {
+        let permissions = grants::manager(&member.grants, phase);
+        let menu = Menu {
+            allowed: member.config.tools.allowed.as_deref(),
+            excluded: &member.config.tools.excluded,
+            permissions: &permissions,
+            directories: match member.config.folder_guard {
+                FolderGuard::Off => Directories::Unnamed,
+                FolderGuard::On { .. } => Directories::Named,
+            },
+        };
+        let mut offers = menu.offers();
+        if phase == Phase::Coordination {
+            offers.extend(workflow::coordination_offers(self.members.len()));
+        }
+        offers.into()
+    }
+
+    /// `member` with its conversation begun: `task` is told.
+    pub fn participant(&self, member: &Member, task: &str, line: Line) -> Result<Participant> {
+        Ok(Participant {
+            id: member.id.clone(),
+            number: member.number,
+            workspace: member.workspace.clone(),
+            mind: self.mind(member, Phase::Coordination, task, line)?,
+        })
+    }
+
+    /// A new conversation of `member` in `phase`, with `first` told.
+    pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
+        let mut mind = Mind {
+            agent: member.id.clone(),
+            backend: line.backend,
+            system: self.system(member, phase).into(),
+            tools: self.tools(member, phase),
+            gate: self.gate(member, phase)?,
+            messages: Vec::new(),
+            events: line.events,
+        };
+        mind.tell(first);
+        Ok(mind)
+    }
+}
+
+/// How a conversation reaches its model, and who hears of it.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The model.
+    pub backend: Arc<dyn Backend>,
+    /// Where events go.
+    pub events: Sender<Event>,
+}

@@ -1,0 +1,242 @@
+//! Owns the way from what a model wrote to a [`ToolCall`]. Whatever is not known is an error that
+//! says what is; nothing is guessed and nothing is looked up.
+
+use crate::tools::arguments::Arguments;
+use crate::tools::call::{
+    Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
+};
+use crate::tools::error::{ParseError, excerpt};
+use crate::tools::spec::{TOOLS, ToolSpec};
+
+/// The lines around each difference when a call names no number.
+const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
+
+/// The most lines of context around a match or a difference; a greater number counts as this.
+pub const CONTEXT_LINES_MAX: u32 = 100;
+
+/// The matching lines that a search shows when a call names no number.
+pub const GREP_RESULTS_DEFAULT: u32 = 200;
+
+/// The most matching lines that a search shows; a greater number counts as this.
+pub const GREP_RESULTS_MAX: u32 = 2000;
+
+/// A name at least this similar to a tool's (0 to 1, Jaro-Winkler) is taken for a mistyped one.
+const SIMILARITY_MIN: f64 = 0.8;
+
+/// Reads one call of a file tool; `arguments` is the JSON text of the model.
+pub fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
+    let tool = find(name, &[TOOLS])?;
+    let mut arguments = Arguments::read(tool, arguments)?;
+    build(tool, &mut arguments)
+}
+
+/// The tool that `name` stands for.
+pub(crate) fn find(
+    name: &str,
+    tables: &[&'static [ToolSpec]],
+) -> Result<&'static ToolSpec, ParseError> {
+    let name = canonical(name);
+    tables
+        .iter()
+        .copied()
+        .flatten()
+        .find(|tool| tool.name == name)
+        .ok_or_else(|| ParseError::UnknownTool {
+            name: excerpt(name),
+            nearest: nearest(name, tables),
+        })
+}
+
+/// The present name of a tool that had another one.
+pub(crate) fn canonical(name: &str) -> &str {
+    match name {
+        "read_file" => "read_text_file",
+        name => name,
+    }
+}
+
+/// The tool whose name is most similar to `name`, read without a server's prefix, if any is.
+fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
+    let name = name.rsplit("__").next().unwrap_or(name);
+    let name = excerpt(canonical(name));
+    tables
+        .iter()
+        .copied()
+        .flatten()
+        .map(|tool| (strsim::jaro_winkler(&name, tool.name), tool.name))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, name)| name)
+}
+
+/// Makes the call of a file tool. A row of the table without an arm here is unknown.
+pub(crate) fn build(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+    match tool.name {
+        "read_text_file" => Ok(ToolCall::ReadTextFile {
+            path: take.path("path")?,
+            lines: lines(take)?,
+        }),
+        "read_multiple_files" => Ok(ToolCall::ReadMultipleFiles {
+            paths: take.paths("paths")?,
+        }),
+        "list_directory" => Ok(ToolCall::ListDirectory {
+            path: take.path_or_workspace("path")?,
+        }),
+        "directory_tree" => Ok(ToolCall::DirectoryTree {
+            path: take.path_or_workspace("path")?,
+            exclude: take.globs("excludePatterns")?.unwrap_or_default(),
+        }),
+        "search_files" => Ok(ToolCall::SearchFiles {
+            path: take.path_or_workspace("path")?,
+            pattern: take.glob("pattern")?,
+            exclude: take.globs("excludePatterns")?.unwrap_or_default(),
+        }),
+        "grep_files" => Ok(ToolCall::GrepFiles {
+            path: take.path_or_workspace("path")?,
+            grep: grep(take)?,
+        }),
+        "get_file_info" => Ok(ToolCall::GetFileInfo {
+            path: take.path("path")?,
+        }),
+        "list_allowed_directories" => Ok(ToolCall::ListAllowedDirectories),
+        "compare_files" => Ok(ToolCall::CompareFiles {
+            first: take.path("file1")?,
+            second: take.path("file2")?,
+            context_lines: context_lines(take)?.unwrap_or(COMPARE_CONTEXT_LINES_DEFAULT),
+        }),
+        "compare_directories" => Ok(ToolCall::CompareDirectories {
+            first: take.path("dir1")?,
+            second: take.path("dir2")?,
+            content: match take.flag("show_content_diff")? {
+                Some(true) => ContentDiff::Lines,
+                Some(false) | None => ContentDiff::Names,
+            },
+        }),
+        _ => build_writing(tool, take),
+    }
+}
+
+fn build_writing(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+    match tool.name {
+        "write_file" => Ok(ToolCall::WriteFile {
+            path: take.path("path")?,
+            content: take.text("content")?,
+        }),
+        "edit_file" => Ok(ToolCall::EditFile {
+            path: take.path("path")?,
+            edits: take.edits("edits")?,
+            mode: match take.flag("dryRun")? {
+                Some(true) => EditMode::DryRun,
+                Some(false) | None => EditMode::Apply,
+            },
+        }),
+        "create_directory" => Ok(ToolCall::CreateDirectory {
+            path: take.path("path")?,
+        }),
+        "move_file" => Ok(ToolCall::MoveFile {
+            source: take.path("source")?,
+            destination: take.path("destination")?,
+        }),
+        "copy_file" => Ok(ToolCall::CopyFile {
+            source: take.path("source_path")?,
+            destination: take.path("destination_path")?,
+            existing: existing(take)?,
+        }),
+        "copy_files_batch" => Ok(ToolCall::CopyFilesBatch {
+            source: take.path("source_base_path")?,
+            destination: take.path("destination_base_path")?,
+            selection: selection(take)?,
+            existing: existing(take)?,
+        }),
+        "delete_file" => Ok(ToolCall::DeleteFile {
+            path: take.path("path")?,
+            recursion: match take.flag("recursive")? {
+                Some(false) => Recursion::EmptyOnly,
+                Some(true) | None => Recursion::Whole,
+            },
+        }),
+        "delete_files_batch" => Ok(ToolCall::DeleteFilesBatch {
+            path: take.path("base_path")?,
+            selection: selection(take)?,
+        }),
+        name => Err(ParseError::UnknownTool {
+            name: name.to_owned(),
+            nearest: None,
+        }),
+    }
+}
+
+fn lines(take: &mut Arguments) -> Result<Lines, ParseError> {
+    let head = take.lines("head")?;
+    let tail = take.lines("tail")?;
+    let first = take.lines("start_line")?;
+    let last = take.lines("end_line")?;
+    match (head, tail, first, last) {
+        (None, None, None, None) => Ok(Lines::All),
+        (Some(lines), None, None, None) => Ok(Lines::Head(lines)),
+        (None, Some(lines), None, None) => Ok(Lines::Tail(lines)),
+        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(take.refused(
+            "end_line",
+            &last.to_string(),
+            "a line not before `start_line`",
+        )),
+        (None, None, first, last) => Ok(Lines::Range {
+            first: first.unwrap_or(1),
+            last,
+        }),
+        (Some(_), Some(_), _, _) => Err(take.conflict("head", "tail")),
+        (Some(_), None, Some(_), _) => Err(take.conflict("head", "start_line")),
+        (Some(_), None, None, Some(_)) => Err(take.conflict("head", "end_line")),
+        (None, Some(_), Some(_), _) => Err(take.conflict("tail", "start_line")),
+        (None, Some(_), None, Some(_)) => Err(take.conflict("tail", "end_line")),
+    }
+}
+
+fn grep(take: &mut Arguments) -> Result<Grep, ParseError> {
+    Ok(Grep {
+        pattern: take.pattern("pattern")?,
+        case: match take.flag("ignore_case")? {
+            Some(true) => Case::Insensitive,
+            Some(false) | None => Case::Sensitive,
+        },
+        context_lines: context_lines(take)?.unwrap_or(0),
+        selection: selection(take)?,
+        results_max: take
+            .lines("max_results")?
+            .map_or(GREP_RESULTS_DEFAULT, |results| {
+                at_most(results, GREP_RESULTS_MAX)
+            }),
+    })
+}
+
+fn context_lines(take: &mut Arguments) -> Result<Option<u32>, ParseError> {
+    let lines = take.count("context_lines")?;
+    Ok(lines.map(|lines| at_most(lines, CONTEXT_LINES_MAX)))
+}
+
+fn at_most(number: u64, most: u32) -> u32 {
+    u32::try_from(number).map_or(most, |number| number.min(most))
+}
+
+/// An empty list of patterns is refused: for a deletion, nothing and everything must not be one.
+fn selection(take: &mut Arguments) -> Result<Selection, ParseError> {
+    let include = match take.globs("include_patterns")? {
+        None => vec!["*".to_owned()],
+        Some(globs) if globs.is_empty() => {
+            let expected = "at least one glob; leave it out for all files";
+            return Err(take.refused("include_patterns", "[]", expected));
+        }
+        Some(globs) => globs,
+    };
+    Ok(Selection {
+        include,
+        exclude: take.globs("exclude_patterns")?.unwrap_or_default(),
+    })
+}
+
+fn existing(take: &mut Arguments) -> Result<Existing, ParseError> {
+    Ok(match take.flag("overwrite")? {
+        Some(true) => Existing::Overwrite,
+        Some(false) | None => Existing::Keep,
+    })
+}

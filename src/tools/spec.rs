@@ -1,0 +1,358 @@
+//! Owns the table of the tools: what each is called, takes, does and returns. What models are
+//! offered, what the parser accepts and what the documentation says all come from it.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::permissions::grant::Permission;
+
+/// One tool.
+#[derive(Debug)]
+pub struct ToolSpec {
+    /// The name that calls carry.
+    pub name: &'static str,
+    /// What it does, for models: every byte is sent with every request.
+    pub purpose: &'static str,
+    /// What it needs: a tool that writes is of no use where nothing is writable.
+    pub permission: Permission,
+    /// What it takes, in the order in which it is offered.
+    pub parameters: &'static [Parameter],
+    /// What it returns, for people.
+    pub result: &'static str,
+}
+
+/// One parameter of a tool.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether a call must carry it.
+    pub need: Need,
+    /// What the name leaves open; may be empty.
+    pub note: &'static str,
+}
+
+/// A tool as a model is offered it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOffer {
+    /// The name that calls carry.
+    pub name: &'static str,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// What a parameter holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A text.
+    Text,
+    /// A whole number that is not negative.
+    Count,
+    /// Yes or no.
+    Flag,
+    /// A list of texts.
+    Texts,
+    /// A list of replacements.
+    Edits,
+}
+
+/// Whether a call must carry a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It must.
+    Required,
+    /// It may.
+    Optional,
+}
+
+impl Kind {
+    fn schema(self) -> Value {
+        match self {
+            Kind::Text => json!({"type": "string"}),
+            Kind::Count => json!({"type": "integer"}),
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Edits => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
+                "required": ["oldText", "newText"],
+            }}),
+        }
+    }
+
+    /// What a model is told to send.
+    pub fn expected(self) -> &'static str {
+        match self {
+            Kind::Text => "a text",
+            Kind::Count => "a whole number",
+            Kind::Flag => "true or false",
+            Kind::Texts => "a list of texts",
+            Kind::Edits => r#"a list of {"oldText": text, "newText": text}"#,
+        }
+    }
+}
+
+impl ToolSpec {
+    /// The parameter with this name.
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters
+            .iter()
+            .find(|parameter| parameter.name == name)
+    }
+
+    /// The tool as a model is offered it.
+    pub fn offer(&self) -> ToolOffer {
+        ToolOffer {
+            name: self.name,
+            description: self.purpose.to_owned(),
+            parameters: self.schema(),
+        }
+    }
+
+    /// The JSON Schema of the arguments. It says nothing that a default says.
+    fn schema(&self) -> Value {
+        let properties: Map<String, Value> = self
+            .parameters
+            .iter()
+            .map(|parameter| (parameter.name.to_owned(), parameter.schema()))
+            .collect();
+        let required: Vec<&str> = self
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.need == Need::Required)
+            .map(|parameter| parameter.name)
+            .collect();
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), json!("object"));
+        schema.insert("properties".to_owned(), Value::Object(properties));
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), json!(required));
+        }
+        Value::Object(schema)
+    }
+}
+
+impl Parameter {
+    fn schema(&self) -> Value {
+        let mut schema = self.kind.schema();
+        if let (Some(fields), false) = (schema.as_object_mut(), self.note.is_empty()) {
+            fields.insert("description".to_owned(), json!(self.note));
+        }
+        schema
+    }
+}
+
+impl fmt::Display for ToolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const fn required(name: &'static str, kind: Kind, note: &'static str) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        need: Need::Required,
+        note,
+    }
+}
+
+const fn optional(name: &'static str, kind: Kind, note: &'static str) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        need: Need::Optional,
+        note,
+    }
+}
+
+/// The file tools, in the order in which they are offered.
+pub const TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: "read_text_file",
+        purpose: "Read a text file or some of its lines.",
+        permission: Permission::Read,
+        parameters: &[
+            required("path", Kind::Text, ""),
+            optional("head", Kind::Count, "first lines"),
+            optional("tail", Kind::Count, "last lines"),
+            optional("start_line", Kind::Count, "from 1"),
+            optional("end_line", Kind::Count, "included"),
+        ],
+        result: "the text",
+    },
+    ToolSpec {
+        name: "read_multiple_files",
+        purpose: "Read several text files.",
+        permission: Permission::Read,
+        parameters: &[required("paths", Kind::Texts, "")],
+        result: "each text under a line with its path, or why it cannot be read",
+    },
+    ToolSpec {
+        name: "list_directory",
+        purpose: "List a directory.",
+        permission: Permission::Read,
+        parameters: &[optional("path", Kind::Text, "")],
+        result: "one line for each entry, with its kind",
+    },
+    ToolSpec {
+        name: "directory_tree",
+        purpose: "List a directory and all below it.",
+        permission: Permission::Read,
+        parameters: &[
+            optional("path", Kind::Text, ""),
+            optional("excludePatterns", Kind::Texts, "globs"),
+        ],
+        result: "one line for each entry, indented by its depth",
+    },
+    ToolSpec {
+        name: "search_files",
+        purpose: "Find files and directories by name.",
+        permission: Permission::Read,
+        parameters: &[
+            optional("path", Kind::Text, ""),
+            required("pattern", Kind::Text, "glob; * crosses /"),
+            optional("excludePatterns", Kind::Texts, "globs"),
+        ],
+        result: "one path a line",
+    },
+    ToolSpec {
+        name: "grep_files",
+        purpose: "Find lines in files by regular expression.",
+        permission: Permission::Read,
+        parameters: &[
+            optional("path", Kind::Text, ""),
+            required("pattern", Kind::Text, ""),
+            optional("ignore_case", Kind::Flag, ""),
+            optional("context_lines", Kind::Count, ""),
+            optional("include_patterns", Kind::Texts, "globs"),
+            optional("exclude_patterns", Kind::Texts, "globs"),
+            optional("max_results", Kind::Count, ""),
+        ],
+        result: "the matching lines, each after its path and number",
+    },
+    ToolSpec {
+        name: "get_file_info",
+        purpose: "Tell size, type, times and mode of a path.",
+        permission: Permission::Read,
+        parameters: &[required("path", Kind::Text, "")],
+        result: "one property a line",
+    },
+    ToolSpec {
+        name: "compare_files",
+        purpose: "Compare two text files.",
+        permission: Permission::Read,
+        parameters: &[
+            required("file1", Kind::Text, ""),
+            required("file2", Kind::Text, ""),
+            optional("context_lines", Kind::Count, "default 3"),
+        ],
+        result: "that they are identical, or the diff",
+    },
+    ToolSpec {
+        name: "compare_directories",
+        purpose: "Compare two directories.",
+        permission: Permission::Read,
+        parameters: &[
+            required("dir1", Kind::Text, ""),
+            required("dir2", Kind::Text, ""),
+            optional("show_content_diff", Kind::Flag, ""),
+        ],
+        result: "which names are in one only, which differ and which are the same",
+    },
+    ToolSpec {
+        name: "list_allowed_directories",
+        purpose: "List what you may read and write.",
+        permission: Permission::Read,
+        parameters: &[],
+        result: "one path a line, after its permission",
+    },
+    ToolSpec {
+        name: "write_file",
+        purpose: "Create or replace a file.",
+        permission: Permission::Write,
+        parameters: &[
+            required("path", Kind::Text, ""),
+            required("content", Kind::Text, ""),
+        ],
+        result: "how many bytes were written",
+    },
+    ToolSpec {
+        name: "edit_file",
+        purpose: "Replace parts of a text file; each oldText must occur exactly once.",
+        permission: Permission::Write,
+        parameters: &[
+            required("path", Kind::Text, ""),
+            required("edits", Kind::Edits, ""),
+            optional("dryRun", Kind::Flag, "only show the diff"),
+        ],
+        result: "the diff",
+    },
+    ToolSpec {
+        name: "create_directory",
+        purpose: "Create a directory and its parents.",
+        permission: Permission::Write,
+        parameters: &[required("path", Kind::Text, "")],
+        result: "that it is there, or was before",
+    },
+    ToolSpec {
+        name: "move_file",
+        purpose: "Move or rename a file or directory; the destination must not exist.",
+        permission: Permission::Write,
+        parameters: &[
+            required("source", Kind::Text, ""),
+            required("destination", Kind::Text, ""),
+        ],
+        result: "that it was moved",
+    },
+    ToolSpec {
+        name: "copy_file",
+        purpose: "Copy a file or directory.",
+        permission: Permission::Write,
+        parameters: &[
+            required("source_path", Kind::Text, ""),
+            required("destination_path", Kind::Text, ""),
+            optional("overwrite", Kind::Flag, ""),
+        ],
+        result: "how much was copied",
+    },
+    ToolSpec {
+        name: "copy_files_batch",
+        purpose: "Copy the files of a directory that match globs; without overwrite, existing ones are skipped.",
+        permission: Permission::Write,
+        parameters: &[
+            required("source_base_path", Kind::Text, ""),
+            required("destination_base_path", Kind::Text, ""),
+            optional("include_patterns", Kind::Texts, "default all"),
+            optional("exclude_patterns", Kind::Texts, ""),
+            optional("overwrite", Kind::Flag, ""),
+        ],
+        result: "how many files were copied, skipped and refused, and which",
+    },
+    ToolSpec {
+        name: "delete_file",
+        purpose: "Delete a file or directory.",
+        permission: Permission::Write,
+        parameters: &[
+            required("path", Kind::Text, ""),
+            optional("recursive", Kind::Flag, "false: only an empty directory"),
+        ],
+        result: "how much was deleted",
+    },
+    ToolSpec {
+        name: "delete_files_batch",
+        purpose: "Delete the files of a directory that match globs.",
+        permission: Permission::Write,
+        parameters: &[
+            required("base_path", Kind::Text, ""),
+            optional("include_patterns", Kind::Texts, "default all"),
+            optional("exclude_patterns", Kind::Texts, ""),
+        ],
+        result: "how many files were deleted and refused, and which",
+    },
+];

@@ -1,0 +1,229 @@
+//! What models are told about the tools.
+
+use serde_json::{Value, json};
+
+use crate::path::RealPath;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::tools::menu::{Directories, Menu};
+use crate::tools::parse::parse;
+use crate::tools::spec::{Kind, Need, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_call};
+
+/// The most bytes of all file tools and the two of the coordination, as a request carries them.
+const ALL_OFFERS_BYTES_MAX: usize = 7680;
+
+/// The most bytes of the two tools of the coordination, as a request carries them.
+const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
+
+fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
+    [TOOLS, COORDINATION, EVALUATION].into_iter().flatten()
+}
+
+/// The `tools` of a Chat Completions request.
+fn wire_bytes(offers: &[ToolOffer]) -> usize {
+    let tools: Vec<Value> = offers
+        .iter()
+        .map(|offer| {
+            json!({"type": "function", "function": {
+                "name": offer.name,
+                "description": offer.description,
+                "parameters": offer.parameters,
+            }})
+        })
+        .collect();
+    json!(tools).to_string().len()
+}
+
+fn sample(kind: Kind) -> Value {
+    match kind {
+        Kind::Text => json!("agent1"),
+        Kind::Count => json!(1),
+        Kind::Flag => json!(true),
+        Kind::Texts => json!(["a"]),
+        Kind::Edits => json!([{"oldText": "a", "newText": "b"}]),
+    }
+}
+
+/// The arguments that `tool` needs, and `also`.
+fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
+    tool.parameters
+        .iter()
+        .filter(|parameter| parameter.need == Need::Required || also == Some(parameter.name))
+        .map(|parameter| (parameter.name.to_owned(), sample(parameter.kind)))
+        .collect()
+}
+
+#[test]
+fn offers_are_small() {
+    let coordination: Vec<ToolOffer> = COORDINATION.iter().map(ToolSpec::offer).collect();
+    let bytes = wire_bytes(&coordination);
+    assert!(bytes <= COORDINATION_OFFERS_BYTES_MAX, "{bytes}");
+
+    let all: Vec<ToolOffer> = TOOLS
+        .iter()
+        .map(ToolSpec::offer)
+        .chain(coordination)
+        .collect();
+    let bytes = wire_bytes(&all);
+    assert!(bytes <= ALL_OFFERS_BYTES_MAX, "{bytes}");
+}
+
+#[test]
+fn table_schema_and_parser_agree() {
+    for tool in every_tool() {
+        let schema = tool.offer().parameters;
+        let named: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        let listed: Vec<&str> = tool.parameters.iter().map(|one| one.name).collect();
+        assert_eq!(named, listed, "{tool}");
+
+        for parameter in tool.parameters {
+            let complete = arguments(tool, Some(parameter.name));
+            let call = parse_call(tool.name, &complete.to_string());
+            assert!(call.is_ok(), "{tool} {complete}: {call:?}");
+            if let Ok(ModelCall::File(call)) = call {
+                assert_eq!(call.name(), tool.name);
+            }
+
+            let mut lacking = complete.clone();
+            lacking.as_object_mut().unwrap().remove(parameter.name);
+            let call = parse_call(tool.name, &lacking.to_string());
+            let needed = parameter.need == Need::Required;
+            assert_eq!(call.is_err(), needed, "{tool} {lacking}");
+
+            let mut wrong = complete;
+            wrong[parameter.name] = json!([[]]);
+            let call = parse_call(tool.name, &wrong.to_string());
+            assert!(call.is_err(), "{tool} {wrong}");
+        }
+
+        let mut unknown = arguments(tool, None);
+        unknown["surprise"] = json!(1);
+        assert!(parse_call(tool.name, &unknown.to_string()).is_err());
+    }
+}
+
+#[test]
+fn a_tool_that_writes_is_listed_as_one() {
+    for tool in TOOLS {
+        let call = parse(tool.name, &arguments(tool, None).to_string()).unwrap();
+        let writes = call
+            .accesses()
+            .iter()
+            .any(|access| access.wanted == Permission::Write);
+        assert_eq!(writes, tool.permission == Permission::Write, "{tool}");
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<&str> = every_tool().map(|tool| tool.name).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test of pure rules vouches for its paths"
+)]
+fn grant(root: &str, kind: GrantKind, permission: Permission) -> Grant {
+    Grant::tree(RealPath::vouch(root), kind, permission)
+}
+
+fn workspace() -> Grant {
+    grant("/w", GrantKind::Workspace, Permission::Write)
+}
+
+fn project(permission: Permission) -> Grant {
+    grant("/p", GrantKind::Context, permission)
+}
+
+#[test]
+fn writing_tools_are_offered_where_something_is_writable() {
+    let rows = [
+        (vec![], Phase::Final, 0),
+        (vec![project(Permission::Read)], Phase::Final, 10),
+        (vec![project(Permission::Write)], Phase::Coordination, 10),
+        (vec![project(Permission::Write)], Phase::Final, 18),
+        (vec![workspace()], Phase::Coordination, 18),
+    ];
+    for (grants, phase, expected) in rows {
+        let permissions = PathPermissionManager::new(grants, phase);
+        let menu = Menu {
+            allowed: None,
+            excluded: &[],
+            permissions: &permissions,
+            directories: Directories::Unnamed,
+        };
+        let offers = menu.offers();
+        assert_eq!(offers.len(), expected, "{permissions:?}");
+        let writes = offers.iter().any(|offer| offer.name == "write_file");
+        assert_eq!(writes, expected == TOOLS.len());
+    }
+}
+
+#[test]
+fn filters_take_tools_out_by_any_of_their_names() {
+    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Final);
+    let list =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let menu = |allowed: Option<&[String]>, excluded: &[String]| -> Vec<&'static str> {
+        Menu {
+            allowed,
+            excluded,
+            permissions: &permissions,
+            directories: Directories::Unnamed,
+        }
+        .offers()
+        .iter()
+        .map(|offer| offer.name)
+        .collect()
+    };
+    let some = list(&["read_file", "mcp__filesystem__write_file", "WebSearch"]);
+    assert_eq!(menu(Some(&some), &[]), ["read_text_file", "write_file"]);
+    assert_eq!(
+        menu(Some(&some), &list(&["write_file"])),
+        ["read_text_file"]
+    );
+    assert!(menu(Some(&[]), &[]).is_empty());
+    let rest = menu(None, &list(&["mcp__workspace_tools__delete_file"]));
+    assert_eq!(rest.len(), TOOLS.len() - 1);
+    assert!(!rest.contains(&"delete_file"));
+}
+
+#[test]
+fn a_guard_names_the_directories() {
+    let described = |grants: Vec<Grant>| -> Vec<String> {
+        let permissions = PathPermissionManager::new(grants, Phase::Final);
+        Menu {
+            allowed: Some(
+                &["read_file", "write_file", "list_allowed_directories"].map(str::to_owned),
+            ),
+            excluded: &[],
+            permissions: &permissions,
+            directories: Directories::Named,
+        }
+        .offers()
+        .into_iter()
+        .map(|offer| offer.description)
+        .collect()
+    };
+    assert_eq!(
+        described(vec![workspace(), project(Permission::Read)]),
+        [
+            "Read a text file or some of its lines. Only in /w, /p.",
+            "List what you may read and write.",
+            "Create or replace a file. Writes only in /w.",
+        ]
+    );
+    let many: Vec<Grant> = (0..20)
+        .map(|number| grant(&format!("/p{number}"), GrantKind::Context, Permission::Read))
+        .collect();
+    assert_eq!(
+        described(many)[0],
+        "Read a text file or some of its lines. Only in /p0, /p1, /p2, /p3, /p4, /p5, /p6, /p7, \
+         12 more (call list_allowed_directories)."
+    );
+}

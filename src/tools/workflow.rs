@@ -1,0 +1,182 @@
+//! Owns the calls by which an agent takes part in the coordination, and the one door through which
+//! every call of a model comes in.
+
+use crate::id::AgentNumber;
+use crate::permissions::grant::Permission;
+use crate::tools::arguments::Arguments;
+use crate::tools::call::ToolCall;
+use crate::tools::error::ParseError;
+use crate::tools::parse;
+use crate::tools::spec::{Kind, Need, Parameter, TOOLS, ToolOffer, ToolSpec};
+
+/// Whatever a model may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelCall {
+    /// A file tool; whether it is carried out is for the gate to decide.
+    File(ToolCall),
+    /// A word in the coordination; it touches no file.
+    Workflow(WorkflowCall),
+}
+
+/// A word in the coordination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkflowCall {
+    /// `new_answer`
+    NewAnswer {
+        /// The answer; without it, the text of the reply is the answer. Never blank.
+        content: Option<String>,
+    },
+    /// `vote`
+    Vote {
+        /// Whose answer is the best.
+        agent: AgentNumber,
+        /// Which answer of that agent was meant, if the vote named one (`agent2.1`): a later one
+        /// makes the vote outdated.
+        ordinal: Option<u32>,
+        /// Why.
+        reason: String,
+    },
+    /// `submit`
+    Submit,
+    /// `restart_orchestration`
+    Restart {
+        /// What is wrong with the final answer.
+        reason: String,
+        /// What the agents should do instead.
+        instructions: String,
+    },
+}
+
+const fn text(name: &'static str, need: Need) -> Parameter {
+    Parameter {
+        name,
+        kind: Kind::Text,
+        need,
+        note: "",
+    }
+}
+
+/// The tools that are offered while agents answer and judge.
+pub const COORDINATION: &[ToolSpec] = &[
+    ToolSpec {
+        name: "new_answer",
+        purpose: "Give your complete answer; without content, your message is the answer.",
+        permission: Permission::Read,
+        parameters: &[text("content", Need::Optional)],
+        result: "the label of the answer, or why it does not count",
+    },
+    ToolSpec {
+        name: "vote",
+        purpose: "Vote for the best answer, yours included.",
+        permission: Permission::Read,
+        parameters: &[
+            Parameter {
+                note: "as in agent2",
+                ..text("agent_id", Need::Required)
+            },
+            text("reason", Need::Required),
+        ],
+        result: "that the vote counts, or why it does not",
+    },
+];
+
+/// The tools that are offered to whoever judges the final answer.
+pub const EVALUATION: &[ToolSpec] = &[
+    ToolSpec {
+        name: "submit",
+        purpose: "Accept the final answer as it is.",
+        permission: Permission::Read,
+        parameters: &[Parameter {
+            name: "confirmed",
+            kind: Kind::Flag,
+            need: Need::Required,
+            note: "must be true",
+        }],
+        result: "nothing; the turn ends",
+    },
+    ToolSpec {
+        name: "restart_orchestration",
+        purpose: "Reject the final answer: all agents begin again.",
+        permission: Permission::Read,
+        parameters: &[
+            Parameter {
+                note: "what is wrong",
+                ..text("reason", Need::Required)
+            },
+            Parameter {
+                note: "what to do instead",
+                ..text("instructions", Need::Required)
+            },
+        ],
+        result: "nothing; the next attempt begins",
+    },
+];
+
+/// The coordination tools that each of `agents` agents is offered: one agent alone has nobody to
+/// vote for.
+pub fn coordination_offers(agents: usize) -> Vec<ToolOffer> {
+    let offered = if agents > 1 { COORDINATION.len() } else { 1 };
+    COORDINATION
+        .iter()
+        .take(offered)
+        .map(ToolSpec::offer)
+        .collect()
+}
+
+/// The tools that the judge of the final answer is offered.
+pub fn evaluation_offers() -> Vec<ToolOffer> {
+    EVALUATION.iter().map(ToolSpec::offer).collect()
+}
+
+/// Reads one call of any tool; `arguments` is the JSON text of the model.
+pub fn parse_call(name: &str, arguments: &str) -> Result<ModelCall, ParseError> {
+    let tool = parse::find(name, &[TOOLS, COORDINATION, EVALUATION])?;
+    let mut arguments = Arguments::read(tool, arguments)?;
+    let workflow = |call| Ok(ModelCall::Workflow(call));
+    match tool.name {
+        "new_answer" => workflow(WorkflowCall::NewAnswer {
+            content: arguments
+                .optional_text("content")?
+                .filter(|content| !content.trim().is_empty()),
+        }),
+        "vote" => workflow(vote(&mut arguments)?),
+        "submit" => workflow(submit(&mut arguments)?),
+        "restart_orchestration" => workflow(WorkflowCall::Restart {
+            reason: arguments.text("reason")?,
+            instructions: arguments.text("instructions")?,
+        }),
+        _ => parse::build(tool, &mut arguments).map(ModelCall::File),
+    }
+}
+
+fn vote(arguments: &mut Arguments) -> Result<WorkflowCall, ParseError> {
+    let target = arguments.text("agent_id")?;
+    let Some((agent, ordinal)) = vote_target(&target) else {
+        return Err(arguments.refused("agent_id", &target, "a name such as `agent2`"));
+    };
+    Ok(WorkflowCall::Vote {
+        agent,
+        ordinal,
+        reason: arguments.text("reason")?,
+    })
+}
+
+/// Reads `agent2`, or the label of one of its answers, `agent2.1`.
+fn vote_target(text: &str) -> Option<(AgentNumber, Option<u32>)> {
+    let text = text.trim().to_ascii_lowercase();
+    match text.split_once('.') {
+        None => Some((AgentNumber::parse(&text)?, None)),
+        Some((agent, ordinal)) => Some((AgentNumber::parse(agent)?, Some(ordinal.parse().ok()?))),
+    }
+}
+
+fn submit(arguments: &mut Arguments) -> Result<WorkflowCall, ParseError> {
+    match arguments.flag("confirmed")? {
+        Some(true) => Ok(WorkflowCall::Submit),
+        Some(false) => {
+            let expected = "true; to reject the answer call `restart_orchestration`";
+            Err(arguments.refused("confirmed", "false", expected))
+        }
+        None => Err(arguments.missing("confirmed")),
+    }
+}

@@ -1,0 +1,175 @@
+//! Owns what a model reads of an action: bounded text, and why an action ended early.
+
+use std::ffi::OsStr;
+use std::fmt::{Display, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::path::{RealPath, RelPath};
+use crate::world::exec::{Change, Observation, Outcome};
+use crate::world::gate::{Gate, Place};
+
+/// The most that one call returns of files' content, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// The most that one call returns of names, matches and differences, in bytes.
+pub(super) const LISTING_BYTES_MAX: usize = 64 * 1024;
+
+/// What a tool gives: an observation, or why it ended early.
+pub(super) type Answer = Result<Observation, Stop>;
+
+/// Why an action ended early.
+#[derive(Debug)]
+pub(super) struct Stop {
+    /// Whether it failed or was forbidden.
+    pub(super) outcome: Outcome,
+    /// For the model.
+    pub(super) message: String,
+    /// What had happened before.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Stop {
+    /// The action cannot be carried out.
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Failed,
+            message: message.into(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The action cannot be carried out at `place`: "cannot `what` `place`: `why`".
+    pub(super) fn at(gate: &Gate, what: &str, place: &Place, why: impl Display) -> Self {
+        let place = shown_path(gate, place.real());
+        Self::failed(format!("cannot {what} {place}: {why}"))
+    }
+
+    /// A rule that is known only on the disk forbids the action.
+    pub(super) fn denied(gate: &Gate, path: &RealPath, why: impl Display) -> Self {
+        let path = shown_path(gate, path);
+        Self {
+            outcome: Outcome::Denied,
+            message: format!("denied: write to {path}: {why}"),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Adds what had happened before.
+    pub(super) fn with(mut self, changes: Vec<Change>) -> Self {
+        self.changes = changes;
+        self
+    }
+}
+
+impl Observation {
+    /// The action did what was asked and changed nothing on the disk.
+    pub(super) fn done(content: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Done,
+            content: content.into(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Adds what changed.
+    pub(super) fn with(mut self, changes: Vec<Change>) -> Self {
+        self.changes = changes;
+        self
+    }
+}
+
+/// Lines up to a number of bytes. What does not fit is counted.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    text: String,
+    bytes_max: usize,
+    left_out: usize,
+}
+
+impl Bounded {
+    /// Takes up to `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            text: String::new(),
+            bytes_max,
+            left_out: 0,
+        }
+    }
+
+    /// Adds a line; after the first that does not fit, none does.
+    pub(super) fn push(&mut self, line: &str) {
+        if self.left_out > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
+            self.left_out += 1;
+        } else {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+    }
+
+    /// Whether a line did not fit.
+    pub(super) fn is_full(&self) -> bool {
+        self.left_out > 0
+    }
+
+    /// The text, with a last line that says what was cut and how to get it. `empty` stands for no
+    /// lines at all.
+    pub(super) fn finish(mut self, empty: &str, remedy: &str) -> String {
+        if self.text.is_empty() && self.left_out == 0 {
+            return empty.to_owned();
+        }
+        if self.left_out > 0 {
+            let _written = writeln!(self.text, "[cut: {} more; {remedy}]", self.left_out);
+        }
+        self.text
+    }
+}
+
+/// A path as the model can use it again: relative to the workspace if it is in there.
+pub(super) fn shown_path(gate: &Gate, path: &RealPath) -> String {
+    match path.below(&gate.policy().base) {
+        Some(below) => shown(below.as_path().as_os_str(), "."),
+        None => shown(path.as_path().as_os_str(), "/"),
+    }
+}
+
+/// A name for a model and for a terminal: what is no text is replaced, and control characters are
+/// spelled out, so that no name can pretend to be two lines.
+pub(super) fn shown(name: &OsStr, if_empty: &str) -> String {
+    let mut text = String::new();
+    for c in name.to_string_lossy().chars() {
+        if c.is_control() {
+            text.extend(c.escape_unicode());
+        } else {
+            text.push(c);
+        }
+    }
+    if text.is_empty() {
+        if_empty.to_owned()
+    } else {
+        text
+    }
+}
+
+/// The most names that one list of a JSON answer holds.
+const NAMES_MAX: usize = 500;
+
+/// The answer of a workspace tool that did what was asked.
+pub(super) fn json_done(operation: &str, details: &Value) -> String {
+    json!({"success": true, "operation": operation, "details": details}).to_string()
+}
+
+/// Names below a place, with a last one that says how many were cut.
+pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
+    let mut rels = rels.into_iter();
+    let mut names: Vec<String> = rels
+        .by_ref()
+        .take(NAMES_MAX)
+        .map(|rel| shown(rel.as_path().as_os_str(), "."))
+        .collect();
+    let cut = rels.count();
+    if cut > 0 {
+        names.push(format!("[cut: {cut} more]"));
+    }
+    names.into()
+}

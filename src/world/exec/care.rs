@@ -1,0 +1,94 @@
+//! Owns the care for what exists: nothing unread is destroyed, nothing that the user changed during
+//! the run is touched, and no write reaches a file through one of several names.
+
+use std::fmt;
+
+use crate::path::RealPath;
+use crate::permissions::grant::GrantKind;
+use crate::permissions::history::{ReadBeforeDelete, Version, is_generated};
+use crate::world::gate::Gate;
+use crate::world::sys::meta::{Kind, Meta};
+
+/// What is about to happen to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// All of its content is replaced.
+    Overwrite,
+    /// A part of this version, which the caller quoted, is replaced.
+    Edit(Version),
+    /// It is removed.
+    Delete,
+    /// It gets another place and keeps its content.
+    Move,
+}
+
+/// Why a file has to stay as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hindrance {
+    /// The agent has neither read nor made it.
+    Unread,
+    /// The user changed it since the run began.
+    Conflict,
+    /// It is one of several names of the same file.
+    ManyNames,
+}
+
+impl fmt::Display for Hindrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Hindrance::Unread => "it must be read before it is deleted or overwritten",
+            Hindrance::Conflict => {
+                "the user changed it since the run began; read it and change it with edit_file"
+            }
+            Hindrance::ManyNames => {
+                "it is one of several names (hard links) of the same file; write to a new name"
+            }
+        })
+    }
+}
+
+/// Why `path`, which is what `meta` says, has to stay as it is.
+pub(super) fn hindrance(
+    gate: &Gate,
+    path: &RealPath,
+    meta: &Meta,
+    intent: Intent,
+) -> Option<Hindrance> {
+    if meta.kind != Kind::File {
+        return None;
+    }
+    let replaces = matches!(intent, Intent::Overwrite | Intent::Edit(_));
+    if replaces && meta.names > 1 {
+        return Some(Hindrance::ManyNames);
+    }
+    if is_conflict(gate, path, meta, intent) {
+        return Some(Hindrance::Conflict);
+    }
+    let destroys = matches!(intent, Intent::Overwrite | Intent::Delete);
+    (destroys && is_unread(gate, path, meta)).then_some(Hindrance::Unread)
+}
+
+fn is_conflict(gate: &Gate, path: &RealPath, meta: &Meta, intent: Intent) -> bool {
+    let is_users = gate
+        .speaking_for(path)
+        .is_some_and(|grant| grant.kind == GrantKind::Context);
+    let Some(conflicts) = gate.policy().conflicts.as_ref().filter(|_| is_users) else {
+        return false;
+    };
+    let history = gate.history();
+    let now = Some(meta.version);
+    let is_ours = history.made(path) == now;
+    let is_known = matches!(intent, Intent::Edit(_)) && history.known(path) == now;
+    meta.version.changed_ns >= conflicts.run_started_ns && !is_ours && !is_known
+}
+
+fn is_unread(gate: &Gate, path: &RealPath, meta: &Meta) -> bool {
+    let below = |root: &RealPath| path.below(root).unwrap_or_default();
+    let generated = gate
+        .speaking_for(path)
+        .is_some_and(|grant| is_generated(&below(&grant.root)));
+    gate.policy().read_before_delete == ReadBeforeDelete::Enforced
+        && meta.version.size_bytes > 0
+        && !generated
+        && !gate.history().may_destroy(path)
+}

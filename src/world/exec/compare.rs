@@ -1,0 +1,186 @@
+//! Owns the tools that compare, and the diff that edits show too.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use crate::path::RelPath;
+use crate::tools::call::ContentDiff;
+use crate::world::exec::Observation;
+use crate::world::exec::answer::{
+    Answer, Bounded, LISTING_BYTES_MAX, Stop, json_done, json_names, shown,
+};
+use crate::world::exec::list::readable;
+use crate::world::exec::text;
+use crate::world::gate::{Gate, Place};
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::Kind;
+use crate::world::sys::survey::Keep;
+
+/// The longest file that is compared line by line, in bytes.
+const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long the search for the shortest diff may take before a longer one is taken.
+const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// The most bytes of one file's differences in a comparison of directories.
+const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
+
+/// The lines that differ, with `context_lines` around each, up to `bytes_max`.
+pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize) -> String {
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME_MAX)
+        .diff_lines(old, new);
+    let mut unified = diff.unified_diff();
+    let text = unified.context_radius(context_lines).to_string();
+    let mut lines = Bounded::new(bytes_max);
+    for line in text.lines() {
+        lines.push(line);
+    }
+    lines.finish("no difference\n", "compare smaller parts")
+}
+
+/// `compare_files`
+pub(super) fn compare_files(
+    gate: &Gate,
+    first: &Place,
+    second: &Place,
+    context_lines: u32,
+) -> Answer {
+    let (one, other) = (whole(gate, first)?, whole(gate, second)?);
+    let compared = TextDiff::configure()
+        .timeout(DIFF_TIME_MAX)
+        .diff_lines(&*one, &*other);
+    let count = |tag| {
+        let changes = compared.iter_all_changes();
+        changes.filter(|change| change.tag() == tag).count()
+    };
+    let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+    let context_lines = usize::try_from(context_lines).unwrap_or(usize::MAX);
+    Ok(Observation::done(json_done(
+        "compare_files",
+        &json!({
+            "identical": one == other,
+            "diff": if one == other {
+                String::new()
+            } else {
+                diff(&one, &other, context_lines, LISTING_BYTES_MAX)
+            },
+            "stats": {"added": added, "removed": removed, "changed": added.min(removed)},
+        }),
+    )))
+}
+
+fn whole(gate: &Gate, place: &Place) -> Result<String, Stop> {
+    let (file, meta) = place
+        .dir()
+        .open_file(&place.below())
+        .map_err(|fault| Stop::at(gate, "read", place, fault))?;
+    let text = text::read_whole(file, place.real().as_path(), COMPARE_BYTES_MAX)
+        .map_err(|no_text| Stop::at(gate, "read", place, no_text))?;
+    gate.history().read(place.real().clone(), meta.version);
+    Ok(text)
+}
+
+/// `compare_directories`: all names below, and the content of the files that have the same size.
+pub(super) fn compare_directories(
+    gate: &Gate,
+    first: &Place,
+    second: &Place,
+    content: ContentDiff,
+) -> Answer {
+    let (one, other) = (tree(gate, first)?, tree(gate, second)?);
+    let (mut different, mut identical) = (Vec::new(), Vec::new());
+    for (rel, kind) in &one {
+        let Some(other_kind) = other.get(rel) else {
+            continue;
+        };
+        let same = match (kind, other_kind) {
+            (Kind::File, Kind::File) => same_content(&first.at(rel), &second.at(rel)),
+            (Kind::Link, Kind::Link) => same_target(&first.at(rel), &second.at(rel)),
+            (kind, other_kind) => Ok(kind == other_kind),
+        };
+        match (same.unwrap_or(false), kind) {
+            (true, Kind::Directory) => {}
+            (true, _) => identical.push(rel),
+            (false, _) => different.push(rel),
+        }
+    }
+    let mut details = json!({
+        "only_in_dir1": json_names(one.keys().filter(|rel| !other.contains_key(*rel))),
+        "only_in_dir2": json_names(other.keys().filter(|rel| !one.contains_key(*rel))),
+        "different": json_names(different.iter().copied()),
+        "identical": json_names(identical.iter().copied()),
+    });
+    if let (ContentDiff::Lines, Some(details)) = (content, details.as_object_mut()) {
+        let diffs = content_diffs(gate, first, second, &different);
+        details.insert("content_diffs".to_owned(), Value::Object(diffs));
+    }
+    Ok(Observation::done(json_done(
+        "compare_directories",
+        &details,
+    )))
+}
+
+/// What is below a place, by name.
+fn tree(gate: &Gate, place: &Place) -> Result<BTreeMap<RelPath, Kind>, Stop> {
+    let survey = readable(gate, place, &mut |_| Keep::Deep)
+        .map_err(|fault| Stop::at(gate, "list", place, fault))?;
+    if let Some(cut) = survey.cut {
+        return Err(Stop::at(gate, "compare", place, cut));
+    }
+    let found = survey.found.into_iter();
+    Ok(found.map(|found| (found.rel, found.kind)).collect())
+}
+
+fn same_content(one: &Place, other: &Place) -> Result<bool, Fault> {
+    let (one, one_meta) = one.dir().open_file(&one.below())?;
+    let (other, other_meta) = other.dir().open_file(&other.below())?;
+    if one_meta.version.size_bytes != other_meta.version.size_bytes {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let common = left.len().min(right.len());
+        if common == 0 {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        if left.iter().zip(right).any(|(left, right)| left != right) {
+            return Ok(false);
+        }
+        one.consume(common);
+        other.consume(common);
+    }
+}
+
+fn same_target(one: &Place, other: &Place) -> Result<bool, Fault> {
+    let target = |place: &Place| place.dir().link_target(&place.below());
+    Ok(target(one)? == target(other)?)
+}
+
+fn content_diffs(
+    gate: &Gate,
+    first: &Place,
+    second: &Place,
+    different: &[&RelPath],
+) -> Map<String, Value> {
+    let mut diffs = Map::new();
+    let mut room = LISTING_BYTES_MAX;
+    for rel in different {
+        let text = match (whole(gate, &first.at(rel)), whole(gate, &second.at(rel))) {
+            (Ok(one), Ok(other)) => diff(&one, &other, 1, room.min(FILE_DIFF_BYTES_MAX)),
+            (Err(stop), _) | (_, Err(stop)) => stop.message,
+        };
+        room = room.saturating_sub(text.len());
+        diffs.insert(shown(rel.as_path().as_os_str(), "."), text.into());
+        if room == 0 {
+            diffs.insert("[cut]".to_owned(), "compare_files shows the others".into());
+            break;
+        }
+    }
+    diffs
+}

@@ -1,0 +1,192 @@
+//! Owns the carrying out of permitted actions. It is the only folder that opens a [`Permitted`].
+//! Every place is opened beneath its grant's handle; every name found below it is asked about again.
+
+mod answer;
+mod care;
+mod compare;
+mod copy;
+mod delete;
+mod grep;
+mod list;
+mod put;
+mod read;
+mod relocate;
+mod selection;
+mod text;
+mod write;
+
+use serde_json::json;
+
+use crate::path::RealPath;
+use crate::world::exec::answer::{Answer, Stop};
+use crate::world::exec::copy::Route;
+use crate::world::gate::{Action, Gate, Permitted};
+
+/// What came of an action: what the model reads, and what changed on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// Whether it did what was asked.
+    pub outcome: Outcome,
+    /// What the model reads; bounded.
+    pub content: String,
+    /// Every file that the action created, changed or deleted, or left alone for the user's sake.
+    pub changes: Vec<Change>,
+}
+
+/// Whether an action did what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did.
+    Done,
+    /// It could not; the content says why.
+    Failed,
+    /// A rule that is known only on the disk forbids it: an unread file, a conflict, a name inside.
+    Denied,
+}
+
+/// What became of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The file.
+    pub path: RealPath,
+    /// What became of it.
+    pub kind: ChangeKind,
+}
+
+/// What became of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It did not exist before.
+    Created,
+    /// It existed and was replaced.
+    Changed,
+    /// It was removed.
+    Deleted,
+    /// The user changed it during the run, so it was left alone.
+    Conflict {
+        /// Where our version is kept.
+        kept: RealPath,
+    },
+}
+
+/// Carries out a permitted action. It blocks on the disk, so that async callers run it in a
+/// blocking pool.
+pub fn run(permitted: Permitted<Action>) -> Observation {
+    let (action, gate) = permitted.into_action();
+    let shape = Shape::of(&action);
+    carry_out(&gate, action).unwrap_or_else(|stop| shape.observation(stop))
+}
+
+fn carry_out(gate: &Gate, action: Action) -> Answer {
+    match action {
+        Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
+        Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
+        Action::WriteFile { path, content } => write::write_file(gate, &path, &content),
+        Action::EditFile { path, edits, mode } => write::edit_file(gate, &path, &edits, mode),
+        Action::CreateDirectory { path } => write::create_directory(gate, &path),
+        Action::ListDirectory { path } => list::list_directory(gate, &path),
+        Action::DirectoryTree { path, exclude } => list::directory_tree(gate, &path, &exclude),
+        Action::MoveFile {
+            source,
+            destination,
+        } => relocate::move_file(gate, &source, &destination),
+        Action::SearchFiles {
+            path,
+            pattern,
+            exclude,
+        } => list::search_files(gate, &path, &pattern, &exclude),
+        Action::GrepFiles { path, grep } => grep::grep_files(gate, &path, &grep),
+        Action::GetFileInfo { path } => read::get_file_info(gate, &path),
+        Action::CopyFile {
+            source,
+            destination,
+            existing,
+        } => copy::copy_file(Route {
+            gate,
+            source: &source,
+            destination: &destination,
+            existing,
+        }),
+        Action::CopyFilesBatch {
+            source,
+            destination,
+            selection,
+            existing,
+        } => {
+            let route = Route {
+                gate,
+                source: &source,
+                destination: &destination,
+                existing,
+            };
+            copy::copy_files_batch(route, &selection)
+        }
+        Action::DeleteFile { path, recursion } => delete::delete_file(gate, &path, recursion),
+        Action::DeleteFilesBatch { path, selection } => {
+            delete::delete_files_batch(gate, &path, &selection)
+        }
+        Action::CompareFiles {
+            first,
+            second,
+            context_lines,
+        } => compare::compare_files(gate, &first, &second, context_lines),
+        Action::CompareDirectories {
+            first,
+            second,
+            content,
+        } => compare::compare_directories(gate, &first, &second, content),
+        Action::ListAllowedDirectories => Ok(read::list_allowed_directories(gate)),
+    }
+}
+
+/// How a tool answers: file tools in text, workspace tools in JSON.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Text,
+    Json(&'static str),
+}
+
+impl Shape {
+    fn of(action: &Action) -> Self {
+        match action {
+            Action::ReadTextFile { .. }
+            | Action::ReadMultipleFiles { .. }
+            | Action::WriteFile { .. }
+            | Action::EditFile { .. }
+            | Action::CreateDirectory { .. }
+            | Action::ListDirectory { .. }
+            | Action::DirectoryTree { .. }
+            | Action::MoveFile { .. }
+            | Action::SearchFiles { .. }
+            | Action::GrepFiles { .. }
+            | Action::GetFileInfo { .. }
+            | Action::ListAllowedDirectories => Shape::Text,
+            Action::CopyFile { .. } => Shape::Json("copy_file"),
+            Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
+            Action::DeleteFile { .. } => Shape::Json("delete_file"),
+            Action::DeleteFilesBatch { .. } => Shape::Json("delete_files_batch"),
+            Action::CompareFiles { .. } => Shape::Json("compare_files"),
+            Action::CompareDirectories { .. } => Shape::Json("compare_directories"),
+        }
+    }
+
+    fn observation(self, stop: Stop) -> Observation {
+        let Stop {
+            outcome,
+            message,
+            changes,
+        } = stop;
+        let content = match (self, outcome) {
+            (Shape::Text, Outcome::Denied) => message,
+            (Shape::Text, Outcome::Done | Outcome::Failed) => format!("error: {message}"),
+            (Shape::Json(operation), _) => {
+                json!({"success": false, "operation": operation, "error": message}).to_string()
+            }
+        };
+        Observation {
+            outcome,
+            content,
+            changes,
+        }
+    }
+}

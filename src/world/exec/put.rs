@@ -1,0 +1,157 @@
+//! Owns the one way in which a file comes to be at a place: what stands there is looked at with
+//! care, the new file is staged beside it, and a rename puts it there.
+
+use std::ffi::OsStr;
+
+use crate::path::RealPath;
+use crate::permissions::grant::GrantKind;
+use crate::tools::call::Existing;
+use crate::world::exec::answer::Stop;
+use crate::world::exec::care::{Hindrance, Intent, hindrance};
+use crate::world::exec::{Change, ChangeKind};
+use crate::world::gate::{Gate, Place};
+use crate::world::sys::content::Content;
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+use crate::world::sys::staged::{Durability, Staged};
+
+/// What a file is filled with.
+#[derive(Debug)]
+pub(super) enum Source<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// What another file holds; a new file takes over that one's permission bits.
+    File(&'a Content, &'a Meta),
+}
+
+/// How a file is put at a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// What the caller means to do to a file that stands there.
+    pub(super) intent: Intent,
+    /// Whether it may be replaced at all.
+    pub(super) existing: Existing,
+}
+
+/// Puts a file at `place`. A place that the user changed meanwhile is left alone, and our version
+/// is kept where the policy says.
+pub(super) fn put(
+    gate: &Gate,
+    place: &Place,
+    source: &Source<'_>,
+    manner: Manner,
+) -> Result<Change, Stop> {
+    let stop = |fault: Fault| Stop::at(gate, "write", place, fault);
+    let below = place.below();
+    let old = present(place).map_err(stop)?;
+    if let Some(old) = &old {
+        if manner.existing == Existing::Keep {
+            return Err(stop(Fault::Exists));
+        }
+        if let Some(why) = hindrance(gate, place.real(), old, manner.intent) {
+            return Err(refused(gate, place, source, manner.intent, why));
+        }
+    }
+    let seen = match manner.intent {
+        Intent::Edit(version) => Some(version),
+        Intent::Overwrite | Intent::Delete | Intent::Move => old.map(|old| old.version),
+    };
+    let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+    let staged = stage(&dir, source, old.as_ref()).map_err(stop)?;
+    let now = present(place).map_err(stop)?.map(|now| now.version);
+    if seen != now {
+        return Err(stop(Fault::Replaced));
+    }
+    let (existing, kind) = match old {
+        Some(_) => (Existing::Overwrite, ChangeKind::Changed),
+        None => (Existing::Keep, ChangeKind::Created),
+    };
+    let durability = match place.grant().kind {
+        GrantKind::Context => Durability::Synced,
+        GrantKind::Workspace
+        | GrantKind::TempWorkspace
+        | GrantKind::PreviousTurn
+        | GrantKind::BuiltIn => Durability::Lazy,
+    };
+    let new = staged.place(name, existing, durability).map_err(stop)?;
+    gate.history().wrote(place.real().clone(), new.version);
+    Ok(Change {
+        path: place.real().clone(),
+        kind,
+    })
+}
+
+/// The regular file at `place`, if one is there. Anything else that is there is a fault.
+fn present(place: &Place) -> Result<Option<Meta>, Fault> {
+    match place.dir().meta(&place.below()) {
+        Ok(meta) => match meta.kind {
+            Kind::File => Ok(Some(meta)),
+            Kind::Directory => Err(Fault::IsDirectory),
+            kind @ (Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device) => {
+                Err(Fault::NotRegular(kind))
+            }
+        },
+        Err(Fault::Missing) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn stage<'d>(
+    dir: &'d Dir,
+    source: &Source<'_>,
+    replaced: Option<&Meta>,
+) -> Result<Staged<'d>, Fault> {
+    let mut staged = Staged::new(dir, replaced)?;
+    match source {
+        Source::Bytes(bytes) => staged.write(bytes)?,
+        Source::File(content, meta) => {
+            staged.copy(content, meta.version.size_bytes)?;
+            if replaced.is_none() {
+                staged.set_mode(meta.permission_bits())?;
+            }
+        }
+    }
+    Ok(staged)
+}
+
+fn refused(
+    gate: &Gate,
+    place: &Place,
+    source: &Source<'_>,
+    intent: Intent,
+    why: Hindrance,
+) -> Stop {
+    let stop = Stop::denied(gate, place.real(), why);
+    if (intent, why) != (Intent::Overwrite, Hindrance::Conflict) {
+        return stop;
+    }
+    match keep(gate, place, source) {
+        Ok(Some(change)) => stop.with(vec![change]),
+        Ok(None) => stop,
+        Err(fault) => Stop::at(gate, "keep our version of", place, fault),
+    }
+}
+
+/// Keeps what could not be written, under its whole path below the directory of the policy.
+fn keep(gate: &Gate, place: &Place, source: &Source<'_>) -> Result<Option<Change>, Fault> {
+    let Some(conflicts) = &gate.policy().conflicts else {
+        return Ok(None);
+    };
+    let root = Dir::root()?;
+    let below_root = |path: &RealPath| {
+        let top = root.real_path()?;
+        path.below(&top).ok_or(Fault::Missing)
+    };
+    let kept_in = root.make_dirs(&below_root(&conflicts.kept_in)?)?;
+    let rel = below_root(place.real())?;
+    let (dir, name): (Dir, &OsStr) = kept_in.make_parent_of(&rel)?;
+    let staged = stage(&dir, source, None)?;
+    let _placed = staged.place(name, Existing::Overwrite, Durability::Synced)?;
+    Ok(Some(Change {
+        path: place.real().clone(),
+        kind: ChangeKind::Conflict {
+            kept: conflicts.kept_in.join(&rel),
+        },
+    }))
+}

@@ -1,0 +1,83 @@
+//! Owns the tools that read files: their text, their properties, and what the agent was given.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use crate::permissions::grant::{GrantKind, Scope};
+use crate::tools::call::Lines;
+use crate::world::exec::Observation;
+use crate::world::exec::answer::{Answer, OUTPUT_BYTES_MAX, Stop, shown_path};
+use crate::world::exec::text::{self, NoText};
+use crate::world::gate::{Gate, Place};
+use crate::world::sys::fault::Fault;
+
+/// `read_text_file`
+pub(super) fn read_text_file(gate: &Gate, place: &Place, lines: Lines) -> Answer {
+    match text_of(gate, place, lines, OUTPUT_BYTES_MAX) {
+        Ok(text) => Ok(Observation::done(text)),
+        Err(no_text) => Err(Stop::at(gate, "read", place, no_text)),
+    }
+}
+
+/// `read_multiple_files`: a file that cannot be read has its reason in its place.
+pub(super) fn read_multiple_files(gate: &Gate, places: &[Place]) -> Observation {
+    let mut content = String::new();
+    for place in places {
+        let path = shown_path(gate, place.real());
+        let left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
+        let text = if left == 0 {
+            "[cut: the answer is full; ask for this file alone]\n".to_owned()
+        } else {
+            text_of(gate, place, Lines::All, left)
+                .unwrap_or_else(|no_text| format!("error: {no_text}\n"))
+        };
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        let _written = write!(content, "--- {path}\n{text}{end}");
+    }
+    Observation::done(content)
+}
+
+fn text_of(gate: &Gate, place: &Place, lines: Lines, bytes_max: usize) -> Result<String, NoText> {
+    let (file, meta) = place.dir().open_file(&place.below())?;
+    let name = place.real().as_path();
+    let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
+    gate.history().read(place.real().clone(), meta.version);
+    Ok(text)
+}
+
+/// `get_file_info`
+pub(super) fn get_file_info(gate: &Gate, place: &Place) -> Answer {
+    let stop = |fault: Fault| Stop::at(gate, "look at", place, fault);
+    let meta = place.dir().meta(&place.below()).map_err(stop)?;
+    let kind = meta.kind.word();
+    Ok(Observation::done(format!(
+        "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
+        shown_path(gate, place.real()),
+        meta.version.size_bytes,
+        Timestamp::from_nanosecond(meta.version.modified_ns).unwrap_or_default(),
+        meta.mode.as_raw_mode() & 0o7777,
+        meta.names,
+    )))
+}
+
+/// `list_allowed_directories`
+pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
+    let lines = gate.roots().into_iter().map(|root| {
+        let what = match (root.kind, root.scope) {
+            (GrantKind::Workspace, _) => "your workspace; relative paths begin here",
+            (GrantKind::TempWorkspace, _) => "snapshots of all agents' work",
+            (GrantKind::PreviousTurn, _) => "what an earlier turn left",
+            (GrantKind::Context, Scope::Tree) => "the user's directory",
+            (GrantKind::Context, Scope::File) => "the user's file",
+            (GrantKind::BuiltIn, _) => "open to you",
+        };
+        format!("{:5} {} ({what})\n", root.permission.to_string(), root.path)
+    });
+    let text: String = lines.collect();
+    Observation::done(if text.is_empty() {
+        "you were given no directories\n".to_owned()
+    } else {
+        text
+    })
+}

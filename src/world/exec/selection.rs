@@ -1,0 +1,57 @@
+//! Owns globs: which names of a tree a call is about. They compare text in linear time and never
+//! lead anywhere.
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::path::RelPath;
+use crate::tools::call::Selection;
+use crate::world::exec::answer::Stop;
+
+/// Globs in their compiled form. `*` crosses `/`.
+#[derive(Debug)]
+pub(super) struct Globs(GlobSet);
+
+impl Globs {
+    /// Compiles `patterns`.
+    pub(super) fn new(patterns: &[String]) -> Result<Self, Stop> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            set.add(compiled(pattern)?);
+        }
+        let set = set.build().map_err(|error| Stop::failed(error.to_string()));
+        Ok(Self(set?))
+    }
+
+    /// Whether one of them matches the path below the tree's root, or its last name.
+    pub(super) fn match_name(&self, rel: &RelPath) -> bool {
+        let by_name = || rel.name().is_some_and(|name| self.0.is_match(name));
+        self.0.is_match(rel.as_path()) || by_name()
+    }
+}
+
+/// A compiled [`Selection`].
+#[derive(Debug)]
+pub(super) struct Chosen {
+    include: Globs,
+    exclude: Globs,
+}
+
+impl Chosen {
+    /// Compiles `selection`.
+    pub(super) fn new(selection: &Selection) -> Result<Self, Stop> {
+        Ok(Self {
+            include: Globs::new(&selection.include)?,
+            exclude: Globs::new(&selection.exclude)?,
+        })
+    }
+
+    /// Whether the file is meant, seen from the tree's root.
+    pub(super) fn takes(&self, rel: &RelPath) -> bool {
+        self.include.0.is_match(rel.as_path()) && !self.exclude.0.is_match(rel.as_path())
+    }
+}
+
+fn compiled(pattern: &str) -> Result<Glob, Stop> {
+    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+    glob.map_err(|error| Stop::failed(error.to_string()))
+}

@@ -1,0 +1,275 @@
+//! Owns the reading of a file as text: which lines, how much, and what is not text at all.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::tools::call::Lines;
+use crate::world::sys::content::Content;
+use crate::world::sys::fault::Fault;
+
+/// How many bytes are passed over to find a line, at most.
+const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// What some editors put before UTF-8 text; a model need not see it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Files that are never text, and what they are.
+const BINARY_SUFFIXES: &[(&str, &[&str])] = &[
+    (
+        "an image",
+        &[
+            "jpg", "jpeg", "png", "gif", "bmp", "ico", "webp", "tiff", "tif",
+        ],
+    ),
+    (
+        "a video",
+        &[
+            "mp4", "avi", "mov", "mkv", "flv", "wmv", "webm", "m4v", "mpg", "mpeg",
+        ],
+    ),
+    (
+        "a sound",
+        &["mp3", "wav", "ogg", "flac", "aac", "m4a", "wma"],
+    ),
+    (
+        "an archive",
+        &["zip", "tar", "gz", "bz2", "7z", "rar", "xz", "zst", "jar"],
+    ),
+    (
+        "an office document",
+        &["doc", "xls", "ppt", "pdf", "docx", "xlsx", "pptx"],
+    ),
+    (
+        "a compiled or binary file",
+        &[
+            "exe", "bin", "dll", "so", "dylib", "o", "a", "pyc", "pyo", "class", "wasm", "db",
+            "sqlite", "sqlite3",
+        ],
+    ),
+];
+
+/// Why a file cannot be read as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoText {
+    /// Its name or its bytes say so.
+    #[error(
+        "it is {0}, not text; get_file_info tells its size and type, and copy_file or move_file \
+         take it as it is"
+    )]
+    Binary(&'static str),
+    /// There are fewer lines than that.
+    #[error("it has only {lines} lines")]
+    BeyondTheEnd {
+        /// How many there are.
+        lines: u64,
+    },
+    /// It would have to be read whole.
+    #[error("it is longer than the {bytes_max} bytes that this tool takes")]
+    TooLong {
+        /// The most that is taken.
+        bytes_max: usize,
+    },
+    /// The disk says no.
+    #[error("{0}")]
+    Disk(#[from] Fault),
+}
+
+impl From<std::io::Error> for NoText {
+    fn from(error: std::io::Error) -> Self {
+        NoText::Disk(error.into())
+    }
+}
+
+/// The text of the wanted lines, up to `bytes_max`; a last line says what was cut.
+pub(super) fn read(
+    file: Content,
+    name: &Path,
+    lines: Lines,
+    size_bytes: u64,
+    bytes_max: usize,
+) -> Result<String, NoText> {
+    if let Some(what) = known_binary(name) {
+        return Err(NoText::Binary(what));
+    }
+    let text = match lines {
+        Lines::All => read_range(file, 1, None, bytes_max),
+        Lines::Head(lines) => read_range(file, 1, Some(lines), bytes_max),
+        Lines::Range { first, last } => read_range(file, first, last, bytes_max),
+        Lines::Tail(lines) => read_tail(file, lines, size_bytes, bytes_max),
+    }?;
+    Ok(match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(text) => text.to_owned(),
+        None => text,
+    })
+}
+
+/// All of a file that has to be whole to be of use, such as one that is edited; a byte order mark
+/// stays in it.
+pub(super) fn read_whole(file: Content, name: &Path, bytes_max: usize) -> Result<String, NoText> {
+    if let Some(what) = known_binary(name) {
+        return Err(NoText::Binary(what));
+    }
+    let bytes = take(file, bytes_max)?;
+    if bytes.len() > bytes_max {
+        return Err(NoText::TooLong { bytes_max });
+    }
+    text(bytes, Rest::Nothing)
+}
+
+fn known_binary(name: &Path) -> Option<&'static str> {
+    let extension = name.extension()?.to_str()?.to_ascii_lowercase();
+    BINARY_SUFFIXES
+        .iter()
+        .find(|(_, suffixes)| suffixes.contains(&extension.as_str()))
+        .map(|(what, _)| *what)
+}
+
+/// Whether bytes follow what was read; then its end may be half a character.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Nothing,
+    Something,
+}
+
+fn text(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
+    if bytes.contains(&0) {
+        return Err(NoText::Binary("a binary file (it holds NUL bytes)"));
+    }
+    let no_text = NoText::Binary("a file in another encoding than UTF-8");
+    String::from_utf8(bytes).or_else(|error| {
+        let valid = error.utf8_error();
+        if rest == Rest::Nothing || valid.error_len().is_some() {
+            return Err(no_text);
+        }
+        let mut bytes = error.into_bytes();
+        bytes.truncate(valid.valid_up_to());
+        String::from_utf8(bytes).map_err(|_| no_text)
+    })
+}
+
+/// Up to one byte more than `bytes_max`, so that the caller sees whether something is left.
+fn take(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, NoText> {
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_range(
+    file: Content,
+    first: u64,
+    last: Option<u64>,
+    bytes_max: usize,
+) -> Result<String, NoText> {
+    let mut file = BufReader::new(file);
+    skip_lines(&mut file, first.saturating_sub(1))?;
+    let mut bytes = take(file, bytes_max)?;
+    let wanted = last.map_or(u64::MAX, |last| {
+        last.saturating_sub(first.saturating_sub(1))
+    });
+    if let Some(end) = end_of_line(&bytes, wanted) {
+        bytes.truncate(end);
+    }
+    if bytes.len() <= bytes_max {
+        return text(bytes, Rest::Nothing);
+    }
+    let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
+    bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
+    let mut text = text(bytes, Rest::Something)?;
+    let shown = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
+    let next = first.saturating_add(shown);
+    let _written = match whole_lines {
+        Some(_) => writeln!(
+            text,
+            "[cut after {bytes_max} bytes: go on with start_line {next}]"
+        ),
+        None => writeln!(
+            text,
+            "\n[cut: line {first} is longer than {bytes_max} bytes]"
+        ),
+    };
+    Ok(text)
+}
+
+/// Where line `wanted` of `bytes` ends, if it ends there.
+fn end_of_line(bytes: &[u8], wanted: u64) -> Option<usize> {
+    let nth = usize::try_from(wanted).ok()?.checked_sub(1);
+    let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    match nth {
+        Some(nth) => newlines.map(|(at, _)| at + 1).nth(nth),
+        None => Some(0),
+    }
+}
+
+fn skip_lines(file: &mut BufReader<Content>, lines: u64) -> Result<(), NoText> {
+    let mut scanned = 0;
+    for skipped in 0..lines {
+        let left = SCAN_BYTES_MAX.saturating_sub(scanned);
+        let length = skip_line(&mut file.by_ref().take(left))?;
+        if left == 0 {
+            return Err(NoText::Disk(Fault::Limit(
+                "the lines begin more than 1 GiB into the file; ask for its tail",
+            )));
+        }
+        if length == 0 {
+            return Err(NoText::BeyondTheEnd { lines: skipped });
+        }
+        scanned += length;
+    }
+    Ok(())
+}
+
+/// Passes over one line without keeping it, and returns its length.
+fn skip_line(file: &mut impl BufRead) -> Result<u64, NoText> {
+    let mut length = 0;
+    loop {
+        let buffer = file.fill_buf()?;
+        let newline = buffer.iter().position(|byte| *byte == b'\n');
+        let used = newline.map_or(buffer.len(), |newline| newline + 1);
+        file.consume(used);
+        length += u64::try_from(used).unwrap_or(u64::MAX);
+        if newline.is_some() || used == 0 {
+            return Ok(length);
+        }
+    }
+}
+
+fn read_tail(
+    mut file: Content,
+    lines: u64,
+    size_bytes: u64,
+    bytes_max: usize,
+) -> Result<String, NoText> {
+    let window = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+    let begins = size_bytes.saturating_sub(window);
+    file.seek(SeekFrom::Start(begins))?;
+    let mut bytes = take(file, bytes_max)?;
+    bytes.truncate(bytes_max);
+    let end = bytes.len().saturating_sub(1);
+    let wanted = usize::try_from(lines).unwrap_or(usize::MAX);
+    let before_wanted = bytes
+        .iter()
+        .take(end)
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| **byte == b'\n')
+        .nth(wanted.saturating_sub(1))
+        .map(|(at, _)| at + 1);
+    let cut = before_wanted.is_none() && begins > 0;
+    let start = match before_wanted {
+        _ if lines == 0 => bytes.len(),
+        Some(start) => start,
+        None if cut => bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1),
+        None => 0,
+    };
+    let text = text(bytes.split_off(start), Rest::Nothing)?;
+    Ok(if cut {
+        format!("[cut: only the last {bytes_max} bytes are shown]\n{text}")
+    } else {
+        text
+    })
+}

@@ -1,0 +1,459 @@
+//! Owns the one gate between what a model asks for and the disk. A [`ToolCall`] goes in; out comes
+//! a [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads.
+//! It must never act: it follows paths, asks the pure manager, and that is all. It has no child
+//! modules, because they could reach the private fields.
+//!
+//! An action is carried out only if it was permitted:
+//!
+//! ```
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(gate.check(call)?))
+//! }
+//! ```
+//!
+//! The same line without the check does not compile:
+//!
+//! ```compile_fail
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(call))
+//! }
+//! ```
+//!
+//! And nobody but the gate can make what `run` takes:
+//!
+//! ```compile_fail
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Denial, Gate, Permitted}}};
+//! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
+//! }
+//! ```
+
+use std::fmt;
+use std::path::{Component, Path};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{RealPath, RelPath};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::{Decision, DenyReason, PathPermissionManager};
+use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::follow::{Followed, follow};
+use crate::world::sys::grant::OpenGrant;
+
+/// The gate of one agent in one phase. A clone is the same gate.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    manager: PathPermissionManager,
+    /// The manager's grants in its order, opened.
+    grants: Vec<Arc<OpenGrant>>,
+    base: Dir,
+    policy: GatePolicy,
+}
+
+/// What a gate holds an agent to beside the grants.
+#[derive(Clone, Debug)]
+pub struct GatePolicy {
+    /// The directory that relative paths begin at: the agent's workspace.
+    pub base: RealPath,
+    /// Whether `..` may stand in a path.
+    pub parents: ParentNames,
+    /// Whether files have to be read before they are deleted or overwritten.
+    pub read_before_delete: ReadBeforeDelete,
+    /// How the user's own edits during the run are protected; `None` where there is no run.
+    pub conflicts: Option<Conflicts>,
+    /// What the agent has read and made. The agent's gate of the final phase gets the same one.
+    pub history: Arc<Mutex<History>>,
+}
+
+impl GatePolicy {
+    /// The policy of a single call outside a run: no history, and nobody to come into conflict with.
+    pub fn single_call(base: RealPath) -> Self {
+        Self {
+            base,
+            parents: ParentNames::Followed,
+            read_before_delete: ReadBeforeDelete::Off,
+            conflicts: None,
+            history: Arc::default(),
+        }
+    }
+}
+
+/// Whether `..` may stand in a path that a model writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentNames {
+    /// It is followed like any name, and what it leads to is decided about.
+    Followed,
+    /// The path is denied; so it is under a folder guard.
+    Refused,
+}
+
+/// How the user's own edits during the run are protected.
+#[derive(Clone, Debug)]
+pub struct Conflicts {
+    /// When the run began, in nanoseconds since 1970. A file in a context path that changed since
+    /// then, and not by this agent, belongs to the user.
+    pub run_started_ns: i128,
+    /// The directory that receives what could not be written; it is made when it is needed.
+    pub kept_in: RealPath,
+}
+
+/// What was decided to happen: the call with every path as a place beneath an open grant.
+pub type Action = ToolCall<Place>;
+
+/// Where a path of an action leads. Nothing in it is resolved again from a text.
+#[derive(Clone, Debug)]
+pub struct Place {
+    grant: Arc<OpenGrant>,
+    rel: RelPath,
+    real: RealPath,
+}
+
+impl Place {
+    /// The directory handle beneath which the place is opened.
+    pub(super) fn dir(&self) -> &Dir {
+        self.grant.dir()
+    }
+
+    /// The names that lead from [`Place::dir`] to the place.
+    pub(super) fn below(&self) -> RelPath {
+        self.grant.below_dir(&self.rel)
+    }
+
+    /// Where the place was when it was followed, for decisions and for texts.
+    pub(super) fn real(&self) -> &RealPath {
+        &self.real
+    }
+
+    /// The grant that speaks for the place.
+    pub(super) fn grant(&self) -> &Grant {
+        self.grant.grant()
+    }
+
+    /// A name that was found below the place. It is opened beneath the same handle; whether it may
+    /// be touched is another question, which the gate answers.
+    pub(super) fn at(&self, rel: &RelPath) -> Self {
+        Self {
+            grant: Arc::clone(&self.grant),
+            rel: self.rel.join(rel),
+            real: self.real.join(rel),
+        }
+    }
+}
+
+/// An action that the gate lets through. Only the gate makes one, only `world` can open it, and it
+/// can be carried out once.
+#[must_use]
+#[derive(Debug)]
+pub struct Permitted<A> {
+    action: A,
+    gate: Gate,
+}
+
+impl<A> Permitted<A> {
+    pub(super) fn into_action(self) -> (A, Gate) {
+        (self.action, self.gate)
+    }
+}
+
+/// A refused call, as the model reads it. It names no place that no grant reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The path as the model wrote it.
+    pub path: String,
+    /// What the call would have done there.
+    pub wanted: Permission,
+    /// The name of the rule that denies.
+    pub rule: &'static str,
+    /// Why, as the end of a sentence.
+    pub reason: String,
+    /// Where the agent may do what it wanted.
+    pub roots: Vec<RealPath>,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, wanted, .. } = self;
+        let access = match wanted {
+            Permission::Read => "read of",
+            Permission::Write => "write to",
+        };
+        writeln!(f, "denied: {access} {path}: {}", self.reason)?;
+        let roots: Vec<String> = self.roots.iter().map(ToString::to_string).collect();
+        if roots.is_empty() {
+            write!(f, "you may {wanted} nothing in this phase")
+        } else {
+            write!(f, "you may {wanted} under: {}", roots.join(", "))
+        }
+    }
+}
+
+/// A directory or file that an agent was given, with what it may do there in this phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Where it is.
+    pub path: RealPath,
+    /// What the grant is for.
+    pub kind: GrantKind,
+    /// Whether the root is a tree or one file.
+    pub scope: Scope,
+    /// What may be done there now.
+    pub permission: Permission,
+}
+
+/// The decision about one path of a call, for people; it may name places that no grant reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The path as written.
+    pub path: UserPath,
+    /// What the call would do there.
+    pub wanted: Permission,
+    /// Where the path leads, as far as it can be followed.
+    pub real: Option<RealPath>,
+    /// The root of the grant that speaks for it, and what that grant is for.
+    pub grant: Option<(RealPath, GrantKind)>,
+    /// The rule that denies and why; `None` if the access is allowed.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why an access is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// Why, as the end of a sentence.
+    pub reason: String,
+}
+
+impl Refusal {
+    fn new(rule: &'static str, reason: impl Into<String>) -> Self {
+        Self {
+            rule,
+            reason: reason.into(),
+        }
+    }
+
+    /// The same words whether nothing is there or no grant reaches it, and wherever a link leads.
+    fn outside() -> Self {
+        Self::new("outside-grants", "it does not lead into your directories")
+    }
+}
+
+impl Gate {
+    /// Opens the root of every grant once. A root that cannot be opened is an error that names it.
+    pub fn open(manager: PathPermissionManager, policy: GatePolicy) -> Result<Self> {
+        let open = |grant: &Grant| match OpenGrant::open(grant.clone()) {
+            Ok(open) => Ok(Arc::new(open)),
+            Err(fault) => Err(cannot_open(&grant.root, fault)),
+        };
+        let grants = manager
+            .grants()
+            .iter()
+            .map(open)
+            .collect::<Result<Vec<_>>>()?;
+        let base = Dir::open(&policy.base).map_err(|fault| cannot_open(&policy.base, fault))?;
+        Ok(Self(Arc::new(Inner {
+            manager,
+            grants,
+            base,
+            policy,
+        })))
+    }
+
+    /// Follows every path of `call` and asks the manager about it. The call is used up either way.
+    pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
+        let declared: Vec<_> = call
+            .accesses()
+            .into_iter()
+            .map(|access| (access.path.clone(), access.wanted, access.link))
+            .collect();
+        let mut declared = declared.into_iter();
+        let action = call.try_map(|path| match declared.next() {
+            Some((expected, wanted, link)) if expected == path => {
+                let (_, outcome) = self.place(&path, wanted, link);
+                outcome.map_err(|refusal| self.deny(&path, wanted, refusal))
+            }
+            _ => Err(self.deny(&path, Permission::Write, Refusal::outside())),
+        })?;
+        Ok(Permitted {
+            action,
+            gate: self.clone(),
+        })
+    }
+
+    /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
+    pub fn explain(&self, call: &ToolCall) -> Vec<Verdict> {
+        call.accesses()
+            .iter()
+            .map(|access| self.verdict(access))
+            .collect()
+    }
+
+    /// The decision about one path, with its reason.
+    pub fn verdict(&self, access: &Access<'_>) -> Verdict {
+        let (real, outcome) = self.place(access.path, access.wanted, access.link);
+        let speaking = real.as_ref().and_then(|real| self.speaking_for(real));
+        Verdict {
+            path: access.path.clone(),
+            wanted: access.wanted,
+            grant: speaking.map(|grant| (grant.root.clone(), grant.kind)),
+            real,
+            refusal: outcome.err(),
+        }
+    }
+
+    /// What the agent was given, most specific first, with its permissions in this phase.
+    pub fn roots(&self) -> Vec<Root> {
+        let now = |grant: &Grant| {
+            let allows = |wanted| self.0.manager.allows(&grant.root, wanted);
+            let permission = [Permission::Write, Permission::Read]
+                .into_iter()
+                .find(|wanted| allows(*wanted))?;
+            Some(Root {
+                path: grant.root.clone(),
+                kind: grant.kind,
+                scope: grant.scope,
+                permission,
+            })
+        };
+        self.0.manager.grants().iter().filter_map(now).collect()
+    }
+
+    /// The phase that the gate decides for.
+    pub fn phase(&self) -> Phase {
+        self.0.manager.phase()
+    }
+
+    /// Whether the pure rules allow an access to a name that was found below a place.
+    pub(super) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
+        self.0.manager.allows(path, wanted)
+    }
+
+    /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
+    pub(super) fn ask(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> std::result::Result<&Grant, Refusal> {
+        match self.0.manager.decide(path, wanted) {
+            Decision::Allow { grant } => Ok(grant),
+            Decision::Deny(DenyReason::OutsideGrants) => Err(Refusal::outside()),
+            Decision::Deny(DenyReason::Lowered { rule, .. }) => {
+                Err(Refusal::new(rule.name, rule.because))
+            }
+        }
+    }
+
+    /// The most specific grant that reaches `path`.
+    pub(super) fn speaking_for(&self, path: &RealPath) -> Option<&Grant> {
+        let mut grants = self.0.manager.grants().iter();
+        grants.find(|grant| grant.reach(path).is_some())
+    }
+
+    /// The pure rules.
+    pub(super) fn manager(&self) -> &PathPermissionManager {
+        &self.0.manager
+    }
+
+    /// What the agent is held to beside the grants.
+    pub(super) fn policy(&self) -> &GatePolicy {
+        &self.0.policy
+    }
+
+    /// What the agent has read and made.
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+        let history = &self.0.policy.history;
+        history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where `path` leads as far as it can be followed, and the place if the access is allowed.
+    fn place(
+        &self,
+        path: &UserPath,
+        wanted: Permission,
+        link: FinalLink,
+    ) -> (Option<RealPath>, std::result::Result<Place, Refusal>) {
+        let path = Path::new(path.as_str());
+        let climbs = path.components().any(|name| name == Component::ParentDir);
+        if climbs && self.0.policy.parents == ParentNames::Refused {
+            let refusal = Refusal::new("parent-names", "`..` is not taken in a path");
+            return (None, Err(refusal));
+        }
+        let (real, obstacle) = match follow(&self.0.base, path, link) {
+            Ok(Followed::Place(real)) => (real, None),
+            Ok(Followed::Stuck(real, obstacle)) => (real, Some(obstacle)),
+            Ok(Followed::Nowhere) => return (None, Err(Refusal::outside())),
+            Err(fault) => {
+                let refusal = Refusal::new("not-followed", fault.to_string());
+                return (None, Err(refusal));
+            }
+        };
+        let mut outcome = self.decide(&real, wanted, link);
+        if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
+            outcome = Err(Refusal::new("not-followed", obstacle.to_string()));
+        }
+        (Some(real), outcome)
+    }
+
+    fn decide(
+        &self,
+        real: &RealPath,
+        wanted: Permission,
+        link: FinalLink,
+    ) -> std::result::Result<Place, Refusal> {
+        let manager = &self.0.manager;
+        let grant = self.ask(real, wanted)?;
+        let is_root = grant.root == *real || manager.holds_a_root(real);
+        if wanted == Permission::Write && link == FinalLink::Itself && is_root {
+            let reason = "it is, or holds, a directory that was given to you as a whole";
+            return Err(Refusal::new("grant-root", reason));
+        }
+        let pairs = manager.grants().iter().zip(&self.0.grants);
+        let mut open = pairs.filter(|(listed, _)| std::ptr::eq(*listed, grant));
+        match (open.next(), grant.reach(real)) {
+            (Some((_, open)), Some(below)) => Ok(Place {
+                grant: Arc::clone(open),
+                rel: below,
+                real: real.clone(),
+            }),
+            _ => Err(Refusal::outside()),
+        }
+    }
+
+    fn deny(&self, path: &UserPath, wanted: Permission, refusal: Refusal) -> Denial {
+        let roots = self.roots().into_iter();
+        Denial {
+            path: path.as_str().to_owned(),
+            wanted,
+            rule: refusal.rule,
+            reason: refusal.reason,
+            roots: roots
+                .filter(|root| root.permission >= wanted)
+                .map(|root| root.path)
+                .collect(),
+        }
+    }
+}
+
+fn cannot_open(root: &RealPath, fault: Fault) -> Error {
+    if fault.is_missing_feature() {
+        Error::new(
+            ErrorKind::Environment,
+            "the kernel does not offer `openat2`, which keeps agents inside their directories",
+        )
+        .hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
+    } else {
+        Error::new(
+            ErrorKind::Config,
+            format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
+        )
+        .hint("name a directory that exists and that you may enter")
+    }
+}

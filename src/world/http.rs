@@ -1,0 +1,104 @@
+//! Owns the one HTTP client of the process. It must never be set up before the first request:
+//! certificates take longer to load than a run without network takes to start.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder};
+use serde_json::Value;
+use url::Url;
+
+use crate::config::vendors::is_this_machine;
+
+/// How long a connection may take to open, with its TLS handshake.
+const CONNECT_SECONDS_MAX: u64 = 10;
+/// How long a server on this machine may take to list its models.
+const PROBE_MILLISECONDS_MAX: u64 = 300;
+/// The longest list of models that is read.
+const PROBE_BYTES_MAX: usize = 4 << 20;
+
+/// A client that is set up when it is first needed, and shared by whoever clones it.
+#[derive(Clone, Debug, Default)]
+pub struct HttpClient {
+    clients: Arc<Clients>,
+}
+
+/// Servers on this machine are reached directly, all others through the system's proxy.
+#[derive(Debug, Default)]
+struct Clients {
+    direct: OnceLock<Result<Client, SetupError>>,
+    proxied: OnceLock<Result<Client, SetupError>>,
+}
+
+/// Why no request can be made at all.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub struct SetupError(String);
+
+impl HttpClient {
+    /// A client that has done nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The client to reach `url` with. It follows no redirects, because they would take the key
+    /// along.
+    pub(crate) fn reaching(&self, url: &Url) -> Result<&Client, SetupError> {
+        let client = if is_this_machine(url) {
+            let direct = || set_up(Client::builder().no_proxy());
+            self.clients.direct.get_or_init(direct)
+        } else {
+            let proxied = || set_up(Client::builder());
+            self.clients.proxied.get_or_init(proxied)
+        };
+        client.as_ref().map_err(Clone::clone)
+    }
+
+    /// The models that the server at `base_url` lists; `None` if no such server answers at once.
+    pub async fn probe_models(&self, base_url: &str) -> Option<Vec<String>> {
+        let timeout = Duration::from_millis(PROBE_MILLISECONDS_MAX);
+        tokio::time::timeout(timeout, self.list_models(base_url))
+            .await
+            .ok()?
+    }
+
+    async fn list_models(&self, base_url: &str) -> Option<Vec<String>> {
+        let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
+        let response = self.reaching(&url).ok()?.get(url).send().await.ok()?;
+        let mut response = response.error_for_status().ok()?;
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await.ok()? {
+            body.extend_from_slice(&bytes);
+            if body.len() > PROBE_BYTES_MAX {
+                return None;
+            }
+        }
+        let listing: Value = serde_json::from_slice(&body).ok()?;
+        let models = listing.get("data")?.as_array()?.iter();
+        let names = models.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
+        Some(names.collect())
+    }
+}
+
+fn set_up(builder: ClientBuilder) -> Result<Client, SetupError> {
+    // Whoever installed a provider before chose the same one: there is no other in the program.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    builder
+        .user_agent(concat!("massgen/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
+        .redirect(Policy::none())
+        .build()
+        .map_err(|error| SetupError(innermost(&error).to_string()))
+}
+
+/// The error at the bottom of a chain: what the system said, without the layers that passed it on.
+pub(crate) fn innermost<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a (dyn std::error::Error + 'static) {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost
+}

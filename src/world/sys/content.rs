@@ -1,0 +1,97 @@
+//! Owns the bytes of an open regular file, and their copying: holes stay holes, and the file system
+//! may share the blocks.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use rustix::fs::{self, copy_file_range, ftruncate, seek};
+use rustix::io::{Errno, pread, pwrite};
+
+use crate::world::sys::fault::Fault;
+
+/// How many bytes are copied at once where the kernel cannot copy by itself.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// A regular file that was opened for reading.
+#[derive(Debug)]
+pub(crate) struct Content(File);
+
+impl From<File> for Content {
+    fn from(file: File) -> Self {
+        Self(file)
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Seek for Content {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+/// Copies the first `size_bytes` of `from` into the empty file `to`.
+pub(crate) fn copy(from: &Content, to: &File, size_bytes: u64) -> Result<(), Fault> {
+    let from = &from.0;
+    let mut at = 0;
+    while at < size_bytes {
+        let Some((start, end)) = data_after(from, at, size_bytes)? else {
+            break;
+        };
+        copy_range(from, to, start, end)?;
+        at = end;
+    }
+    Ok(ftruncate(to, size_bytes)?)
+}
+
+/// The next range that is no hole; the rest of the file where holes are not known.
+fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Fault> {
+    let start = match seek(file, fs::SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at, size_bytes))),
+        Err(errno) => return Err(errno.into()),
+    };
+    let end = seek(file, fs::SeekFrom::Hole(start))?.min(size_bytes);
+    Ok((start < end).then_some((start, end)))
+}
+
+fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fault> {
+    while start < end {
+        let length = usize::try_from(end - start).unwrap_or(usize::MAX);
+        let (mut read_at, mut write_at) = (start, start);
+        match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), length) {
+            Ok(0) => return Ok(()),
+            Ok(_) => start = write_at,
+            Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+                return copy_by_hand(from, to, start, end);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+fn copy_by_hand(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fault> {
+    let mut block = vec![0; BLOCK_BYTES];
+    while start < end {
+        let wanted = usize::try_from(end - start).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
+        let block = block.get_mut(..wanted).unwrap_or_default();
+        let read = pread(from, &mut *block, start)?;
+        let mut rest = block.get(..read).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        while !rest.is_empty() {
+            let written = pwrite(to, rest, start)?;
+            start += u64::try_from(written).unwrap_or(u64::MAX);
+            rest = rest.get(written..).unwrap_or_default();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Owns [`Dir`], a directory handle. Names are opened beneath it, links on the way are refused, and
+//! only regular files are ever opened for reading.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, mkdirat, openat,
+    openat2, readlinkat, renameat, renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::path::{RealPath, RelPath};
+use crate::world::sys::content::Content;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+
+/// How often an opening is tried again when a rename elsewhere disturbed it (openat2(2), EAGAIN).
+const AGAIN_MAX: usize = 16;
+
+/// The most entries that one directory may have.
+const DIR_ENTRIES_MAX: usize = 200_000;
+
+/// A directory that stays the same one, whatever happens to its path.
+#[derive(Debug)]
+pub(crate) struct Dir(OwnedFd);
+
+/// One name in a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The name.
+    pub(crate) name: OsString,
+    /// What it is; a link is a link.
+    pub(crate) kind: Kind,
+}
+
+impl Dir {
+    /// Opens a directory by its real path; a link on the way means that it is not there any more.
+    pub(crate) fn open(path: &RealPath) -> Result<Self, Fault> {
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(openat2(
+            CWD,
+            path.as_path(),
+            flags,
+            Mode::empty(),
+            resolve,
+        )?))
+    }
+
+    /// Opens `/`.
+    pub(crate) fn root() -> Result<Self, Fault> {
+        Self::open(&RealPath::vouch("/"))
+    }
+
+    /// A second handle on the same directory.
+    pub(crate) fn try_clone(&self) -> Result<Self, Fault> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// Where the kernel says that the directory is now.
+    pub(crate) fn real_path(&self) -> Result<RealPath, Fault> {
+        real_path(&self.0)
+    }
+
+    /// Opens the directory `rel` below this one.
+    pub(crate) fn dir(&self, rel: &RelPath) -> Result<Self, Fault> {
+        self.beneath(rel, OFlags::PATH | OFlags::DIRECTORY)
+            .map(Self)
+    }
+
+    /// Opens the directory `rel` below this one and makes what is missing of it.
+    pub(crate) fn make_dirs(&self, rel: &RelPath) -> Result<Self, Fault> {
+        match self.dir(rel) {
+            Err(Fault::Missing) => {}
+            done => return done,
+        }
+        let mut at = self.try_clone()?;
+        for name in rel.names() {
+            let Some(rel) = RelPath::default().child(name) else {
+                return Err(Fault::Missing);
+            };
+            match mkdirat(&at.0, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            at = at.dir(&rel)?;
+        }
+        Ok(at)
+    }
+
+    /// Opens the directory that holds `rel`, and gives the last name of `rel` beside it.
+    pub(crate) fn parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), Fault> {
+        let (parent, name) = split(rel)?;
+        Ok((self.dir(&parent)?, name))
+    }
+
+    /// As [`Dir::parent_of`], and makes the directories that are missing.
+    pub(crate) fn make_parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), Fault> {
+        let (parent, name) = split(rel)?;
+        Ok((self.make_dirs(&parent)?, name))
+    }
+
+    /// What stands at `rel`; a link at its end is a link.
+    pub(crate) fn meta(&self, rel: &RelPath) -> Result<Meta, Fault> {
+        Meta::of(self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?)
+    }
+
+    /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
+    /// opened: opening one can hang or have effects.
+    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(Content, Meta), Fault> {
+        let handle = self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let meta = Meta::of(&handle)?;
+        match meta.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(Fault::IsDirectory),
+            kind @ (Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device) => {
+                return Err(Fault::NotRegular(kind));
+            }
+        }
+        let file = openat(
+            CWD,
+            proc_path(&handle),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok((Content::from(File::from(file)), meta))
+    }
+
+    /// The text of the link `rel`.
+    pub(crate) fn link_target(&self, rel: &RelPath) -> Result<PathBuf, Fault> {
+        let handle = self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let target = readlinkat(&handle, "", Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+
+    /// All names in the directory, sorted.
+    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Fault> {
+        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut entries = Vec::new();
+        for entry in Entries::new(readable)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            if entries.len() == DIR_ENTRIES_MAX {
+                return Err(Fault::Limit("the directory has more than 200000 entries"));
+            }
+            entries.push(Entry {
+                name: name.to_owned(),
+                kind: self.kind_of(name, entry.file_type().into())?,
+            });
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    /// Some file systems give no kind with the name; then the inode is asked.
+    fn kind_of(&self, name: &OsStr, listed: Kind) -> Result<Kind, Fault> {
+        match (listed, RelPath::default().child(name)) {
+            (Kind::Device, Some(rel)) => match self.meta(&rel) {
+                Ok(meta) => Ok(meta.kind),
+                Err(Fault::Missing) => Ok(Kind::Device),
+                Err(fault) => Err(fault),
+            },
+            (listed, _) => Ok(listed),
+        }
+    }
+
+    /// Makes a link at `name` that holds `target`.
+    pub(crate) fn symlink(&self, name: &OsStr, target: &Path) -> Result<(), Fault> {
+        Ok(symlinkat(target, &self.0, name)?)
+    }
+
+    /// Removes a name that is no directory; a link is removed and not what it points to.
+    pub(crate) fn unlink(&self, name: &OsStr) -> Result<(), Fault> {
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Renames `name` to `new_name` in `to`, replacing what stands there.
+    pub(crate) fn rename_over(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+        Ok(renameat(&self.0, name, &to.0, new)?)
+    }
+
+    /// Renames `name` to `new` in `to`; what stands there stays, and the call fails. A file
+    /// system without that ability is asked first and renamed on after, which is not atomic.
+    pub(crate) fn rename_new(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+        match renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL) => {
+                let rel = RelPath::default().child(new).ok_or(Fault::Missing)?;
+                match to.meta(&rel) {
+                    Err(Fault::Missing) => self.rename_over(name, to, new),
+                    Ok(_) => Err(Fault::Exists),
+                    Err(fault) => Err(fault),
+                }
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, Fault> {
+        let path = if rel.is_root() {
+            Path::new(".")
+        } else {
+            rel.as_path()
+        };
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC;
+        for _ in 0..AGAIN_MAX {
+            match openat2(&self.0, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                done => return Ok(done?),
+            }
+        }
+        Err(Fault::Replaced)
+    }
+}
+
+impl From<OwnedFd> for Dir {
+    fn from(handle: OwnedFd) -> Self {
+        Self(handle)
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The root itself has no name, so nothing can be put in its place.
+fn split(rel: &RelPath) -> Result<(RelPath, &OsStr), Fault> {
+    match (rel.parent(), rel.name()) {
+        (Some(parent), Some(name)) => Ok((parent, name)),
+        _ => Err(Fault::IsDirectory),
+    }
+}
+
+/// Where the kernel says that `handle` leads.
+pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, Fault> {
+    let path = readlinkat(CWD, proc_path(handle), Vec::new())?;
+    let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+    if path.is_absolute() {
+        Ok(RealPath::vouch(path))
+    } else {
+        Err(Fault::Missing)
+    }
+}
+
+fn proc_path(handle: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd())
+}

@@ -1,0 +1,176 @@
+//! Owns the following of a path as it was written: where the kernel goes with it. The answer is
+//! advice for a decision and never a permission; whoever acts opens the place again beneath a grant.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+
+use crate::path::{RealPath, RelPath};
+use crate::tools::call::FinalLink;
+use crate::world::sys::dir::{Dir, real_path};
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+
+/// How many links to nothing are followed by hand; the kernel's own limit
+/// (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// To a place that exists, or could be made below a directory that does.
+    Place(RealPath),
+    /// Up to a place, and not on from there.
+    Stuck(RealPath, Obstacle),
+    /// In a circle, or through one of the links by which `/proc` leads anywhere.
+    Nowhere,
+}
+
+/// Why a path cannot be followed to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// `..` stands behind a name that does not exist.
+    ParentOfMissing,
+    /// `link/` would mean what the link points to, where the link itself is meant.
+    SlashAfterLink,
+    /// The kernel refuses.
+    Kernel(Fault),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::ParentOfMissing => f.write_str("`..` stands behind a name that is missing"),
+            Obstacle::SlashAfterLink => {
+                f.write_str("it is a symbolic link; write it without the slash at its end")
+            }
+            Obstacle::Kernel(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// One attempt: where the path leads, or the path to go on with behind a link to nothing.
+enum Step {
+    Arrived(Followed),
+    GoOn(PathBuf),
+}
+
+/// Follows `path`, which begins at `base` unless it is absolute. What is missing at its end is
+/// taken as plain names. The error is the kernel's lack of something, not the path's fault.
+pub(crate) fn follow(base: &Dir, path: &Path, link: FinalLink) -> Result<Followed, Fault> {
+    if link == FinalLink::Itself
+        && let Some(place) = link_before_slash(base, path)?
+    {
+        return Ok(Followed::Stuck(place, Obstacle::SlashAfterLink));
+    }
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match step(base, &path, link)? {
+            Step::Arrived(followed) => return Ok(followed),
+            Step::GoOn(next) => path = next,
+        }
+    }
+    Ok(Followed::Nowhere)
+}
+
+fn step(base: &Dir, path: &Path, link: FinalLink) -> Result<Step, Fault> {
+    match open(base, path, link) {
+        Ok(handle) => Ok(Step::Arrived(Followed::Place(real_path(&handle)?))),
+        Err(Errno::LOOP) => Ok(Step::Arrived(Followed::Nowhere)),
+        Err(errno) if is_about_the_path(errno) => beyond_the_existing(base, path, link, errno),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Finds the deepest part of `path` that exists, and what the rest of it means there.
+fn beyond_the_existing(
+    base: &Dir,
+    path: &Path,
+    link: FinalLink,
+    errno: Errno,
+) -> Result<Step, Fault> {
+    let components: Vec<Component<'_>> = path.components().collect();
+    let mut split = components.len();
+    let (ancestor, place) = loop {
+        split = split.saturating_sub(1);
+        let known: PathBuf = components.iter().take(split).collect();
+        let known = if split == 0 { Path::new(".") } else { &known };
+        match open(base, known, FinalLink::Followed) {
+            Ok(handle) => {
+                let place = real_path(&handle)?;
+                break (handle, place);
+            }
+            Err(Errno::LOOP) => return Ok(Step::Arrived(Followed::Nowhere)),
+            Err(_) if split > 0 => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    };
+    let rest: PathBuf = components.iter().skip(split).collect();
+    let is_last = components.len() - split == 1;
+    if !(is_last && link == FinalLink::Itself)
+        && let Some(next) = through_link(&ancestor, &place, &rest)
+    {
+        return Ok(Step::GoOn(next));
+    }
+    let names = RelPath::new(&rest);
+    let reached = names
+        .as_ref()
+        .map_or(place.clone(), |names| place.join(names));
+    Ok(Step::Arrived(match (errno, names) {
+        (Errno::NOENT, Some(_)) => Followed::Place(reached),
+        (Errno::NOENT, None) => Followed::Stuck(reached, Obstacle::ParentOfMissing),
+        (errno, _) => Followed::Stuck(reached, Obstacle::Kernel(errno.into())),
+    }))
+}
+
+/// If the first name of `rest` is a link in the directory `ancestor`: the path behind that link.
+fn through_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<PathBuf> {
+    let mut names = rest.components();
+    let first = RelPath::default().child(names.next()?.as_os_str())?;
+    let dir = Dir::from(ancestor.try_clone().ok()?);
+    let target = dir.link_target(&first).ok()?;
+    Some(place.as_path().join(target).join(names.as_path()))
+}
+
+/// The place of the link, if `path` is a link with a slash at its end.
+fn link_before_slash(base: &Dir, path: &Path) -> Result<Option<RealPath>, Fault> {
+    let mut bytes = path.as_os_str().as_bytes();
+    while let [front @ .., b'/'] = bytes {
+        bytes = front;
+    }
+    if bytes.len() == path.as_os_str().len() || bytes.is_empty() {
+        return Ok(None);
+    }
+    let without_slash = Path::new(OsStr::from_bytes(bytes));
+    match open(base, without_slash, FinalLink::Itself) {
+        Ok(handle) if Meta::of(&handle)?.kind == Kind::Link => Ok(Some(real_path(&handle)?)),
+        _ => Ok(None),
+    }
+}
+
+fn open(base: &Dir, path: &Path, link: FinalLink) -> Result<OwnedFd, Errno> {
+    let flags = match link {
+        FinalLink::Followed => OFlags::PATH | OFlags::CLOEXEC,
+        FinalLink::Itself => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+    };
+    openat2(
+        base,
+        path,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// Whether the kernel speaks of the path, and not of its own memory or tables.
+fn is_about_the_path(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG | Errno::INVAL
+    )
+}

@@ -1,0 +1,49 @@
+//! Owns [`OpenGrant`]: a grant as a directory handle. What the grant's path names later, after a
+//! rename or behind a new link, does not matter any more.
+
+use crate::path::RelPath;
+use crate::permissions::grant::{Grant, Scope};
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+
+/// A grant whose root was opened once.
+#[derive(Debug)]
+pub(crate) struct OpenGrant {
+    grant: Grant,
+    dir: Dir,
+}
+
+impl OpenGrant {
+    /// Opens the root; of a granted file, the directory that holds it, so that the file can be
+    /// replaced by a rename.
+    pub(crate) fn open(grant: Grant) -> Result<Self, Fault> {
+        let root = match grant.scope {
+            Scope::Tree => grant.root.clone(),
+            Scope::File => grant.root.parent().ok_or(Fault::IsDirectory)?,
+        };
+        let dir = Dir::open(&root)?;
+        if dir.real_path()? == root {
+            Ok(Self { grant, dir })
+        } else {
+            Err(Fault::Replaced)
+        }
+    }
+
+    /// The rule that the handle belongs to.
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The directory beneath which everything of this grant is opened.
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Where a path below the grant's root lies below [`OpenGrant::dir`].
+    pub(crate) fn below_dir(&self, rel: &RelPath) -> RelPath {
+        match (self.grant.scope, self.grant.root.name()) {
+            (Scope::File, Some(name)) => RelPath::default().child(name).unwrap_or_default(),
+            _ => rel.clone(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Owns what the kernel says about a file without opening it.
+
+use std::fmt;
+
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType, Mode, RawMode, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::process::{Gid, Uid};
+
+use crate::permissions::history::Version;
+use crate::world::sys::fault::Fault;
+
+/// What stands at a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A regular file; nothing else is ever opened for reading.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A device, or what the kernel has no name for.
+    Device,
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Link,
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => Kind::Device,
+        }
+    }
+}
+
+impl Kind {
+    /// The one word for it in a listing.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Directory => "dir",
+            Kind::Link => "link",
+            Kind::Fifo => "pipe",
+            Kind::Socket => "socket",
+            Kind::Device => "device",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::File => "a file",
+            Kind::Directory => "a directory",
+            Kind::Link => "a symbolic link",
+            Kind::Fifo => "a named pipe",
+            Kind::Socket => "a socket",
+            Kind::Device => "a device",
+        })
+    }
+}
+
+/// What the kernel says about one inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its identity and state.
+    pub(crate) version: Version,
+    /// Its permission bits.
+    pub(crate) mode: Mode,
+    /// Its owner.
+    pub(crate) owner: Uid,
+    /// Its group.
+    pub(crate) group: Gid,
+    /// How many names it has.
+    pub(crate) names: u32,
+    /// How much of the disk it takes; holes take nothing.
+    pub(crate) allocated_bytes: u64,
+}
+
+/// The unit of `stx_blocks`, whatever the file system's own block size (statx(2)).
+const BLOCK_BYTES: u64 = 512;
+
+impl Meta {
+    /// What `handle` refers to; a handle may be of any kind of file.
+    pub(crate) fn of(handle: impl AsFd) -> Result<Self, Fault> {
+        let stat = statx(
+            handle,
+            "",
+            AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BASIC_STATS,
+        )?;
+        Ok(Self::from_stat(&stat))
+    }
+
+    /// The permission bits that a copy takes over: never those that lend the owner's rights.
+    pub(crate) fn permission_bits(&self) -> Mode {
+        self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+    }
+
+    fn from_stat(stat: &Statx) -> Self {
+        let mode = RawMode::from(stat.stx_mode);
+        Self {
+            kind: FileType::from_raw_mode(mode).into(),
+            version: Version {
+                device: (u64::from(stat.stx_dev_major) << 32) | u64::from(stat.stx_dev_minor),
+                inode: stat.stx_ino,
+                size_bytes: stat.stx_size,
+                modified_ns: nanoseconds(stat.stx_mtime),
+                changed_ns: nanoseconds(stat.stx_ctime),
+            },
+            mode: Mode::from_raw_mode(mode),
+            owner: Uid::from_raw(stat.stx_uid),
+            group: Gid::from_raw(stat.stx_gid),
+            names: stat.stx_nlink,
+            allocated_bytes: stat.stx_blocks.saturating_mul(BLOCK_BYTES),
+        }
+    }
+}
+
+fn nanoseconds(time: StatxTimestamp) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}

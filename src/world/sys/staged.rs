@@ -1,0 +1,118 @@
+//! Owns how a file comes to be: under a random name beside its place, then renamed. A reader sees
+//! the old file or the new one, never half of it, and a hard link elsewhere keeps the old content.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+
+use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, openat};
+use rustix::io::Errno;
+use uuid::Uuid;
+
+use crate::tools::call::Existing;
+use crate::world::sys::content::{Content, copy};
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::Meta;
+
+/// Whether a file survives a crash of the machine once the call has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The kernel writes it to the disk when it likes.
+    Lazy,
+    /// It is on the disk when the call returns.
+    Synced,
+}
+
+/// A file that has no place yet. It is removed when it is dropped without having been placed.
+#[derive(Debug)]
+pub(crate) struct Staged<'d> {
+    dir: &'d Dir,
+    temporary: Option<OsString>,
+    file: File,
+}
+
+impl<'d> Staged<'d> {
+    /// Makes an empty file in `dir`. If it is to replace something, it takes over that one's owner
+    /// and permission bits, and nobody else can read it before.
+    pub(crate) fn new(dir: &'d Dir, replaced: Option<&Meta>) -> Result<Self, Fault> {
+        let temporary = OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()));
+        let mode = if replaced.is_some() { 0o600 } else { 0o666 };
+        let handle = openat(
+            dir,
+            &*temporary,
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::from_raw_mode(mode),
+        )?;
+        let staged = Self {
+            dir,
+            temporary: Some(temporary),
+            file: File::from(handle),
+        };
+        if let Some(old) = replaced {
+            staged.take_over(old)?;
+        }
+        Ok(staged)
+    }
+
+    /// Only root may give a file away; for everybody else it becomes the writer's own.
+    fn take_over(&self, old: &Meta) -> Result<(), Fault> {
+        match fchown(&self.file, Some(old.owner), Some(old.group)) {
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.set_mode(old.mode)
+    }
+
+    /// Gives the file these permission bits.
+    pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), Fault> {
+        Ok(fchmod(&self.file, mode)?)
+    }
+
+    /// Fills the file with `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Fills the file with the first `size_bytes` of `content`.
+    pub(crate) fn copy(&mut self, content: &Content, size_bytes: u64) -> Result<(), Fault> {
+        copy(content, &self.file, size_bytes)
+    }
+
+    /// Puts the file at `name` and returns what it then is.
+    pub(crate) fn place(
+        mut self,
+        name: &OsStr,
+        existing: Existing,
+        durability: Durability,
+    ) -> Result<Meta, Fault> {
+        if durability == Durability::Synced {
+            fsync(&self.file)?;
+        }
+        if let Some(temporary) = &self.temporary {
+            match existing {
+                Existing::Overwrite => self.dir.rename_over(temporary, self.dir, name)?,
+                Existing::Keep => self.dir.rename_new(temporary, self.dir, name)?,
+            }
+        }
+        self.temporary = None;
+        if durability == Durability::Synced {
+            sync_dir(self.dir)?;
+        }
+        Meta::of(&self.file)
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // The call has failed already, and its cause is what the model should read.
+            let _removed = self.dir.unlink(temporary);
+        }
+    }
+}
+
+fn sync_dir(dir: &Dir) -> Result<(), Fault> {
+    let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fsync(openat(dir, ".", readable, Mode::empty())?)?)
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Checks everything: formatting, lints, documentation, and every test, for root a second time as a
+# user without rights. Installs what is missing where it may. Ends with "N passed, N failed".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+export CARGO_TERM_COLOR=never INSTA_UPDATE=no
+passed=0
+failed=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# need COMMAND PACKAGE: makes sure that COMMAND can be run.
+need() {
+  command -v "$1" > /dev/null && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2" && return
+  fi
+  echo "missing: $1 (for example: sudo apt-get install $2)" >&2
+  exit 1
+}
+
+# need_component COMMAND NAME: makes sure that the Rust toolchain has the component.
+need_component() {
+  "$1" --version > /dev/null 2>&1 && return
+  command -v rustup > /dev/null && rustup component add "$2" && return
+  echo "missing: $1 (for example: rustup component add $2)" >&2
+  exit 1
+}
+
+# check NAME COMMAND…: runs a command that counts as one test.
+check() {
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "failed: $name" >&2
+  fi
+}
+
+# count NAME COMMAND…: runs a command that reports its tests itself. One that reports no failed
+# test and fails all the same counts as one failure.
+count() {
+  local name=$1 log=$scratch/log status=0 good bad
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$log" || status=$?
+  good=$(sum passed "$log")
+  bad=$(sum failed "$log")
+  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then
+    bad=1
+  fi
+  passed=$((passed + good))
+  failed=$((failed + bad))
+}
+
+# sum WORD LOG: adds up "N WORD" over the result lines of the test binaries.
+sum() {
+  sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+# unprivileged: runs the tests as `nobody`, whom the kernel holds to file permissions that root
+# passes by. What only looks at the repository is left out: `nobody` may be unable to read it.
+unprivileged() {
+  local binaries binary status=0
+  binaries=$(cargo test --locked --no-run 2>&1 \
+    | sed -n 's|.*Executable .*\(src/lib.rs\|tests/it/main.rs\) (\(.*\))$|\2|p')
+  [ "$(wc -w <<< "$binaries")" = 2 ] || return 1
+  mkdir "$scratch/tmp"
+  cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen"
+  chown nobody "$scratch/tmp"
+  chmod 755 "$scratch"
+  cd "$scratch"
+  for binary in $binaries; do
+    cp "$OLDPWD/$binary" "$scratch/tests" 2> /dev/null || cp "$binary" "$scratch/tests"
+    setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
+      env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
+      INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
+      "$scratch/tests" --skip tidy:: --skip docs:: || status=1
+  done
+  return "$status"
+}
+
+command -v cargo > /dev/null || {
+  echo "missing: cargo (see https://rustup.rs)" >&2
+  exit 1
+}
+need cc build-essential
+need_component rustfmt rustfmt
+need_component cargo-clippy clippy
+
+check "format" cargo fmt --check
+check "lints" cargo clippy --all-targets --locked -- -D warnings
+check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+count "tests" cargo test --locked --no-fail-fast
+if [ "$(id -u)" = 0 ]; then
+  need setpriv util-linux
+  count "tests without rights" unprivileged
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,412 @@
+//! What becomes of a Chat Completions request when something goes wrong: a fault in the vendor's
+//! words, the right advice about asking again, never the key, never a wait without end.
+
+use std::time::{Duration, Instant};
+
+use massgen::backend::chatcompletion::Completions;
+use massgen::backend::chatcompletion::reply::Limits;
+use massgen::backend::{BackendError, FaultKind, ReplyEvent, StopReason};
+use serde_json::json;
+
+use crate::backend_wire::{
+    KEY, collect, config, connect, delta, event, finish, published_events, published_stream, serve,
+    simple_request, text,
+};
+use crate::http_server::{Answer, Server};
+
+/// Limits under which nothing waits for long.
+fn tight_limits() -> Limits {
+    Limits {
+        silence: Duration::from_millis(150),
+        event_bytes_max: 4 << 10,
+        reply_bytes_max: 8 << 10,
+    }
+}
+
+/// The fault that a reply ends with; nothing before it may look like an end.
+async fn fault_of(backend: &Completions) -> BackendError {
+    let mut events = collect(backend, simple_request()).await;
+    let last = events.pop().unwrap();
+    for event in events {
+        let event = event.unwrap();
+        assert!(
+            !matches!(event, ReplyEvent::End(_) | ReplyEvent::Call(_)),
+            "{event:?}"
+        );
+    }
+    last.unwrap_err()
+}
+
+/// A fault as one line, with the address of the server taken out.
+async fn line_of(answer: Answer) -> String {
+    let (server, backend) = serve(answer).await;
+    let fault = fault_of(&backend.with_limits(tight_limits())).await;
+    let kind = match fault.kind {
+        FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
+        FaultKind::Transient {
+            retry_after: Some(wait),
+        } => format!("transient after {wait:?}"),
+    };
+    format!("{kind}: {}", fault.message).replace(&server.url, "http://here")
+}
+
+#[tokio::test]
+async fn a_stream_may_be_cut_at_every_byte() {
+    let stream = published_stream();
+    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+    let bytes = answer.bytes();
+    let done = b"data: [DONE]\n\n";
+    let end = bytes
+        .windows(done.len())
+        .position(|window| window == done)
+        .unwrap()
+        + done.len();
+    let answers = (0..bytes.len())
+        .map(|cut| Answer::raw(&bytes[..cut]))
+        .collect();
+    let server = Server::start(answers).await;
+    let backend = connect(&config("groq", &server.url));
+    for cut in 0..bytes.len() {
+        if cut < end {
+            let fault = fault_of(&backend).await;
+            let kind = FaultKind::Transient { retry_after: None };
+            assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
+        } else {
+            let events = collect(&backend, simple_request()).await;
+            assert_eq!(events, published_events(), "cut at {cut}");
+        }
+    }
+}
+
+/// An error as OpenAI writes it.
+fn openai(message: &str, kind: &str) -> String {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": null}}).to_string()
+}
+
+/// The faults that answers of this status, these headers and this body become.
+async fn refusals(rows: &[(&str, &[&str], String)]) -> String {
+    let mut lines = Vec::new();
+    for (status, headers, body) in rows {
+        lines.push(line_of(Answer::whole(status, headers, body)).await);
+    }
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn a_refusal_for_good_is_told_in_the_vendors_words() {
+    let detail = json!({"detail": [{"msg": "field required"}]});
+    let google = json!([{"error": {"message": "INVALID", "code": 400}}]);
+    let rows: &[(&str, &[&str], String)] = &[
+        (
+            "401 Unauthorized",
+            &[],
+            openai("Invalid API Key", "invalid_request_error"),
+        ),
+        (
+            "403 Forbidden",
+            &[],
+            json!({"message": "No access."}).to_string(),
+        ),
+        (
+            "404 Not Found",
+            &[],
+            json!({"error": "model 'm' not found"}).to_string(),
+        ),
+        (
+            "400 Bad Request",
+            &[],
+            json!({"detail": "bad tool"}).to_string(),
+        ),
+        (
+            "400 Bad Request",
+            &[],
+            openai("Unknown parameter: 'stream_options'.", "x"),
+        ),
+        ("400 Bad Request", &[], google.to_string()),
+        (
+            "402 Payment Required",
+            &[],
+            "Insufficient credits".to_owned(),
+        ),
+        ("413 Payload Too Large", &[], String::new()),
+        ("422 Unprocessable Entity", &[], detail.to_string()),
+        (
+            "307 Temporary Redirect",
+            &["location: https://elsewhere.example/v1"],
+            String::new(),
+        ),
+        (
+            "429 Too Many Requests",
+            &[],
+            openai("You exceeded your quota.", "insufficient_quota"),
+        ),
+    ];
+    insta::assert_snapshot!(refusals(rows).await, @"
+    permanent: `groq` answered 401 Unauthorized: Invalid API Key (the key is from `api_key`)
+    permanent: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
+    permanent: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
+    permanent: `groq` answered 400 Bad Request: bad tool
+    permanent: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (`stream_options: null` beside `model` leaves it out)
+    permanent: `groq` answered 400 Bad Request: INVALID
+    permanent: `groq` answered 402 Payment Required: Insufficient credits
+    permanent: `groq` answered 413 Payload Too Large
+    permanent: `groq` answered 422 Unprocessable Entity: field required
+    permanent: `groq` answered 307 Temporary Redirect (redirects to `https://elsewhere.example/v1` are not followed)
+    permanent: `groq` answered 429 Too Many Requests: You exceeded your quota.
+    ");
+}
+
+#[tokio::test]
+async fn a_refusal_that_may_heal_says_when_to_ask_again() {
+    let router = json!({"error": {
+        "message": "Provider returned error", "code": 502, "metadata": {"raw": "upstream is down"},
+    }});
+    let slow_down = || openai("Slow down.", "requests");
+    let date = "date: Sun, 06 Nov 1994 08:49:37 GMT";
+    let until = [date, "retry-after: Sun, 06 Nov 1994 08:49:59 GMT"];
+    let rows: &[(&str, &[&str], String)] = &[
+        ("429 Too Many Requests", &["retry-after: 7"], slow_down()),
+        ("429 Too Many Requests", &["retry-after: 0.5"], slow_down()),
+        ("429 Too Many Requests", &until, slow_down()),
+        (
+            "429 Too Many Requests",
+            &["retry-after: 99999999999"],
+            String::new(),
+        ),
+        ("429 Too Many Requests", &["retry-after: -1"], String::new()),
+        (
+            "429 Too Many Requests",
+            &["retry-after: soon"],
+            String::new(),
+        ),
+        ("408 Request Timeout", &[], String::new()),
+        ("409 Conflict", &[], String::new()),
+        ("425 Too Early", &[], String::new()),
+        ("500 Internal Server Error", &[], "<h1>Oops</h1>".to_owned()),
+        ("502 Bad Gateway", &[], router.to_string()),
+        (
+            "503 Service Unavailable",
+            &["retry-after: 2"],
+            String::new(),
+        ),
+        ("529 Overloaded", &[], String::new()),
+    ];
+    insta::assert_snapshot!(refusals(rows).await, @"
+    transient after 7s: `groq` answered 429 Too Many Requests: Slow down.
+    transient after 500ms: `groq` answered 429 Too Many Requests: Slow down.
+    transient after 22s: `groq` answered 429 Too Many Requests: Slow down.
+    transient after 3600s: `groq` answered 429 Too Many Requests
+    transient after 0ns: `groq` answered 429 Too Many Requests
+    transient: `groq` answered 429 Too Many Requests
+    transient: `groq` answered 408 Request Timeout
+    transient: `groq` answered 409 Conflict
+    transient: `groq` answered 425 Too Early
+    transient: `groq` answered 500 Internal Server Error: <h1>Oops</h1>
+    transient: `groq` answered 502 Bad Gateway: Provider returned error: upstream is down
+    transient after 2s: `groq` answered 503 Service Unavailable
+    transient: `groq` answered 529
+    ");
+}
+
+/// The faults that these answers become.
+async fn lines_of(answers: Vec<Answer>) -> String {
+    let mut lines = Vec::new();
+    for answer in answers {
+        lines.push(line_of(answer).await);
+    }
+    lines.join("\n")
+}
+
+/// A stream that has begun with some text.
+fn hello() -> Answer {
+    Answer::stream().piece(delta(&json!({"content": "Hi"})))
+}
+
+#[tokio::test]
+async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+    let error = |error| hello().piece(event(&json!({"error": error})));
+    let vllm = json!({"object": "error", "message": "vLLM is sorry", "code": 500});
+    let refusal = json!({"error": {"message": "No.", "code": 401}}).to_string();
+    let answers = vec![
+        error(json!({"message": "Overloaded", "type": "server_error"})),
+        error(json!({"code": 502, "message": "Network connection lost."})),
+        error(json!({"code": "429", "message": "Slow down."})),
+        error(json!({"code": 400, "message": "Too long."})),
+        error(json!({"type": "invalid_request_error", "message": "No."})),
+        error(json!("plain words")),
+        hello().piece(event(&vllm)),
+        hello().piece("event: error\ndata: gone wrong\n\n"),
+        hello().piece(finish("error")),
+        Answer::whole("200 OK", &["content-type: application/json"], refusal),
+    ];
+    insta::assert_snapshot!(lines_of(answers).await, @"
+    transient: `groq` reported an error: Overloaded
+    transient: `groq` reported an error: Network connection lost.
+    transient: `groq` reported an error: Slow down.
+    permanent: `groq` reported an error: Too long.
+    permanent: `groq` reported an error: No.
+    transient: `groq` reported an error: plain words
+    transient: `groq` reported an error: vLLM is sorry
+    transient: `groq` reported an error: gone wrong
+    transient: `groq` ended its reply with `finish_reason: error`
+    permanent: `groq` reported an error: No.
+    ");
+}
+
+#[tokio::test]
+async fn a_reply_that_is_broken_is_no_reply() {
+    let html = ["content-type: text/html; charset=utf-8"];
+    let json_type = ["content-type: application/json"];
+    let nameless = json!({"index": 0, "id": "a", "function": {"arguments": "{}"}});
+    let nameless = delta(&json!({"tool_calls": [nameless]}));
+    let answers = vec![
+        hello().piece("data: {\"choices\": [\n\n"),
+        hello().piece("data: hello\n\n"),
+        hello().piece(b"data: \xff\xfe\n\n"),
+        hello().piece(nameless).piece(finish("tool_calls")).end(),
+        hello().end(),
+        Answer::stream().end(),
+        Answer::whole("200 OK", &html, "<html>"),
+        Answer::whole("200 OK", &json_type, "{\"choices\": ["),
+        Answer::whole("200 OK", &json_type, "{}"),
+        Answer::raw("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"),
+        Answer::raw("no HTTP at all\r\n\r\n"),
+        Answer::default(),
+    ];
+    insta::assert_snapshot!(lines_of(answers).await, @r#"
+    transient: `groq` sent a malformed reply: EOF while parsing a list at line 1 column 13: {"choices": [
+    transient: `groq` sent a malformed reply: expected value at line 1 column 1: hello
+    transient: `groq` sent a malformed reply: utf8 parse error: invalid utf-8 sequence of 1 bytes from index 0
+    transient: `groq` sent a malformed reply: the reply makes a tool call without a name
+    transient: `groq` ended its reply in the middle
+    transient: `groq` ended its reply in the middle
+    permanent: `groq` answered with a web page at `http://here/v1/chat/completions`: is `base_url` right?
+    transient: `groq` sent a malformed reply: EOF while parsing a list at line 1 column 13: {"choices": [
+    transient: `groq` sent a malformed reply: the body has no `choices`
+    transient: `groq` broke the connection off: end of file before message length reached
+    transient: `groq` broke the connection off: invalid HTTP version parsed
+    transient: `groq` broke the connection off: connection closed before message completed
+    "#);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_may_come_back() {
+    let server = Server::start(vec![Answer::default()]).await;
+    let url = server.url.clone();
+    drop(server);
+    tokio::task::yield_now().await;
+    let fault = fault_of(&connect(&config("ollama", &url))).await;
+    assert_eq!(fault.kind, FaultKind::Transient { retry_after: None });
+    assert_eq!(
+        fault.message.replace(&url, "http://here"),
+        "`ollama` cannot be reached at `http://here/chat/completions`: Connection refused (os error 111)"
+    );
+}
+
+#[tokio::test]
+async fn silence_ends_a_request_and_signs_of_life_do_not() {
+    let silent = "transient: `groq` sent nothing for 0.15 s";
+    let began = Instant::now();
+    assert_eq!(line_of(Answer::default().await_close()).await, silent);
+    assert_eq!(line_of(Answer::stream().await_close()).await, silent);
+    assert_eq!(line_of(hello().await_close()).await, silent);
+    let refusal = Answer::raw("HTTP/1.1 500 Oops\r\ncontent-length: 9\r\n\r\n");
+    assert_eq!(
+        line_of(refusal.await_close()).await,
+        "transient: `groq` answered 500 Internal Server Error"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+
+    let pause = Duration::from_millis(60);
+    let comment = |answer: Answer| answer.wait(pause).piece(": still here\n\n");
+    let alive = comment(comment(comment(comment(hello()))))
+        .piece(finish("stop"))
+        .end();
+    let (_server, backend) = serve(alive).await;
+    let backend = backend.with_limits(tight_limits());
+    assert_eq!(
+        collect(&backend, simple_request()).await,
+        [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))]
+    );
+}
+
+#[tokio::test]
+async fn a_reply_is_bounded() {
+    let kibibyte = "x".repeat(1 << 10);
+    let content = delta(&json!({"content": kibibyte}));
+    let piece = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": kibibyte}}]);
+    let calls: Vec<_> = (0..200)
+        .map(|index| json!({"index": index, "id": index.to_string(), "function": {"name": "f"}}))
+        .collect();
+    let too_long = json!({"choices": [{"message": {"content": "x".repeat(9 << 10)}}]}).to_string();
+    let rows = vec![
+        Answer::stream().piece(content.repeat(20)),
+        Answer::stream().piece(delta(&json!({"tool_calls": piece})).repeat(20)),
+        Answer::stream()
+            .piece(delta(&json!({"tool_calls": calls[..100]})))
+            .piece(delta(&json!({"tool_calls": calls[100..]}))),
+        (0..40).fold(Answer::stream().piece("data: "), |answer, _| {
+            answer.piece(&kibibyte)
+        }),
+        (0..40).fold(Answer::stream(), |answer, _| {
+            answer.piece(format!("data: {kibibyte}\n"))
+        }),
+        Answer::whole("200 OK", &["content-type: application/json"], too_long),
+    ];
+    insta::assert_snapshot!(lines_of(rows).await, @"
+    transient: `groq` sent a reply of more than 8192 bytes
+    transient: `groq` sent a reply of more than 8192 bytes
+    transient: `groq` sent a malformed reply: the reply makes more than 128 tool calls
+    transient: `groq` sent an event of more than 4096 bytes
+    transient: `groq` sent an event of more than 4096 bytes
+    transient: `groq` sent a reply of more than 8192 bytes
+    ");
+
+    // The control: the limits hold a reply of their own size.
+    let (_server, backend) = serve(
+        Answer::stream()
+            .piece(content.repeat(8))
+            .piece(finish("stop"))
+            .end(),
+    )
+    .await;
+    let events = collect(&backend.with_limits(tight_limits()), simple_request()).await;
+    assert_eq!(events.last(), Some(&Ok(ReplyEvent::End(StopReason::Done))));
+}
+
+#[tokio::test]
+async fn the_key_is_shown_nowhere() {
+    let words = format!("the key {KEY} is \u{1b}[31mbad\u{7}\n{}", "x".repeat(2000));
+    let error = json!({"error": {"message": words}});
+    let answers = vec![
+        Answer::whole("401 Unauthorized", &[], error.to_string()),
+        Answer::whole("500 Oops", &[], &words),
+        Answer::whole(
+            "302 Found",
+            &[&format!("location: https://x/?key={KEY}")],
+            "",
+        ),
+        Answer::stream().piece(event(&error)),
+        Answer::stream().piece(format!("data: {KEY}\n\n")),
+        Answer::stream().piece(event(
+            &json!({"choices": [{"delta": {}, "finish_reason": "error"}]}),
+        )),
+        Answer::default(),
+    ];
+    for answer in answers {
+        let server = Server::start(vec![answer]).await;
+        let url = server
+            .url
+            .replace("http://", &format!("http://user:{KEY}@"));
+        let config = config("groq", &format!("{url}/v1?key={KEY}"));
+        let backend = connect(&config);
+        let fault = fault_of(&backend).await;
+        let shown = format!("{fault} {fault:?}");
+        assert!(!shown.contains(KEY), "{shown}");
+        assert!(!fault.message.contains(char::is_control), "{shown}");
+        assert!(fault.message.chars().count() < 800, "{shown}");
+    }
+    let backend = connect(&config("groq", &format!("http://localhost/v1?key={KEY}")));
+    assert!(!format!("{backend:?} {backend:#?}").contains(KEY));
+}

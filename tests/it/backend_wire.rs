@@ -1,0 +1,598 @@
+//! Chat Completions over real HTTP: what is sent, and what becomes of the replies that vendors send.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use massgen::backend::chatcompletion::Completions;
+use massgen::backend::connect::Surroundings;
+use massgen::backend::{
+    Backend, BackendError, CallRequest, Message, ReplyEvent, Request, StopReason, Usage,
+};
+use massgen::config::BackendConfig;
+use massgen::config::vendors::find;
+use massgen::path::AbsPath;
+use massgen::tools::spec::ToolOffer;
+use massgen::world::http::HttpClient;
+use serde_json::{Map, Value, json};
+
+use crate::http_server::{Answer, Server};
+
+/// The key that every backend here has; no error may show it.
+pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
+
+/// A config for the server at `base_url`.
+pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
+    BackendConfig {
+        vendor: find(vendor).unwrap(),
+        model: "big-model".to_owned(),
+        base_url: Some(base_url.to_owned()),
+        api_key: Some(KEY.into()),
+        parameters: Map::new(),
+        script: None,
+    }
+}
+
+/// The backend that `config` describes, with an environment that is empty.
+pub(crate) fn connect(config: &BackendConfig) -> Completions {
+    let around = Surroundings {
+        env: &|_| None,
+        http: &HttpClient::new(),
+        cwd: &AbsPath::new("/").unwrap(),
+        read: &|path| panic!("{path} was read"),
+    };
+    Completions::connect(config, around).unwrap()
+}
+
+/// A backend of a server that gives this one answer.
+pub(crate) async fn serve(answer: Answer) -> (Server, Completions) {
+    let server = Server::start(vec![answer]).await;
+    let backend = connect(&config("groq", &format!("{}/v1", server.url)));
+    (server, backend)
+}
+
+/// A request with one message and no tools.
+pub(crate) fn simple_request() -> Request {
+    Request {
+        system: "Be brief.".into(),
+        messages: vec![Message::User("Go.".into())],
+        tools: Arc::new([]),
+    }
+}
+
+/// Everything that a reply consists of; pieces of text that follow each other are put together.
+pub(crate) async fn collect(
+    backend: &Completions,
+    request: Request,
+) -> Vec<Result<ReplyEvent, BackendError>> {
+    let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
+    let mut reply = backend.ask(request);
+    while let Some(event) = reply.next().await {
+        match (events.last_mut(), event) {
+            (Some(Ok(ReplyEvent::Text(text))), Ok(ReplyEvent::Text(more))) => text.push_str(&more),
+            (_, event) => events.push(event),
+        }
+    }
+    events
+}
+
+/// The data of one event of a stream.
+pub(crate) fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// An event whose choice holds this delta.
+pub(crate) fn delta(delta: &Value) -> String {
+    event(&json!({
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000,
+        "model": "big-model",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}],
+    }))
+}
+
+/// The event that says why the model stopped, and the end of the stream.
+pub(crate) fn finish(reason: &str) -> String {
+    let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
+    let last = event(&json!({"object": "chat.completion.chunk", "choices": [choice]}));
+    last + "data: [DONE]\n\n"
+}
+
+pub(crate) fn text(text: &str) -> ReplyEvent {
+    ReplyEvent::Text(text.to_owned())
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
+    ReplyEvent::Call(CallRequest {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+        echo: None,
+    })
+}
+
+fn read_tool() -> ToolOffer {
+    ToolOffer {
+        name: "read_text_file",
+        description: "Reads a file.".to_owned(),
+        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+    }
+}
+
+/// A stream as OpenAI documents it: text, two calls in pieces that alternate, usage without
+/// choices, the end.
+pub(crate) fn published_stream() -> Vec<String> {
+    let piece = |index: u64, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]});
+    let opening = |index: u64, id: &str, name: &str| {
+        let function = json!({"name": name, "arguments": ""});
+        json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]})
+    };
+    vec![
+        delta(&json!({"role": "assistant", "content": ""})),
+        delta(&json!({"content": "I read "})),
+        delta(&json!({"content": "b\u{e9}d\u{1f600}."})),
+        delta(&opening(0, "call_a", "read_text_file")),
+        delta(&piece(0, "{\"path\":")),
+        delta(&opening(1, "call_b", "list_directory")),
+        delta(&piece(1, "{\"path\": \".\"")),
+        delta(&piece(0, " \"a.md\"}")),
+        delta(&piece(1, "}")),
+        event(
+            &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], "usage": null}),
+        ),
+        event(&json!({"choices": [], "usage": {
+            "prompt_tokens": 120, "completion_tokens": 34, "total_tokens": 154,
+            "prompt_tokens_details": {"cached_tokens": 100},
+        }})),
+        "data: [DONE]\n\n".to_owned(),
+    ]
+}
+
+/// What the published stream says.
+pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
+    vec![
+        Ok(text("I read b\u{e9}d\u{1f600}.")),
+        Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
+        Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
+        Ok(ReplyEvent::Usage(Usage {
+            input_tokens: 120,
+            cached_tokens: 100,
+            output_tokens: 34,
+        })),
+        Ok(ReplyEvent::End(StopReason::Done)),
+    ]
+}
+
+#[tokio::test]
+async fn a_request_is_sent_whole() {
+    let answer = Answer::stream().piece(finish("stop")).end();
+    let server = Server::start(vec![answer]).await;
+    let mut config = config("groq", &format!("{}/v1/", server.url));
+    config.parameters = json!({
+        "temperature": 0.2, "max_tokens": 500, "tool_choice": "auto", "seed": null,
+        "model": "other", "messages": [], "tools": "none", "stream": false, "n": 4,
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    let backend = connect(&config);
+    let mut request = simple_request();
+    request.tools = Arc::new([read_tool()]);
+    collect(&backend, request).await;
+    collect(&backend, simple_request()).await;
+
+    let [with_tools, without_tools] = &server.requests()[..] else {
+        panic!("{:?}", server.requests());
+    };
+    assert_eq!(with_tools.line, "POST /v1/chat/completions");
+    let header = |name: &str| with_tools.headers.get(name).map(String::as_str);
+    assert_eq!(header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert_eq!(header("content-type"), Some("application/json"));
+    assert_eq!(header("accept"), Some("text/event-stream"));
+    assert_eq!(
+        header("user-agent"),
+        Some(concat!("massgen/", env!("CARGO_PKG_VERSION")))
+    );
+    let messages = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Go."},
+    ]);
+    assert_eq!(
+        with_tools.json(),
+        json!({
+            "model": "big-model",
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "temperature": 0.2,
+            "max_tokens": 500,
+            "tool_choice": "auto",
+            "tools": [{"type": "function", "function": {
+                "name": "read_text_file",
+                "description": "Reads a file.",
+                "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+            }}],
+            "messages": messages,
+        })
+    );
+    assert_eq!(
+        without_tools.json(),
+        json!({
+            "model": "big-model",
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "temperature": 0.2,
+            "max_tokens": 500,
+            "messages": messages,
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_grows_only_at_its_end() {
+    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    let backend = connect(&config("groq", &server.url));
+    let mut request = simple_request();
+    request.tools = Arc::new([read_tool()]);
+    collect(&backend, request.clone()).await;
+    let said = |id: &str, arguments: &str| CallRequest {
+        id: id.to_owned(),
+        name: "read_text_file".to_owned(),
+        arguments: arguments.to_owned(),
+        echo: None,
+    };
+    let result = |id: &str, content: &str| Message::CallResult {
+        call_id: id.to_owned(),
+        content: content.to_owned(),
+    };
+    request.messages.extend([
+        Message::Assistant {
+            text: String::new(),
+            calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
+        },
+        result("a", "hello"),
+        result("b", "error: malformed"),
+        Message::Assistant {
+            text: "Done.".to_owned(),
+            calls: Vec::new(),
+        },
+    ]);
+    collect(&backend, request).await;
+
+    let requests = server.requests();
+    let known = requests[0].body.strip_suffix("]}").unwrap();
+    assert!(requests[1].body.starts_with(known));
+    let wire_call = |id: &str, arguments: &str| {
+        let function = json!({"name": "read_text_file", "arguments": arguments});
+        json!({"id": id, "type": "function", "function": function})
+    };
+    assert_eq!(
+        requests[1].json()["messages"].as_array().unwrap()[2..],
+        [
+            json!({"role": "assistant", "content": null, "tool_calls": [
+                wire_call("a", r#"{"path":"x"}"#),
+                // Servers that read arguments refuse a conversation with broken ones.
+                wire_call("b", r#"{"malformed_arguments":"{\"path\": "}"#),
+            ]}),
+            json!({"role": "tool", "tool_call_id": "a", "content": "hello"}),
+            json!({"role": "tool", "tool_call_id": "b", "content": "error: malformed"}),
+            json!({"role": "assistant", "content": "Done."}),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn azure_has_its_own_urls_and_header() {
+    #[track_caller]
+    fn check(server: &Server, expected: &str) {
+        let request = server.requests().pop().unwrap();
+        assert_eq!(request.line, format!("POST {expected}"));
+        assert_eq!(request.headers.get("api-key").unwrap(), KEY);
+        assert_eq!(request.headers.get("authorization"), None);
+        assert_eq!(request.json().get("api_version"), None);
+    }
+
+    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    let rows = [
+        (
+            "",
+            "/openai/deployments/big-model/chat/completions?api-version=2025-01-01",
+        ),
+        (
+            "/",
+            "/openai/deployments/big-model/chat/completions?api-version=2025-01-01",
+        ),
+        (
+            "/openai/deployments/mine",
+            "/openai/deployments/mine/chat/completions?api-version=2025-01-01",
+        ),
+        (
+            "/openai/deployments/mine/chat/completions?api-version=2024-06-01",
+            "/openai/deployments/mine/chat/completions?api-version=2024-06-01",
+        ),
+        ("/openai/v1", "/openai/v1/chat/completions"),
+    ];
+    for (path, expected) in rows {
+        let mut config = config("azure_openai", &format!("{}{path}", server.url));
+        config
+            .parameters
+            .insert("api_version".to_owned(), json!("2025-01-01"));
+        collect(&connect(&config), simple_request()).await;
+        check(&server, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_published_stream_becomes_events() {
+    let stream = published_stream();
+    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+    let (_server, backend) = serve(answer).await;
+    assert_eq!(
+        collect(&backend, simple_request()).await,
+        published_events()
+    );
+}
+
+#[tokio::test]
+async fn the_encoding_of_a_stream_does_not_matter() {
+    let stream = published_stream().concat();
+    let with_comments = stream.replace("data: ", ": keep-alive\n\ndata: ");
+    let with_fields = stream.replace("data: ", "event: message\nid: 7\nretry: 10\ndata: ");
+    let one_by_one = |bytes: &[u8]| {
+        let pieces = bytes.chunks(1).fold(Answer::stream(), Answer::piece);
+        pieces.end()
+    };
+    let answers = [
+        one_by_one(stream.as_bytes()),
+        one_by_one(stream.replace('\n', "\r\n").as_bytes()),
+        one_by_one(stream.replace('\n', "\r").as_bytes()),
+        one_by_one(format!("\u{feff}{stream}").as_bytes()),
+        one_by_one(with_comments.as_bytes()),
+        one_by_one(stream.replace("data: ", "data:").as_bytes()),
+        Answer::stream().piece(&with_fields).end(),
+        Answer::stream().piece(stream.replace('\n', "\r\n")).end(),
+        // Without a content type, and without a length: the end of the connection is the end.
+        Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
+        // Without `[DONE]`, as some servers stop after they said why.
+        Answer::stream()
+            .piece(stream.replace("data: [DONE]\n\n", ""))
+            .end(),
+    ];
+    for (row, answer) in answers.into_iter().enumerate() {
+        let (_server, backend) = serve(answer).await;
+        let events = collect(&backend, simple_request()).await;
+        assert_eq!(events, published_events(), "row {row}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_streamed_is_read_too() {
+    let body = json!({
+        "object": "chat.completion",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+            "role": "assistant", "content": "Hello.", "reasoning": "Hm.",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "vote", "arguments": "{}"}},
+                {"id": "b", "type": "function", "function": {"name": "vote", "arguments": {"n": 1}}},
+            ],
+        }}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 7},
+    });
+    let headers = ["content-type: application/json; charset=utf-8"];
+    let answer = Answer::whole("200 OK", &headers, body.to_string());
+    let (_server, backend) = serve(answer).await;
+    assert_eq!(
+        collect(&backend, simple_request()).await,
+        [
+            Ok(ReplyEvent::Reasoning("Hm.".to_owned())),
+            Ok(text("Hello.")),
+            Ok(call("a", "vote", "{}")),
+            Ok(call("b", "vote", "{\"n\":1}")),
+            Ok(ReplyEvent::Usage(Usage {
+                input_tokens: 5,
+                cached_tokens: 0,
+                output_tokens: 7,
+            })),
+            Ok(ReplyEvent::End(StopReason::Done)),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn ids_that_the_conversation_knows_are_replaced() {
+    let piece = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
+    let answer = Answer::stream().piece(delta(&json!({"tool_calls": piece})));
+    let (_server, backend) = serve(answer.piece(finish("tool_calls")).end()).await;
+    let mut request = simple_request();
+    let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
+        unreachable!();
+    };
+    request.messages.push(Message::Assistant {
+        text: String::new(),
+        calls: vec![earlier],
+    });
+    request.messages.push(Message::CallResult {
+        call_id: "a".to_owned(),
+        content: "done".to_owned(),
+    });
+    let events = collect(&backend, request).await;
+    assert_eq!(events[0], Ok(call("call_3_0", "f", "{}")));
+}
+
+#[tokio::test]
+async fn what_a_vendor_wants_back_goes_back() {
+    let extra = json!({"google": {"thought_signature": "c2ln"}});
+    let piece = json!([{
+        "index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra,
+    }]);
+    let answer = Answer::stream()
+        .piece(delta(&json!({"reasoning_content": "Hm."})))
+        .piece(delta(&json!({"tool_calls": piece})))
+        .piece(finish("tool_calls"))
+        .end();
+    let (server, backend) = serve(answer).await;
+    let events = collect(&backend, simple_request()).await;
+    let Ok(ReplyEvent::Call(said)) = &events[1] else {
+        panic!("{events:?}");
+    };
+    let mut request = simple_request();
+    request.messages.push(Message::Assistant {
+        text: String::new(),
+        calls: vec![said.clone()],
+    });
+    collect(&backend, request).await;
+    assert_eq!(
+        server.requests()[1].json()["messages"][2],
+        json!({"role": "assistant", "content": null, "tool_calls": [{
+            "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"},
+            "extra_content": extra,
+        }]})
+    );
+}
+
+/// Checks that a stream of these events has this text and reasoning, and nothing else but its end.
+async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
+    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+    let (_server, backend) = serve(answer).await;
+    let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
+        .await
+        .into_iter()
+        .collect();
+    assert_eq!(events.unwrap(), expected, "{stream:#?}");
+}
+
+#[tokio::test]
+async fn text_and_reasoning_come_under_many_names() {
+    let end = || ReplyEvent::End(StopReason::Done);
+    let reasoning = |text: &str| ReplyEvent::Reasoning(text.to_owned());
+    let empty = delta(&json!({"content": null}));
+    check_stream(&[empty, finish("stop")], &[end()]).await;
+    let refusal = delta(&json!({"refusal": "I may not."}));
+    check_stream(&[refusal, finish("stop")], &[text("I may not."), end()]).await;
+    let stream = [
+        delta(&json!({"reasoning_content": "Hm", "content": null})),
+        delta(&json!({"reasoning": "m.", "reasoning_content": null})),
+        delta(&json!({"content": "So.", "reasoning": ""})),
+        finish("stop"),
+    ];
+    let expected = [reasoning("Hm"), reasoning("m."), text("So."), end()];
+    check_stream(&stream, &expected).await;
+}
+
+#[tokio::test]
+async fn a_reply_ends_for_one_of_three_reasons() {
+    for (reason, expected) in [
+        ("stop", StopReason::Done),
+        ("tool_calls", StopReason::Done),
+        ("eos", StopReason::Done),
+        ("length", StopReason::Length),
+        ("content_filter", StopReason::Filtered),
+    ] {
+        check_stream(&[finish(reason)], &[ReplyEvent::End(expected)]).await;
+    }
+    // Some servers give no reason.
+    let stream = [
+        delta(&json!({"content": "Hi"})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    check_stream(&stream, &[text("Hi"), ReplyEvent::End(StopReason::Done)]).await;
+}
+
+#[tokio::test]
+async fn the_last_count_of_tokens_holds_wherever_it_stands() {
+    let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});
+    let early = json!({"prompt_tokens": 9, "completion_tokens": 1});
+    let expected = [
+        ReplyEvent::Usage(Usage {
+            input_tokens: 9,
+            cached_tokens: 4,
+            output_tokens: 2,
+        }),
+        ReplyEvent::End(StopReason::Done),
+    ];
+    let without_choices = event(&json!({"choices": null, "usage": counts}));
+    check_stream(&[without_choices, finish("stop")], &expected).await;
+    let stream = [
+        event(&json!({"choices": [], "usage": early})),
+        event(&json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": counts}]})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    check_stream(&stream, &expected).await;
+}
+
+#[tokio::test]
+async fn text_arrives_while_the_vendor_still_writes() {
+    let answer = Answer::stream()
+        .piece(delta(&json!({"content": "Hi"})))
+        .await_close();
+    let (server, backend) = serve(answer).await;
+    let mut reply = backend.ask(simple_request());
+    assert_eq!(reply.next().await, Some(Ok(text("Hi"))));
+    // Dropping the reply ends the request.
+    drop(reply);
+    while server.closed() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn ten_mebibytes_stream_through() {
+    const PIECES: usize = 10 << 10;
+    let kibibyte = "x".repeat(1 << 10);
+    let text_piece = delta(&json!({"content": kibibyte}));
+    let arguments = json!({"tool_calls": [{"index": 0, "function": {"arguments": kibibyte}}]});
+    let call_piece = delta(&arguments);
+    let opening = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]});
+
+    let answer = Answer::stream()
+        .piece(text_piece.repeat(PIECES))
+        .piece(finish("stop"))
+        .end();
+    let (_server, backend) = serve(answer).await;
+    let mut largest = 0;
+    let mut total = 0;
+    let mut reply = backend.ask(simple_request());
+    while let Some(event) = reply.next().await {
+        if let ReplyEvent::Text(text) = event.unwrap() {
+            largest = largest.max(text.len());
+            total += text.len();
+        }
+    }
+    assert_eq!((largest, total), (1 << 10, 10 << 20));
+
+    let answer = Answer::stream()
+        .piece(delta(&opening))
+        .piece(call_piece.repeat(PIECES))
+        .piece(finish("tool_calls"))
+        .end();
+    let (_server, backend) = serve(answer).await;
+    let events = collect(&backend, simple_request()).await;
+    let Ok(ReplyEvent::Call(call)) = &events[0] else {
+        panic!("{:?}", events.last());
+    };
+    assert_eq!(call.arguments.len(), 10 << 20);
+}
+
+#[tokio::test]
+async fn local_servers_list_their_models_at_once_or_are_not_there() {
+    let listing = json!({"data": [{"id": "llama3"}, {"id": "qwen3"}, {"object": "model"}]});
+    let answer = Answer::whole(
+        "200 OK",
+        &["content-type: application/json"],
+        listing.to_string(),
+    );
+    let server = Server::start(vec![answer]).await;
+    let http = HttpClient::new();
+    let models = http.probe_models(&format!("{}/v1/", server.url)).await;
+    assert_eq!(models, Some(vec!["llama3".to_owned(), "qwen3".to_owned()]));
+    assert_eq!(server.requests()[0].line, "GET /v1/models");
+
+    for answer in [
+        Answer::whole("404 Not Found", &[], "{\"data\":[]}"),
+        Answer::whole("200 OK", &[], "<html>"),
+        Answer::default(),
+        Answer::default().await_close(),
+    ] {
+        let server = Server::start(vec![answer]).await;
+        assert_eq!(http.probe_models(&server.url).await, None);
+    }
+    assert_eq!(http.probe_models("not a url").await, None);
+}

@@ -1,0 +1,182 @@
+//! Attacks and ordinary calls, one a line of `cases/attacks.jsonl`, each against a fresh disk.
+//!
+//! `setup` runs in bash before the grants are opened (after that with `after_open`), `holds` after
+//! the call, with the answer in the file `$RESULT`; what is listed under `unchanged` must be as it
+//! was. An `exchange` names two paths that are exchanged all the time while the call is repeated.
+
+use std::path::Path;
+use std::process::Command;
+
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::tools::parse::parse;
+use massgen::world::exec::{self, Outcome};
+use massgen::world::gate::{Gate, GatePolicy};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::disk::{Disk, Exchange};
+
+const CASES: &str = include_str!("../cases/attacks.jsonl");
+
+/// Fewer cases mean that the file is damaged.
+const CASES_MIN: usize = 90;
+
+/// How often a call is repeated against an exchange.
+const RACED_CALLS: usize = 2000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    id: String,
+    why: String,
+    phase: String,
+    tool: String,
+    args: Value,
+    expect: String,
+    #[serde(default)]
+    setup: String,
+    holds: Option<String>,
+    #[serde(default)]
+    unchanged: Vec<String>,
+    grants: Option<Vec<CaseGrant>>,
+    #[serde(default)]
+    after_open: bool,
+    exchange: Option<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseGrant {
+    path: String,
+    perm: String,
+    kind: String,
+}
+
+#[test]
+fn attacks_change_nothing_and_ordinary_calls_work() {
+    let mut failures = Vec::new();
+    let mut cases = 0;
+    for line in CASES.lines() {
+        let case: Case = serde_json::from_str(line).unwrap();
+        cases += 1;
+        if let Err(failure) = run(&case) {
+            failures.push(format!("{} ({}): {failure}", case.id, case.why));
+        }
+    }
+    assert!(cases >= CASES_MIN, "only {cases} cases");
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+fn run(case: &Case) -> Result<(), String> {
+    let disk = Disk::new();
+    if !case.after_open {
+        bash(&disk, &case.setup)?;
+    }
+    let gate = gate(&disk, case);
+    if case.after_open {
+        bash(&disk, &case.setup)?;
+    }
+    let before: Vec<_> = case.unchanged.iter().map(|path| disk.state(path)).collect();
+    let (outcome, answer) = match &case.exchange {
+        Some((one, other)) => {
+            let _exchange = Exchange::of(disk.filled(one).into(), disk.filled(other).into());
+            for _ in 1..RACED_CALLS {
+                disk.file("ws/a", "a");
+                call(&disk, &gate, case);
+            }
+            call(&disk, &gate, case)
+        }
+        None => call(&disk, &gate, case),
+    };
+    std::fs::write(disk.path(".result"), &answer).unwrap();
+    let after: Vec<_> = case.unchanged.iter().map(|path| disk.state(path)).collect();
+    if before != after {
+        return Err(format!("{:?} changed: {answer}", case.unchanged));
+    }
+    if let Some(holds) = &case.holds {
+        bash(&disk, holds).map_err(|_| format!("`{holds}` does not hold: {answer}"))?;
+    }
+    if case.expect == "allow" && outcome != Some(Outcome::Done) {
+        return Err(answer);
+    }
+    Ok(())
+}
+
+/// The outcome of the call, if it was let through, and what the model reads.
+fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<Outcome>, String) {
+    let arguments = filled(disk, &case.args).to_string();
+    let call = match parse(&case.tool, &arguments) {
+        Ok(call) => call,
+        Err(error) => return (None, error.to_string()),
+    };
+    match gate.check(call) {
+        Ok(permitted) => {
+            let observation = exec::run(permitted);
+            (Some(observation.outcome), observation.content)
+        }
+        Err(denial) => (None, denial.to_string()),
+    }
+}
+
+fn filled(disk: &Disk, value: &Value) -> Value {
+    match value {
+        Value::String(text) => disk.filled(text).into(),
+        Value::Array(values) => values.iter().map(|value| filled(disk, value)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), filled(disk, value)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn gate(disk: &Disk, case: &Case) -> Gate {
+    let phase = match case.phase.as_str() {
+        "final" => Phase::Final,
+        _ => Phase::Coordination,
+    };
+    let grants: Vec<Grant> = match &case.grants {
+        None => disk.grants(),
+        Some(grants) => grants.iter().map(|grant| grant.lowered(disk)).collect(),
+    };
+    let workspace = grants
+        .iter()
+        .find(|grant| grant.kind == GrantKind::Workspace)
+        .unwrap();
+    let policy = GatePolicy::single_call(workspace.root.clone());
+    Gate::open(PathPermissionManager::new(grants, phase), policy).unwrap()
+}
+
+impl CaseGrant {
+    fn lowered(&self, disk: &Disk) -> Grant {
+        let root = disk.real(Path::new(&disk.filled(&self.path)));
+        let kind = match self.kind.as_str() {
+            "workspace" => GrantKind::Workspace,
+            _ => GrantKind::Context,
+        };
+        let permission = match self.perm.as_str() {
+            "write" => Permission::Write,
+            _ => Permission::Read,
+        };
+        Grant::tree(root, kind, permission)
+    }
+}
+
+fn bash(disk: &Disk, script: &str) -> Result<(), String> {
+    let root = disk.path("");
+    let output = Command::new("bash")
+        .args(["-e", "-c", script])
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("ROOT", disk.filled("$ROOT"))
+        .env("RESULT", disk.path(".result"))
+        .current_dir(root)
+        .output()
+        .unwrap();
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}

@@ -1,0 +1,219 @@
+//! A disk with a workspace, two context paths and what must never be touched, and the gates of an
+//! agent on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use massgen::path::{AbsPath, RealPath, RelPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::permissions::history::{History, ReadBeforeDelete};
+use massgen::tools::parse::parse;
+use massgen::world::exec::{self, Observation, Outcome};
+use massgen::world::gate::{Conflicts, Denial, Gate, GatePolicy};
+use massgen::world::locate::{Located, locate};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A fresh directory: `ws` is the workspace, `ro` and `rw` are context paths, `outside` and `home`
+/// belong to nobody.
+pub struct Disk {
+    root: TempDir,
+}
+
+impl Disk {
+    /// The tree that the cases of `cases/attacks.jsonl` begin with.
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let disk = Self { root };
+        for (path, text) in [
+            ("ro/readme.txt", "ro readme\n# TODO one\n"),
+            ("ro/src/main.py", "print(1)\n"),
+            ("rw/README.md", "rw readme\n"),
+            ("rw/src/app.py", "x = 1\n"),
+            ("rw/.git/config", "[core]\n\tbare = false\n"),
+            ("rw/.git/HEAD", "ref: refs/heads/main\n"),
+            ("rw/.env", "KEY=CANARY-DOTENV\n"),
+            ("outside/secret.txt", "CANARY-OUTSIDE\n"),
+            ("outside/victim.txt", "original\n"),
+            ("home/.ssh/id_rsa", "CANARY-SSHKEY\n"),
+            ("home/.bashrc", "# bashrc\n"),
+            ("home/.gitconfig", "[user]\n\tname = U\n"),
+        ] {
+            disk.file(path, text);
+        }
+        for path in ["ws", "rw/.git/hooks", "rw/.git/objects", "home/.config"] {
+            fs::create_dir_all(disk.path(path)).unwrap();
+        }
+        disk
+    }
+
+    /// Where `path` lies; the root itself is a real path.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(path)
+    }
+
+    /// The real path of a directory or file that is there.
+    pub fn real(&self, path: impl AsRef<Path>) -> RealPath {
+        match locate(&AbsPath::new(self.path(path)).unwrap()).unwrap() {
+            Located::Directory(real) | Located::File(real) => real,
+            Located::Missing(real) => panic!("`{real}` is not there"),
+        }
+    }
+
+    /// Makes a file, with its directories.
+    pub fn file(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Makes a link that holds `target`, in which `$ROOT` stands for the disk.
+    pub fn link(&self, path: &str, target: &str) {
+        let target = self.filled(target);
+        std::os::unix::fs::symlink(target, self.path(path)).unwrap();
+    }
+
+    /// What the file holds.
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Whether the name is there; a link is, wherever it leads.
+    pub fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.path(path)).is_ok()
+    }
+
+    /// `text` with the disk's path for `$ROOT`.
+    pub fn filled(&self, text: &str) -> String {
+        text.replace("$ROOT", self.path("").to_str().unwrap().trim_end_matches('/'))
+    }
+
+    /// Everything below `path`, as it is.
+    pub fn state(&self, path: &str) -> BTreeMap<PathBuf, String> {
+        let mut state = BTreeMap::new();
+        collect(&self.path(path), &mut state);
+        state
+    }
+
+    /// The grants that every case begins with.
+    pub fn grants(&self) -> Vec<Grant> {
+        let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
+        context.protected = vec![RelPath::new("LICENSE").unwrap()];
+        context.hidden = vec![
+            RelPath::new(".massgen").unwrap(),
+            RelPath::new("keys").unwrap(),
+        ];
+        vec![
+            Grant::tree(self.real("ws"), GrantKind::Workspace, Permission::Write),
+            Grant::tree(self.real("ro"), GrantKind::Context, Permission::Read),
+            context,
+        ]
+    }
+
+    /// The gate of a single call in `phase`.
+    pub fn gate(&self, phase: Phase) -> Gate {
+        let manager = PathPermissionManager::new(self.grants(), phase);
+        Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
+    }
+
+    /// The gate of a run: what is unread may not be destroyed, and what changed since
+    /// `run_started_ns` belongs to the user.
+    pub fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {
+        let policy = GatePolicy {
+            read_before_delete: ReadBeforeDelete::Enforced,
+            conflicts: Some(Conflicts {
+                run_started_ns,
+                kept_in: self.real("home").join(&RelPath::new("kept").unwrap()),
+            }),
+            history: Arc::new(Mutex::new(History::default())),
+            ..GatePolicy::single_call(self.real("ws"))
+        };
+        Gate::open(PathPermissionManager::new(self.grants(), phase), policy).unwrap()
+    }
+}
+
+fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return;
+    };
+    let content = if meta.is_symlink() {
+        fs::read_link(path).unwrap().display().to_string()
+    } else if meta.is_file() {
+        String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+    } else {
+        String::new()
+    };
+    let line = format!("{:o} {} {content}", meta.mode(), meta.mtime_nsec());
+    state.insert(path.to_owned(), line);
+    if meta.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            collect(&entry.unwrap().path(), state);
+        }
+    }
+}
+
+/// Lets `gate` decide about a call and carries it out if it may be.
+pub fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
+    let call = parse(tool, &arguments.to_string()).unwrap();
+    Ok(exec::run(gate.check(call)?))
+}
+
+/// As [`act`], for a call that has to succeed; returns what the model reads.
+#[track_caller]
+pub fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
+    let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
+    assert_eq!(observation.outcome, Outcome::Done, "{}", observation.content);
+    observation.content
+}
+
+/// As [`act`], for a call that must not succeed; returns what the model reads.
+#[track_caller]
+pub fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
+    match act(gate, tool, arguments) {
+        Err(denial) => denial.to_string(),
+        Ok(observation) => {
+            assert_ne!(observation.outcome, Outcome::Done, "{}", observation.content);
+            observation.content
+        }
+    }
+}
+
+/// A thread that exchanges two names as fast as it can, until it is dropped.
+pub struct Exchange {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exchange {
+    /// Begins to exchange `one` and `other`.
+    pub fn of(one: PathBuf, other: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // While a call has taken one of them away there is nothing to exchange.
+                let _raced = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The documentation says what is so: its commands run, and the names in it exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use massgen::permissions::protected::PROTECTED;
+use massgen::permissions::rules::RULES;
+
+use crate::project::Project;
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The lines of a document's ```` ```sh ```` blocks.
+fn shell_lines(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        match line.trim() {
+            "```sh" => inside = true,
+            "```" => inside = false,
+            command if inside && !command.is_empty() => lines.push(command),
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// What stands between backticks, outside of blocks.
+fn quoted(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    prose
+        .flat_map(|part| part.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+#[test]
+fn readme_commands_run() {
+    let readme = read("README.md");
+    let commands: Vec<&str> = shell_lines(&readme)
+        .into_iter()
+        .flat_map(|line| line.split(" && "))
+        .collect();
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        if let Some(script) = command.strip_prefix("bash ") {
+            assert!(repository().join(script).exists(), "{script}");
+        } else if !command.starts_with("cargo install --path . --locked") {
+            let words = shell_words(command.strip_prefix("massgen ").expect(command));
+            let project = Project::new()
+                .file("README.md", "# A project\n")
+                .dir("docs");
+            let _finished = project.args(words).success();
+        }
+    }
+}
+
+/// The words of a command line whose only quotes are double ones around a whole word.
+fn shell_words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in line.split('"').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn architecture_names_what_exists() {
+    let text = read("docs/architecture.md");
+    assert!(text.lines().count() <= 200);
+    let lib = read("src/lib.rs");
+    let modules: Vec<&str> = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .collect();
+    for module in &modules {
+        let row = format!("`{module}");
+        assert!(text.contains(&row), "`{module}` is not on the map");
+    }
+    let tests = tests_text();
+    let mut missing = Vec::new();
+    for name in quoted(&text) {
+        let exists = if name.contains('/') {
+            repository().join(name).exists()
+        } else if name.contains("::") {
+            is_module(name)
+        } else if name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            tests.contains(&format!("fn {name}("))
+        } else {
+            true
+        };
+        if !exists {
+            missing.push(name);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?} do not exist");
+}
+
+fn is_module(name: &str) -> bool {
+    let path = repository().join("src").join(name.replace("::", "/"));
+    path.with_extension("rs").exists() || path.join("mod.rs").exists()
+}
+
+fn tests_text() -> String {
+    let entries = fs::read_dir(repository().join("tests/it")).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    rust.map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+#[test]
+fn permissions_lists_every_rule_and_protected_name() {
+    let text = read("docs/permissions.md");
+    let names = quoted(&text);
+    let rules = RULES.iter().map(|rule| rule.name);
+    let missing: Vec<&str> = rules
+        .chain(PROTECTED.iter().copied())
+        .filter(|name| !names.contains(name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/permissions.md does not name {missing:?}"
+    );
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let readme = read("README.md");
+    let targets = readme
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    for target in targets.filter(|target| !target.starts_with("http")) {
+        assert!(repository().join(Path::new(target)).exists(), "{target}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Owns an HTTP server on loopback whose every byte and pause is decided by the test.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// What the server does with a connection, step by step; then it closes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(Vec<u8>),
+    Wait(Duration),
+    AwaitClose,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    /// Method and target, such as `POST /v1/chat/completions`.
+    pub(crate) line: String,
+    /// Names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// The body as text.
+    pub(crate) body: String,
+}
+
+/// A server that gives its answers in order and then the last one for ever.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Where it listens, such as `http://127.0.0.1:4711`.
+    pub(crate) url: String,
+    requests: Arc<Mutex<Vec<Recorded>>>,
+    closed: Arc<Mutex<usize>>,
+    task: JoinHandle<()>,
+}
+
+impl Answer {
+    /// An answer that begins with these bytes.
+    pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Self {
+        Self::default().then(bytes)
+    }
+
+    /// A status with a body; `headers` are whole lines.
+    pub(crate) fn whole(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
+        for header in headers {
+            head.push_str(header);
+            head.push_str("\r\n");
+        }
+        head.push_str("connection: close\r\n\r\n");
+        Self::raw(head).then(body)
+    }
+
+    /// The head of a stream of events; pieces follow with [`Answer::piece`].
+    pub(crate) fn stream() -> Self {
+        Self::raw(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+             transfer-encoding: chunked\r\nconnection: close\r\n\r\n",
+        )
+    }
+
+    /// One piece of a stream.
+    #[must_use]
+    pub(crate) fn piece(self, bytes: impl AsRef<[u8]>) -> Self {
+        let bytes = bytes.as_ref();
+        self.then(format!("{:x}\r\n", bytes.len()))
+            .then(bytes)
+            .then("\r\n")
+    }
+
+    /// The regular end of a stream.
+    #[must_use]
+    pub(crate) fn end(self) -> Self {
+        self.then("0\r\n\r\n")
+    }
+
+    /// More bytes, as they stand.
+    #[must_use]
+    pub(crate) fn then(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.steps.push(Step::Send(bytes.as_ref().to_vec()));
+        self
+    }
+
+    /// A pause.
+    #[must_use]
+    pub(crate) fn wait(mut self, pause: Duration) -> Self {
+        self.steps.push(Step::Wait(pause));
+        self
+    }
+
+    /// Silence until the client goes away.
+    #[must_use]
+    pub(crate) fn await_close(mut self) -> Self {
+        self.steps.push(Step::AwaitClose);
+        self
+    }
+
+    /// All its bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let sent = |step: &Step| match step {
+            Step::Send(bytes) => bytes.clone(),
+            Step::Wait(_) | Step::AwaitClose => Vec::new(),
+        };
+        self.steps.iter().flat_map(sent).collect()
+    }
+}
+
+impl Recorded {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+impl Server {
+    /// Listens on a free port.
+    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let closed = Arc::new(Mutex::new(0));
+        let task = tokio::spawn(serve(
+            listener,
+            answers,
+            Arc::clone(&requests),
+            Arc::clone(&closed),
+        ));
+        Self {
+            url,
+            requests,
+            closed,
+            task,
+        }
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// How many clients went away while the server waited for it.
+    pub(crate) fn closed(&self) -> usize {
+        *self.closed.lock().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    answers: Vec<Answer>,
+    requests: Arc<Mutex<Vec<Recorded>>>,
+    closed: Arc<Mutex<usize>>,
+) {
+    let mut remaining = answers.into_iter().peekable();
+    loop {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let next = remaining.next().unwrap();
+        if remaining.peek().is_none() {
+            remaining = vec![next.clone()].into_iter().peekable();
+        }
+        let (requests, closed) = (Arc::clone(&requests), Arc::clone(&closed));
+        tokio::spawn(async move {
+            let Some(request) = receive(&mut connection).await else {
+                return;
+            };
+            requests.lock().unwrap().push(request);
+            for step in next.steps {
+                match step {
+                    Step::Send(bytes) => {
+                        if connection.write_all(&bytes).await.is_err() {
+                            return;
+                        }
+                    }
+                    Step::Wait(pause) => tokio::time::sleep(pause).await,
+                    Step::AwaitClose => {
+                        while connection.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {}
+                        *closed.lock().unwrap() += 1;
+                    }
+                }
+            }
+            connection.shutdown().await.ok();
+        });
+    }
+}
+
+async fn receive(connection: &mut TcpStream) -> Option<Recorded> {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at;
+        }
+        if connection.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8(bytes[..head_end].to_vec()).unwrap();
+    let mut lines = head.split("\r\n");
+    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
+    let headers: BTreeMap<String, String> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let length = headers
+        .get("content-length")
+        .map_or(0, |n| n.parse().unwrap());
+    let mut body = bytes.split_off(head_end + 4);
+    while body.len() < length {
+        if connection.read_buf(&mut body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let body = String::from_utf8(body).unwrap();
+    Some(Recorded {
+        line,
+        headers,
+        body,
+    })
+}

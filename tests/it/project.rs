@@ -1,0 +1,272 @@
+//! A directory of a user's own, with files, links, a home and a config, in which the real binary
+//! runs with nothing of the machine's environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use tempfile::TempDir;
+
+/// A run that takes longer hangs.
+const RUN_TIME_MAX: Duration = Duration::from_mins(1);
+
+/// A user's project, and what they are about to type in it.
+#[must_use]
+pub(crate) struct Project {
+    root: TempDir,
+    arguments: Vec<OsString>,
+    env: BTreeMap<OsString, OsString>,
+    input: Vec<u8>,
+}
+
+/// A run that has ended.
+#[must_use]
+pub(crate) struct Finished {
+    project: Project,
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Project {
+    /// An empty project in an empty home.
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let project = Self {
+            root,
+            arguments: Vec::new(),
+            env: BTreeMap::new(),
+            input: Vec::new(),
+        };
+        fs::create_dir(project.path("")).unwrap();
+        fs::create_dir(project.home("")).unwrap();
+        project
+    }
+
+    /// Where `path` of the project lies. The root itself is a real path.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("project")
+            .join(path)
+    }
+
+    /// Where `path` of the home lies.
+    pub(crate) fn home(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("home")
+            .join(path)
+    }
+
+    /// Adds a file to the project, with its directories.
+    pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+        write(&self.path(path), content.as_ref());
+        self
+    }
+
+    /// Adds a file to the home, with its directories.
+    pub(crate) fn home_file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+        write(&self.home(path), content.as_ref());
+        self
+    }
+
+    /// Adds a directory to the project.
+    pub(crate) fn dir(self, path: &str) -> Self {
+        fs::create_dir_all(self.path(path)).unwrap();
+        self
+    }
+
+    /// Adds a link to the project; `target` stands in it as given.
+    pub(crate) fn link(self, path: &str, target: impl AsRef<Path>) -> Self {
+        symlink(target, self.path(path)).unwrap();
+        self
+    }
+
+    /// Adds the config that a run without `--config` finds.
+    pub(crate) fn config(self, yaml: &str) -> Self {
+        self.file(".massgen/config.yaml", yaml)
+    }
+
+    /// Sets a variable of the environment.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.insert(name.into(), value.as_ref().to_owned());
+        self
+    }
+
+    /// Adds words to the command line.
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        self.arguments.extend(words);
+        self
+    }
+
+    /// Sets standard input, which is empty otherwise.
+    pub(crate) fn stdin(mut self, input: impl AsRef<[u8]>) -> Self {
+        self.input = input.as_ref().into();
+        self
+    }
+
+    /// Runs, and expects exit status 0.
+    #[track_caller]
+    pub(crate) fn success(self) -> Finished {
+        self.failure(0)
+    }
+
+    /// Runs, and expects this exit status.
+    #[track_caller]
+    pub(crate) fn failure(self, code: i32) -> Finished {
+        let finished = self.run();
+        assert_eq!(
+            finished.code,
+            Some(code),
+            "exit status\n--- stdout\n{}\n--- stderr\n{}",
+            finished.stdout,
+            finished.stderr
+        );
+        assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+        finished
+    }
+
+    /// Runs with both streams as pipes, whatever the exit status.
+    pub(crate) fn run(self) -> Finished {
+        let output = assert_cmd::Command::from_std(self.command())
+            .write_stdin(self.input.clone())
+            .timeout(RUN_TIME_MAX)
+            .output()
+            .expect("the binary starts");
+        let stdout = self.named(&output.stdout);
+        let stderr = self.named(&output.stderr);
+        Finished {
+            project: self,
+            code: output.status.code(),
+            stdout,
+            stderr,
+        }
+    }
+
+    /// The process that is about to run, for tests that handle its streams themselves.
+    pub(crate) fn command(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(binary());
+        command
+            .args(&self.arguments)
+            .current_dir(self.path(""))
+            .env_clear()
+            .envs(self.environment());
+        command
+    }
+
+    /// Runs on a terminal of 80 columns, and returns what is shown there.
+    pub(crate) fn on_terminal(self) -> Finished {
+        let size = PtySize {
+            rows: 24,
+            cols: 80,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pty = native_pty_system().openpty(size).expect("a terminal");
+        let mut command = CommandBuilder::new(binary());
+        command.args(&self.arguments);
+        command.cwd(self.path(""));
+        command.env_clear();
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        let mut child = pty.slave.spawn_command(command).expect("the binary starts");
+        drop(pty.slave);
+        let mut shown = Vec::new();
+        // Linux reports the end of a terminal's last process as an error.
+        let _ended = pty
+            .master
+            .try_clone_reader()
+            .unwrap()
+            .read_to_end(&mut shown);
+        let status = child.wait().unwrap();
+        let stdout = self.named(&shown);
+        Finished {
+            project: self,
+            code: i32::try_from(status.exit_code()).ok(),
+            stdout,
+            stderr: String::new(),
+        }
+    }
+
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut env = BTreeMap::from([
+            (OsString::from("PATH"), OsString::from("/usr/bin:/bin")),
+            (OsString::from("HOME"), self.home("").into_os_string()),
+        ]);
+        env.extend(self.env.clone());
+        env
+    }
+
+    /// `bytes` as text, with the changing paths of this project as `[PROJECT]` and `[HOME]`.
+    fn named(&self, bytes: &[u8]) -> String {
+        let mut text = String::from_utf8_lossy(bytes).into_owned();
+        for (path, name) in [(self.path(""), "[PROJECT]"), (self.home(""), "[HOME]")] {
+            let path = path.to_str().unwrap().trim_end_matches('/');
+            text = text.replace(path, name);
+        }
+        text
+    }
+}
+
+impl Finished {
+    /// What the run wrote to standard output, or showed on its terminal.
+    pub(crate) fn stdout(&self) -> &str {
+        &self.stdout
+    }
+
+    /// What the run wrote to standard error.
+    pub(crate) fn stderr(&self) -> &str {
+        &self.stderr
+    }
+
+    /// The exit status, unless a signal ended the process.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.code
+    }
+
+    /// The project as the run left it.
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// Expects that a file of the project has this content.
+    #[track_caller]
+    pub(crate) fn has_file(self, path: &str, content: &str) -> Self {
+        let found = fs::read_to_string(self.project.path(path)).unwrap_or_default();
+        assert_eq!(found, content, "{path}\n{}", self.stderr);
+        self
+    }
+
+    /// Expects that nothing exists at a path of the project.
+    #[track_caller]
+    pub(crate) fn has_no(self, path: &str) -> Self {
+        let found = fs::symlink_metadata(self.project.path(path));
+        assert!(found.is_err(), "{path} exists\n{}", self.stderr);
+        self
+    }
+}
+
+/// The binary under test. `tests/all.sh` names a copy where an unprivileged user can run it.
+fn binary() -> PathBuf {
+    std::env::var_os("MASSGEN_TEST_BINARY").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_massgen")),
+        PathBuf::from,
+    )
+}
+
+fn write(path: &Path, content: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}

@@ -1,0 +1,401 @@
+//! Whole runs of the real binary, with scripted teams in directories of their own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+
+/// What only the final phase's system message says.
+const FINAL: &str = "the final agent";
+
+/// A scripted agent; `replies` is YAML, indented as in the list under `replies:`.
+fn agent(id: &str, workspace: &str, replies: &str) -> String {
+    let cwd = if workspace.is_empty() {
+        String::new()
+    } else {
+        format!("      cwd: {workspace}\n")
+    };
+    let mut out =
+        format!("  - id: {id}\n    backend:\n      type: scripted\n{cwd}      replies:\n");
+    for line in replies.trim_matches('\n').lines() {
+        out.push_str(&format!("        {line}\n"));
+    }
+    out
+}
+
+fn team(agents: &[String], rest: &str) -> String {
+    format!("agents:\n{}{rest}\n", agents.concat())
+}
+
+/// Gives an answer, then votes for `candidate`, then presents.
+fn answers(answer: &str, candidate: &str) -> String {
+    format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "final: {answer}"
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: "{answer}"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: {candidate}, reason: "it is good"}}}}]
+"#
+    )
+}
+
+/// Writes a file into the workspace and answers; in the final phase does as `last` says.
+fn builds(file: &str, content: &str, last: &str) -> String {
+    format!(
+        r#"
+- when: {{last: "<task>", lacks: new_answer}}
+  {last}
+- when: {{last: "<task>"}}
+  calls:
+    - {{name: write_file, arguments: {{path: {file}, content: "{content}"}}}}
+    - {{name: new_answer, arguments: {{content: "see {file}"}}}}
+- when: {{system: "{FINAL}"}}
+  text: "delivered"
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
+"#
+    )
+}
+
+const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
+const FAILS: &str = r#"
+- error: {message: "invalid api key"}
+  repeat: true
+"#;
+
+fn status(finished: &Finished) -> Value {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let newest = std::fs::read_dir(logs)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .max()
+        .unwrap();
+    let text = std::fs::read_to_string(newest.join("turn_1/status.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn one_agent_answers_and_the_answer_alone_is_on_stdout() {
+    let team = team(&[agent("solo", "", &answers("forty-two", "agent1"))], "");
+    let finished = Project::new().config(&team).args(["what?"]).success();
+    assert_eq!(finished.stdout(), "forty-two\n");
+}
+
+#[test]
+fn two_agents_vote_and_the_winner_presents() {
+    let agents = [
+        agent("first", "", &answers("red", "agent2")),
+        agent("second", "", &answers("blue", "agent2")),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["colour?"])
+        .success();
+    assert_eq!(finished.stdout(), "final: blue\n");
+    let status = status(&finished);
+    assert_eq!(status["results"]["winner"], "second");
+    assert_eq!(status["is_complete"], true);
+}
+
+#[test]
+fn agents_know_each_other_by_sorted_number_and_ties_go_by_order() {
+    let agents = [
+        agent("zoe", "", &answers("from zoe", "agent1")),
+        agent("abe", "", &answers("from abe", "agent2")),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["who?"])
+        .success();
+    assert_eq!(
+        finished.stdout(),
+        "final: from zoe\n",
+        "a tie goes to who was registered first"
+    );
+}
+
+#[test]
+fn a_failing_agent_drops_out_and_the_others_go_on() {
+    let mut agents: Vec<String> = (1..=4)
+        .map(|n| {
+            agent(
+                &format!("a{n}"),
+                "",
+                &answers(&format!("say {n}"), "agent3"),
+            )
+        })
+        .collect();
+    agents.push(agent("broken", "", FAILS));
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["five?"])
+        .success();
+    assert_eq!(finished.stdout(), "final: say 3\n");
+    assert!(
+        finished.stderr().contains("invalid api key"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn when_all_fail_the_run_says_so_and_exits_with_1() {
+    let agents = [agent("one", "", FAILS), agent("two", "", FAILS)];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["hello"])
+        .failure(1);
+    assert_eq!(finished.stdout(), "");
+    assert!(
+        finished.stderr().contains("invalid api key"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn the_winner_writes_where_a_path_is_open() {
+    let last =
+        r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "done\n"}}]"#;
+    let agents = [agent("one", "w1", &builds("draft.txt", "draft", last))];
+    let project = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"]);
+    project
+        .success()
+        .has_file("out.txt", "done\n")
+        .has_no("draft.txt");
+}
+
+#[test]
+fn an_undelivered_workspace_is_carried_to_the_write_path() {
+    let agents = [
+        agent(
+            "one",
+            "w1",
+            &builds("src/a.txt", "made by one", "text: \"all done\""),
+        ),
+        agent("two", "w2", &answers("nothing", "agent1")),
+    ];
+    let project = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"]);
+    project.success().has_file("src/a.txt", "made by one");
+}
+
+#[test]
+fn without_a_write_path_nothing_outside_the_state_changes() {
+    let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
+    let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";
+    let agents = [agent("one", "w1", &builds("a.txt", "draft", last))];
+    let project = Project::new()
+        .config(&team(&agents, read_only))
+        .args(["build"]);
+    project.failure(4).has_no("out.txt").has_no("a.txt");
+}
+
+#[test]
+fn while_coordinating_nobody_writes_to_the_user() {
+    let early = r#"
+- when: {last: "<task>"}
+  calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/early.txt", content: "x"}}
+- when: {last: "denied", offers: new_answer}
+  calls: [{name: new_answer, arguments: {content: "tried"}}]
+- text: "done"
+"#;
+    let agents = [agent("one", "w1", early)];
+    let project = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"]);
+    project.success().has_no("early.txt");
+}
+
+#[test]
+fn protected_names_stay_as_they_are_and_the_run_says_4() {
+    let last = r#"calls:
+    - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/.env", content: "KEY=evil"}}"#;
+    let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+    let project = Project::new()
+        .file(".env", "KEY=mine")
+        .config(&team(&agents, WRITE_HERE));
+    project
+        .args(["build"])
+        .failure(4)
+        .has_file(".env", "KEY=mine");
+}
+
+#[test]
+fn two_write_paths_both_take_files() {
+    let last = r#"calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/one/a.txt", content: "1"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/two/b.txt", content: "2"}}"#;
+    let paths = "orchestrator:\n  context_paths:\n    - {path: one, permission: write}\n    - {path: two, permission: write}\n";
+    let agents = [agent("one", "w1", &builds("draft", "x", last))];
+    let project = Project::new()
+        .dir("one")
+        .dir("two")
+        .config(&team(&agents, paths));
+    project
+        .args(["build"])
+        .success()
+        .has_file("one/a.txt", "1")
+        .has_file("two/b.txt", "2");
+}
+
+#[test]
+fn an_answer_that_came_in_time_survives_the_timeout() {
+    let slow = "- delay_ms: 60000\n  text: late\n";
+    let agents = [
+        agent("fast", "", &answers("quick answer", "agent1")),
+        agent("slow", "", slow),
+    ];
+    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 1\n";
+    let finished = Project::new()
+        .config(&team(&agents, limit))
+        .args(["hurry"])
+        .failure(5);
+    assert_eq!(finished.stdout(), "quick answer\n");
+}
+
+#[test]
+fn a_restart_begins_again_with_the_reason() {
+    let judge = r#"
+- when: {offers: restart_orchestration, contains: "take two"}
+  calls: [{name: submit, arguments: {confirmed: true}}]
+- when: {offers: restart_orchestration}
+  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
+- when: {system: "the final agent", contains: "second try"}
+  text: "second result"
+- when: {system: "the final agent"}
+  text: "first result"
+- when: {last: "take two"}
+  calls: [{name: new_answer, arguments: {content: "second try"}}]
+- calls: [{name: new_answer, arguments: {content: "first try"}}]
+"#;
+    let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n";
+    let project = Project::new().config(&team(&[agent("one", "", judge)], rest));
+    let finished = project.args(["write"]).success();
+    assert!(
+        finished.stdout().ends_with("second result\n"),
+        "{}",
+        finished.stdout()
+    );
+}
+
+#[test]
+fn the_first_agent_presents_at_once_where_rounds_are_skipped() {
+    let agents = [
+        agent("one", "", "- text: \"at once\"\n"),
+        agent("two", "", FAILS),
+    ];
+    let rest = "orchestrator:\n  skip_coordination_rounds: true\n";
+    let finished = Project::new()
+        .config(&team(&agents, rest))
+        .args(["now"])
+        .success();
+    assert_eq!(finished.stdout(), "at once\n");
+}
+
+#[test]
+fn a_users_own_workspace_is_never_emptied() {
+    let last = "text: \"ok\"";
+    let project = Project::new().file("mine/keep.txt", "precious");
+    let cwd = project.path("mine").display().to_string();
+    let agents = [agent("one", &cwd, &builds("new.txt", "n", last))];
+    let project = project.config(&team(&agents, "")).args(["build"]);
+    project
+        .success()
+        .has_file("mine/keep.txt", "precious")
+        .has_file("mine/new.txt", "n");
+}
+
+/// Starts a run, waits until its stderr shows `text`, and hands the process over.
+fn started(project: &Project, text: &str) -> Child {
+    let mut command = project.command();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let seen = lines.any(|line| line.unwrap_or_default().contains(text));
+    assert!(seen, "the run never showed {text:?}");
+    // The rest is read away, so that the run never waits for us.
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+fn ended(mut child: Child) -> (Option<i32>, String) {
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the run did not end"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_130_and_keeps_the_best_answer() {
+    let slow = "- delay_ms: 60000\n  text: late\n";
+    let agents = [
+        agent("fast", "", &answers("so far", "agent1")),
+        agent("slow", "", slow),
+    ];
+    let project = Project::new().config(&team(&agents, "")).args(["wait"]);
+    let child = started(&project, "agent1.1");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(ended(child), (Some(130), "so far\n".to_owned()));
+}
+
+#[test]
+fn what_the_user_changes_meanwhile_is_not_overwritten() {
+    let last = r#"delay_ms: 1500
+  calls:
+    - {name: read_text_file, arguments: {path: "{{cwd}}/notes.txt"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/notes.txt", content: "ours"}}"#;
+    let agents = [agent("one", "w1", &builds("draft", "x", last))];
+    let project = Project::new()
+        .file("notes.txt", "old")
+        .config(&team(&agents, WRITE_HERE));
+    let project = project.args(["edit"]);
+    let child = started(&project, "agent1.1");
+    std::fs::write(project.path("notes.txt"), "the user's").unwrap();
+    let (code, _) = ended(child);
+    assert_eq!(code, Some(4));
+    assert_eq!(
+        std::fs::read_to_string(project.path("notes.txt")).unwrap(),
+        "the user's"
+    );
+    let kept: Vec<_> = walk(&project.path(".massgen/sessions"))
+        .into_iter()
+        .filter(|path| path.ends_with("notes.txt"))
+        .collect();
+    assert!(!kept.is_empty(), "our version is kept");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "ours");
+}
+
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(walk(&path))
+        } else {
+            found.push(path)
+        }
+    }
+    found
+}

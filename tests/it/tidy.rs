@@ -1,0 +1,380 @@
+//! The shape of the source: which module may name which, what rules modules must not reach, how
+//! long a file may be, and which words stay out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A tidy test that has seen fewer files has looked in the wrong place.
+const FILES_MIN: usize = 30;
+/// The longest file, in lines without tests.
+const LINES_MAX: usize = 800;
+
+/// Modules without side effects: the same arguments always give the same result.
+const RULES: &[&str] = &[
+    "permissions",
+    "tools",
+    "prompt",
+    "config",
+    "layout",
+    "ballot",
+    "event",
+    "brief",
+];
+/// Paths that lead out of a rules module to the world.
+const WORLDLY: &[&str] = &[
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::time",
+    "std::net",
+    "std::thread",
+    "tokio",
+    "rustix",
+    "reqwest",
+    "async fn",
+    "async move",
+    ".await",
+];
+/// Words that promise work instead of doing it, or hide a failing test.
+const UNFINISHED: &[&str] = &[
+    "TODO",
+    "FIXME",
+    "todo!",
+    "unimplemented!",
+    "#[ignore",
+    "dbg!",
+];
+/// Words of the glossary's right column, as parts of the names of types.
+const REFUSED: &[&str] = &[
+    "Handler",
+    "Helper",
+    "Util",
+    "Persona",
+    "Interceptor",
+    "Blacklist",
+    "Whitelist",
+    "Allowlist",
+    "Checkpoint",
+    "Presenter",
+    "Provider",
+    "Thread",
+    "Chat",
+    "Bot",
+];
+
+/// A Rust file of the repository.
+struct Source {
+    /// Relative to the repository.
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// The module of `lib.rs` that the file belongs to: `world` for `src/world/sys/dir.rs`.
+    fn module(&self) -> Option<&str> {
+        let below = self.path.strip_prefix("src").ok()?;
+        let first = below.iter().next()?.to_str()?;
+        Some(first.strip_suffix(".rs").unwrap_or(first))
+            .filter(|name| !matches!(*name, "lib" | "main"))
+    }
+
+    fn is_test(&self) -> bool {
+        let below_tests = self.path.iter().any(|name| name == "tests");
+        below_tests || self.path.file_name().is_some_and(|name| name == "tests.rs")
+    }
+
+    /// The lines before the file's own tests, without comments, each with its number.
+    fn code(&self) -> Vec<(usize, String)> {
+        let mut lines = Vec::new();
+        for (index, line) in self.text.lines().enumerate() {
+            if line.trim_start().starts_with("#[cfg(test)]") && ends_in_tests(&self.text, index) {
+                break;
+            }
+            let line = line.split("//").next().unwrap_or_default();
+            lines.push((index + 1, line.to_owned()));
+        }
+        lines
+    }
+}
+
+/// Whether the line after `index` opens the file's test module.
+fn ends_in_tests(text: &str, index: usize) -> bool {
+    let next = text.lines().nth(index + 1).unwrap_or_default();
+    next.trim_start().starts_with("mod tests")
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources_below(folder: &str) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut folders = vec![repository().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let path = path.strip_prefix(repository()).unwrap().to_owned();
+                sources.push(Source { path, text });
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    sources
+}
+
+fn sources() -> Vec<Source> {
+    let sources = sources_below("src");
+    assert!(
+        sources.len() >= FILES_MIN,
+        "only {} files in src",
+        sources.len()
+    );
+    sources
+}
+
+/// The modules of `lib.rs` in their order.
+fn layers(lib: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let name = line
+            .trim()
+            .strip_prefix("pub mod ")
+            .or(line.trim().strip_prefix("mod "))?;
+        name.strip_suffix(';').map(str::to_owned)
+    };
+    lib.lines().filter_map(name).collect()
+}
+
+/// Every module that a line names by `crate::`.
+fn named_modules(line: &str) -> Vec<&str> {
+    let end = |text: &str| {
+        text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(text.len())
+    };
+    line.split("crate::")
+        .skip(1)
+        .map(|rest| rest.split_at(end(rest)).0)
+        .collect()
+}
+
+/// What in `sources` names a module that stands below it, or names modules in a way that hides it.
+fn downward_imports(layers: &[String], sources: &[Source]) -> Vec<String> {
+    let place = |name: &str| layers.iter().position(|layer| layer == name);
+    let mut findings = Vec::new();
+    for source in sources {
+        let Some(own) = source.module() else { continue };
+        let own_place = place(own).unwrap_or_else(|| panic!("`{own}` is not in lib.rs"));
+        for (number, line) in source.code() {
+            let at = format!("{}:{number}: {}", source.path.display(), line.trim());
+            let hides =
+                line.contains("crate::{") || (line.contains("super::") && !source.is_test());
+            if hides {
+                findings.push(format!("{at}: name modules one by one, with `crate::`"));
+            }
+            for name in named_modules(&line) {
+                match place(name) {
+                    Some(place) if place <= own_place => {}
+                    Some(_) => findings.push(format!("{at}: `{name}` is below `{own}`")),
+                    None if name.is_empty() => {}
+                    None => findings.push(format!("{at}: `{name}` is no module of lib.rs")),
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[track_caller]
+fn assert_none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[test]
+fn imports_point_up_the_page() {
+    let lib = fs::read_to_string(repository().join("src/lib.rs")).unwrap();
+    let layers = layers(&lib);
+    assert!(layers.len() >= 15, "lib.rs lists only {layers:?}");
+    assert_none(&downward_imports(&layers, &sources()));
+}
+
+#[test]
+fn imports_that_point_down_are_found() {
+    let layers = ["error", "permissions", "world"].map(str::to_owned);
+    let check = |text: &str, count: usize| {
+        let source = Source {
+            path: "src/permissions/mod.rs".into(),
+            text: text.to_owned(),
+        };
+        assert_eq!(downward_imports(&layers, &[source]).len(), count, "{text}");
+    };
+    check("use crate::error::Error;", 0);
+    check("use crate::permissions::grant::Grant;", 0);
+    check("// crate::world\nlet a = 1; // crate::world", 0);
+    check("use crate::world::gate;", 1);
+    check("fn f() -> crate::world::Gate {", 1);
+    check("use crate::{error, world};", 1);
+    check("use super::grant;", 1);
+    check("use crate::elsewhere::X;", 1);
+    check("#[cfg(test)]\nmod tests {\n use super::*;", 0);
+}
+
+#[test]
+fn rules_reach_no_world() {
+    let sources = sources();
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| !source.is_test()) {
+        let Some(module) = source.module().filter(|module| RULES.contains(module)) else {
+            continue;
+        };
+        seen.insert(module);
+        for (number, line) in source.code() {
+            for word in WORLDLY.iter().filter(|word| line.contains(**word)) {
+                findings.push(format!("{}:{number}: `{word}`", source.path.display()));
+            }
+        }
+    }
+    assert_eq!(seen, RULES.iter().copied().collect::<BTreeSet<_>>());
+    assert_none(&findings);
+}
+
+#[test]
+fn one_file_makes_permits_and_one_folder_opens_them() {
+    let mut makers = BTreeSet::new();
+    let mut openers = BTreeSet::new();
+    for source in sources() {
+        for (_, line) in source.code() {
+            if line.contains("Permitted {") && !line.contains("struct ") && !line.contains("impl") {
+                makers.insert(source.path.clone());
+            }
+            if line.contains("into_action(") && !line.contains("fn ") {
+                openers.insert(source.path.parent().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(makers, BTreeSet::from([PathBuf::from("src/world/gate.rs")]));
+    assert_eq!(openers, BTreeSet::from([PathBuf::from("src/world/exec")]));
+}
+
+#[test]
+fn files_say_what_they_own_and_stay_short() {
+    let mut findings = Vec::new();
+    for source in sources().iter().chain(&sources_below("tests")) {
+        let path = source.path.display();
+        if !source.text.starts_with("//! ") {
+            findings.push(format!("{path}: does not begin with `//!`"));
+        }
+        let lines = if source.is_test() {
+            0
+        } else {
+            source.code().len()
+        };
+        if lines > LINES_MAX {
+            findings.push(format!("{path}: {lines} lines"));
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let mut findings = Vec::new();
+    let own = Path::new(file!()).file_name();
+    for source in sources().iter().chain(&sources_below("tests")) {
+        if source.path.file_name() == own {
+            continue;
+        }
+        for (index, line) in source.text.lines().enumerate() {
+            for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
+                findings.push(format!("{}:{}: `{word}`", source.path.display(), index + 1));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn types_are_named_by_the_glossary() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        for (number, line) in source.code() {
+            let mut words = line
+                .split_whitespace()
+                .skip_while(|word| !matches!(*word, "struct" | "enum" | "trait" | "type"));
+            let Some(name) = words.nth(1) else { continue };
+            for word in REFUSED.iter().filter(|word| has_word(name, word)) {
+                findings.push(format!(
+                    "{}:{number}: `{name}` holds `{word}`",
+                    source.path.display()
+                ));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+/// Whether a type's name holds `word` as one of its words.
+fn has_word(name: &str, word: &str) -> bool {
+    name.match_indices(word).any(|(at, _)| {
+        let after = name.split_at(at + word.len()).1.chars().next();
+        after.is_none_or(|c| !c.is_lowercase())
+    })
+}
+
+#[test]
+fn every_test_file_is_declared() {
+    let main = fs::read_to_string(repository().join("tests/it/main.rs")).unwrap();
+    let declared = layers(&main);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in fs::read_dir(repository().join("tests/it")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".rs").filter(|name| *name != "main") {
+            let count = declared.iter().filter(|other| *other == name).count();
+            counts.insert(name.to_owned(), count);
+        }
+    }
+    assert!(counts.len() >= 4, "tests/it holds only {counts:?}");
+    counts.retain(|_, count| *count != 1);
+    assert!(
+        counts.is_empty(),
+        "not declared once in main.rs: {counts:?}"
+    );
+}
+
+#[test]
+fn no_text_holds_a_long_dash() {
+    let mut files = vec![
+        repository().join("README.md"),
+        repository().join("Cargo.toml"),
+    ];
+    for folder in ["src", "tests", "docs", "configs"] {
+        let mut folders = vec![repository().join(folder)];
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(&folder).unwrap();
+            for path in entries.map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    files.push(path);
+                }
+            }
+        }
+    }
+    assert!(files.len() >= FILES_MIN, "only {} files", files.len());
+    let mut findings = Vec::new();
+    for path in files {
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        for (index, line) in text.lines().enumerate() {
+            if line.contains(['\u{2014}', '\u{2013}']) {
+                findings.push(format!("{}:{}", path.display(), index + 1));
+            }
+        }
+    }
+    assert_none(&findings);
+}
