@@ -58,7 +58,8 @@ impl Tree {
         }
         // Files that changed within the last tick of the kernel's clock are not shared yet.
         std::thread::sleep(Duration::from_millis(100));
-        let shared = workspace::make_shared(&root.join("temp"), "run").unwrap();
+        let shared = root.join("temp/run");
+        workspace::make_new(&shared).unwrap();
         let agent = AgentId::parse("a").unwrap();
         let snapshots = Snapshots::new(agent, shared, root.join("snapshots"));
         let tree = Self {

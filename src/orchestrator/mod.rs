@@ -230,7 +230,8 @@ impl Turn {
             .map(|answer| Arc::clone(&answer.content));
         let stored = stored.unwrap_or_else(|| Arc::from(""));
         let alone = self.team.members.len() == 1 && !coordinated.answers.is_empty();
-        let nothing_to_add = alone && write_roots(&member.grants).is_empty();
+        let is_judged = self.config.orchestrator.max_orchestration_restarts > 0;
+        let nothing_to_add = alone && !is_judged && write_roots(&member.grants).is_empty();
         if coordinated.end != End::Agreed || nothing_to_add {
             let (rows, end) = (Vec::new(), coordinated.end);
             return Ok(Finished {

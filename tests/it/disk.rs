@@ -92,7 +92,10 @@ impl Disk {
 
     /// `text` with the disk's path for `$ROOT`.
     pub fn filled(&self, text: &str) -> String {
-        text.replace("$ROOT", self.path("").to_str().unwrap().trim_end_matches('/'))
+        text.replace(
+            "$ROOT",
+            self.path("").to_str().unwrap().trim_end_matches('/'),
+        )
     }
 
     /// Everything below `path`, as it is.
@@ -169,7 +172,12 @@ pub fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, De
 #[track_caller]
 pub fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
-    assert_eq!(observation.outcome, Outcome::Done, "{}", observation.content);
+    assert_eq!(
+        observation.outcome,
+        Outcome::Done,
+        "{}",
+        observation.content
+    );
     observation.content
 }
 
@@ -179,7 +187,12 @@ pub fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
     match act(gate, tool, arguments) {
         Err(denial) => denial.to_string(),
         Ok(observation) => {
-            assert_ne!(observation.outcome, Outcome::Done, "{}", observation.content);
+            assert_ne!(
+                observation.outcome,
+                Outcome::Done,
+                "{}",
+                observation.content
+            );
             observation.content
         }
     }

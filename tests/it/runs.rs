@@ -164,7 +164,7 @@ fn the_winner_writes_where_a_path_is_open() {
     let project = Project::new()
         .config(&team(&agents, WRITE_HERE))
         .args(["build"]);
-    project
+    let _ended = project
         .success()
         .has_file("out.txt", "done\n")
         .has_no("draft.txt");
@@ -183,18 +183,21 @@ fn an_undelivered_workspace_is_carried_to_the_write_path() {
     let project = Project::new()
         .config(&team(&agents, WRITE_HERE))
         .args(["build"]);
-    project.success().has_file("src/a.txt", "made by one");
+    let _ended = project.success().has_file("src/a.txt", "made by one");
 }
 
 #[test]
 fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";
-    let agents = [agent("one", "w1", &builds("a.txt", "draft", last))];
+    let agents = [
+        agent("one", "w1", &builds("a.txt", "draft", last)),
+        agent("two", "", &answers("nothing", "agent1")),
+    ];
     let project = Project::new()
         .config(&team(&agents, read_only))
         .args(["build"]);
-    project.failure(4).has_no("out.txt").has_no("a.txt");
+    let _ended = project.failure(4).has_no("out.txt").has_no("a.txt");
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn while_coordinating_nobody_writes_to_the_user() {
     let project = Project::new()
         .config(&team(&agents, WRITE_HERE))
         .args(["build"]);
-    project.success().has_no("early.txt");
+    let _ended = project.success().has_no("early.txt");
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn protected_names_stay_as_they_are_and_the_run_says_4() {
     let project = Project::new()
         .file(".env", "KEY=mine")
         .config(&team(&agents, WRITE_HERE));
-    project
+    let _ended = project
         .args(["build"])
         .failure(4)
         .has_file(".env", "KEY=mine");
@@ -240,7 +243,7 @@ fn two_write_paths_both_take_files() {
         .dir("one")
         .dir("two")
         .config(&team(&agents, paths));
-    project
+    let _ended = project
         .args(["build"])
         .success()
         .has_file("one/a.txt", "1")
@@ -308,7 +311,7 @@ fn a_users_own_workspace_is_never_emptied() {
     let cwd = project.path("mine").display().to_string();
     let agents = [agent("one", &cwd, &builds("new.txt", "n", last))];
     let project = project.config(&team(&agents, "")).args(["build"]);
-    project
+    let _ended = project
         .success()
         .has_file("mine/keep.txt", "precious")
         .has_file("mine/new.txt", "n");
