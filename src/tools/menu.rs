@@ -82,7 +82,8 @@ impl Menu<'_> {
     }
 }
 
-fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
+/// Whether an entry of a list of tools names this one.
+pub(crate) fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
     let name = entry.rsplit("__").next().unwrap_or(entry);
     parse::canonical(name) == tool.name
 }

@@ -204,7 +204,11 @@ fn hostile_texts_are_refused_fast() {
     check_hostile(b"a: \0\n", "not valid YAML");
     check_hostile(b"a: .nan\n", "not valid YAML");
     let keys = lines(9_000, |n| format!("agentz{n}: 1"));
+    check_hostile(keys.as_bytes(), "9000 keys are too many: at most 256");
     check_hostile(keys.as_bytes(), "only the first 100 are listed");
+    let keys = lines(9_000, |n| format!("    modle{n}: 1"));
+    let backend = format!("agent:\n  id: a\n  backend:\n{keys}\n");
+    check_hostile(backend.as_bytes(), "9000 keys are too many: at most 256");
     let variables = format!(
         "agent: {{id: a, system_message: '{}'}}",
         "${KEY}".repeat(150_000)

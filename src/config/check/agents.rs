@@ -4,14 +4,20 @@ use crate::config::check::Checker;
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::view::{Text, View};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
 use crate::config::{AgentConfig, Config, ContextPath, ToolFilter};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::tools::menu::names_tool;
+use crate::tools::spec::TOOLS;
 
 /// The most agents of a team; each holds a conversation in memory.
 const AGENTS_MAX: usize = 512;
+
+/// What the name of a server's tool begins with; no server is started, so there is none to miss.
+const SERVER_PREFIX: &str = "mcp__";
 
 impl Checker<'_> {
     /// The whole config, as far as it can be made.
@@ -153,14 +159,13 @@ impl Checker<'_> {
     }
 
     fn tool_filter(&mut self, backend: &View<'_>) -> ToolFilter {
-        let names = |key| {
-            let texts = backend.texts(key).into_iter();
-            texts
-                .map(|text| text.written.to_owned())
-                .collect::<Vec<String>>()
-        };
-        let allowed = backend.get("allowed_tools").map(|_| names("allowed_tools"));
-        let excluded = [names("exclude_tools"), names("disallowed_tools")].concat();
+        let allowed = backend.get("allowed_tools");
+        let allowed = allowed.map(|_| self.tool_names(backend, "allowed_tools"));
+        let excluded = [
+            self.tool_names(backend, "exclude_tools"),
+            self.tool_names(backend, "disallowed_tools"),
+        ];
+        let excluded = excluded.concat();
         if allowed.is_some() && !excluded.is_empty() {
             let path = backend.path_of("allowed_tools");
             let message = "tools are both allowed and excluded";
@@ -169,6 +174,26 @@ impl Checker<'_> {
                 .push(warning.suggest("a tool that is in both lists is not offered"));
         }
         ToolFilter { allowed, excluded }
+    }
+
+    /// The tools that a list names. A name with a typing error would open what it should close.
+    fn tool_names(&mut self, backend: &View<'_>, key: &str) -> Vec<String> {
+        let texts = backend.texts(key);
+        for text in &texts {
+            let is_known = TOOLS.iter().any(|tool| names_tool(text.written, tool));
+            if is_known || text.written.starts_with(SERVER_PREFIX) {
+                continue;
+            }
+            let message = format!("massgen has no file tool {}", quote(text.written));
+            let known = TOOLS.iter().map(|tool| tool.name);
+            self.findings.push(match nearest(text.written, known) {
+                Some(near) => Diagnostic::error(&text.path, message)
+                    .at(text.span)
+                    .suggest(format!("did you mean `{near}`?")),
+                None => Diagnostic::warning(&text.path, message).at(text.span),
+            });
+        }
+        texts.iter().map(|text| text.written.to_owned()).collect()
     }
 }
 

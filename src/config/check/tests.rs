@@ -1,3 +1,5 @@
+//! What a YAML becomes, and what is said about it.
+
 use std::collections::BTreeMap;
 
 use secrecy::ExposeSecret;
@@ -860,6 +862,26 @@ fn storage_lies_apart_from_what_agents_are_given() {
         &[
             "error orchestrator.session_storage: this directory and the one of `orchestrator.snapshot_storage`",
         ],
+    );
+}
+
+#[test]
+fn tools_are_named_as_they_are_called() {
+    let names = "delete_file, read_file, mcp__filesystem__write_file, mcp__discord__send";
+    check(&with_backend(&format!("exclude_tools: [{names}]")), &[]);
+    check(
+        &with_backend("exclude_tools: [delete_fle]"),
+        &[
+            "error agent.backend.exclude_tools[0]: massgen has no file tool `delete_fle` (did you mean `delete_file`?)",
+        ],
+    );
+    check(
+        &with_backend("disallowed_tools: ['Bash(rm*)']"),
+        &["warning agent.backend.disallowed_tools[0]: massgen has no file tool `Bash(rm*)`"],
+    );
+    check(
+        &with_backend("allowed_tools: [read_file]\nexclude_tools: [read_file]"),
+        &["warning agent.backend.allowed_tools: tools are both allowed and excluded"],
     );
 }
 

@@ -13,6 +13,8 @@ use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
 /// What a key begins with that is a place for anchors and nothing else.
 const ANCHOR_PREFIX: &str = "x-";
+/// The most keys of one mapping; the rest is not looked at.
+const KEYS_MAX: usize = 256;
 /// The longest value that variables can make, in bytes.
 const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
@@ -31,7 +33,12 @@ impl Checker<'_> {
         let Value::Mapping(entries) = &mut node.value else {
             return self.wrong_shape(node, &Shape::Mapping(section), path);
         };
-        for entry in entries.iter_mut() {
+        if entries.len() > KEYS_MAX {
+            let message = format!("{} keys are too many: at most {KEYS_MAX}", entries.len());
+            self.findings
+                .push(Diagnostic::error(path, message).at(&span));
+        }
+        for entry in entries.iter_mut().take(KEYS_MAX) {
             self.walk_entry(entry, section, path, cwd);
         }
         let required = section

@@ -178,13 +178,12 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     if name.len() > SUGGESTED_KEY_BYTES_MAX {
         return None;
     }
-    let wanted = name.to_lowercase().replace('-', "_");
+    let fold = |text: &str| text.to_lowercase().replace('-', "_");
+    let wanted = fold(name);
     let distance_max = (wanted.chars().count() / 3).min(3);
     candidates
-        .map(|candidate| {
-            let folded = candidate.to_lowercase().replace('-', "_");
-            (strsim::damerau_levenshtein(&wanted, &folded), candidate)
-        })
+        .filter(|candidate| candidate.len().abs_diff(wanted.len()) <= distance_max)
+        .map(|candidate| (strsim::osa_distance(&wanted, &fold(candidate)), candidate))
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
