@@ -67,8 +67,11 @@ sum() {
 unprivileged() {
   local binaries binary status=0
   binaries=$(cargo test --locked --no-run 2>&1 \
-    | sed -n 's|.*Executable .*\(src/lib.rs\|tests/it/main.rs\) (\(.*\))$|\2|p')
-  [ "$(wc -w <<< "$binaries")" = 2 ] || return 1
+    | sed -nE 's#.*Executable .*(src/lib\.rs|tests/it/main\.rs) \((.*)\)$#\2#p')
+  if [ "$(wc -w <<< "$binaries")" != 2 ]; then
+    echo "expected two test binaries, found: $binaries" >&2
+    return 1
+  fi
   mkdir "$scratch/tmp"
   cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen"
   chown nobody "$scratch/tmp"

@@ -17,7 +17,9 @@ mod dry_run;
 mod environment;
 pub mod explain;
 mod follow;
+mod gates;
 pub mod grants_file;
+mod input;
 mod lines;
 mod manual;
 mod mentions;
@@ -59,12 +61,18 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
     match arguments.command {
         None => return run::run(host, &arguments.run, output),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
-        Some(Command::Completions { shell }) => manual::completions(shell, output)?,
+        Some(Command::Tool(call)) => return gates::tool(host, &call, output),
+        Some(Command::Explain(ExplainCommand::Path(question))) => {
+            gates::explain_path(host, &question, output)?;
+        }
         Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
         }
+        Some(Command::Explain(ExplainCommand::Calls(source))) => {
+            gates::explain_calls(host, &source, output)?;
+        }
+        Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
-        Some(_) => {}
     }
     Ok(ExitStatus::Delivered)
 }

@@ -81,7 +81,7 @@ pub(crate) type Piece<'t> = (Style, &'t str);
 
 /// A stream that may be closed by its reader.
 struct Pipe<'w> {
-    writer: Option<Box<dyn Write + Send + 'w>>,
+    writer: Box<dyn Write + Send + 'w>,
     stream: Stream,
     colours: ColourChoice,
 }
@@ -211,9 +211,11 @@ impl<'w> Output<'w> {
         self.labelled((Style::Warn, "warning"), message);
     }
 
-    /// Whether standard output still has a reader. Without one, an endless result may end.
-    pub(crate) fn has_reader(&self) -> bool {
-        self.out.writer.is_some()
+    /// Standard output for results that stream. A reader that has gone away is an error here, so
+    /// that the stream can end.
+    pub(crate) fn stream(&mut self) -> impl Write {
+        self.clear_transient();
+        &mut self.out.writer
     }
 
     fn labelled(&mut self, label: Piece<'_>, text: &str) {
@@ -236,7 +238,7 @@ impl std::fmt::Debug for Output<'_> {
 impl<'w> Pipe<'w> {
     fn new(writer: impl Write + Send + 'w, stream: Stream, colours: ColourChoice) -> Self {
         Self {
-            writer: Some(Box::new(writer)),
+            writer: Box::new(writer),
             stream,
             colours,
         }
@@ -259,16 +261,14 @@ impl<'w> Pipe<'w> {
     /// Writes `text` at once. After a reader has gone away, or any other error, nothing more is
     /// written.
     fn write(&mut self, text: &str) -> io::Result<()> {
-        let Some(writer) = &mut self.writer else {
-            return Ok(());
-        };
-        let written = writer
+        let written = self
+            .writer
             .write_all(text.as_bytes())
-            .and_then(|()| writer.flush());
+            .and_then(|()| self.writer.flush());
         let Err(error) = written else {
             return Ok(());
         };
-        self.writer = None;
+        self.writer = Box::new(io::sink());
         if error.kind() == ErrorKind::BrokenPipe {
             Ok(())
         } else {

@@ -23,7 +23,7 @@ const CASES: &str = include_str!("../cases/attacks.jsonl");
 const CASES_MIN: usize = 90;
 
 /// How often a call is repeated against an exchange.
-const RACED_CALLS: usize = 2000;
+const RACED_CALLS: usize = 500;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -23,17 +23,17 @@ use tempfile::TempDir;
 
 /// A fresh directory: `ws` is the workspace, `ro` and `rw` are context paths, `outside` and `home`
 /// belong to nobody.
-pub struct Disk {
+pub(crate) struct Disk {
     root: TempDir,
 }
 
 impl Disk {
     /// The tree that the cases of `cases/attacks.jsonl` begin with.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let disk = Self { root };
         for (path, text) in [
-            ("ro/readme.txt", "ro readme\n# TODO one\n"),
+            ("ro/readme.txt", "ro readme\nsecond line\n"),
             ("ro/src/main.py", "print(1)\n"),
             ("rw/README.md", "rw readme\n"),
             ("rw/src/app.py", "x = 1\n"),
@@ -55,12 +55,12 @@ impl Disk {
     }
 
     /// Where `path` lies; the root itself is a real path.
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.path().canonicalize().unwrap().join(path)
     }
 
     /// The real path of a directory or file that is there.
-    pub fn real(&self, path: impl AsRef<Path>) -> RealPath {
+    pub(crate) fn real(&self, path: impl AsRef<Path>) -> RealPath {
         match locate(&AbsPath::new(self.path(path)).unwrap()).unwrap() {
             Located::Directory(real) | Located::File(real) => real,
             Located::Missing(real) => panic!("`{real}` is not there"),
@@ -68,30 +68,30 @@ impl Disk {
     }
 
     /// Makes a file, with its directories.
-    pub fn file(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
     /// Makes a link that holds `target`, in which `$ROOT` stands for the disk.
-    pub fn link(&self, path: &str, target: &str) {
+    pub(crate) fn link(&self, path: &str, target: &str) {
         let target = self.filled(target);
         std::os::unix::fs::symlink(target, self.path(path)).unwrap();
     }
 
     /// What the file holds.
-    pub fn text(&self, path: &str) -> String {
+    pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Whether the name is there; a link is, wherever it leads.
-    pub fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         fs::symlink_metadata(self.path(path)).is_ok()
     }
 
     /// `text` with the disk's path for `$ROOT`.
-    pub fn filled(&self, text: &str) -> String {
+    pub(crate) fn filled(&self, text: &str) -> String {
         text.replace(
             "$ROOT",
             self.path("").to_str().unwrap().trim_end_matches('/'),
@@ -99,14 +99,14 @@ impl Disk {
     }
 
     /// Everything below `path`, as it is.
-    pub fn state(&self, path: &str) -> BTreeMap<PathBuf, String> {
+    pub(crate) fn state(&self, path: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
         collect(&self.path(path), &mut state);
         state
     }
 
     /// The grants that every case begins with.
-    pub fn grants(&self) -> Vec<Grant> {
+    pub(crate) fn grants(&self) -> Vec<Grant> {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
         context.hidden = vec![
@@ -121,14 +121,14 @@ impl Disk {
     }
 
     /// The gate of a single call in `phase`.
-    pub fn gate(&self, phase: Phase) -> Gate {
+    pub(crate) fn gate(&self, phase: Phase) -> Gate {
         let manager = PathPermissionManager::new(self.grants(), phase);
         Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
     }
 
     /// The gate of a run: what is unread may not be destroyed, and what changed since
     /// `run_started_ns` belongs to the user.
-    pub fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {
+    pub(crate) fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {
         let policy = GatePolicy {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts: Some(Conflicts {
@@ -163,14 +163,14 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
 }
 
 /// Lets `gate` decide about a call and carries it out if it may be.
-pub fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
+pub(crate) fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
     let call = parse(tool, &arguments.to_string()).unwrap();
     Ok(exec::run(gate.check(call)?))
 }
 
 /// As [`act`], for a call that has to succeed; returns what the model reads.
 #[track_caller]
-pub fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
+pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
     assert_eq!(
         observation.outcome,
@@ -183,7 +183,7 @@ pub fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
 
 /// As [`act`], for a call that must not succeed; returns what the model reads.
 #[track_caller]
-pub fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
+pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
     match act(gate, tool, arguments) {
         Err(denial) => denial.to_string(),
         Ok(observation) => {
@@ -199,14 +199,14 @@ pub fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
 }
 
 /// A thread that exchanges two names as fast as it can, until it is dropped.
-pub struct Exchange {
+pub(crate) struct Exchange {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Exchange {
     /// Begins to exchange `one` and `other`.
-    pub fn of(one: PathBuf, other: PathBuf) -> Self {
+    pub(crate) fn of(one: PathBuf, other: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {

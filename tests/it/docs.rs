@@ -16,16 +16,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The lines of a document's ```` ```sh ```` blocks.
-fn shell_lines(text: &str) -> Vec<&str> {
+/// The lines of a document's blocks that begin with `fence`.
+fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
     let mut inside = false;
     let mut lines = Vec::new();
     for line in text.lines() {
-        match line.trim() {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            command if inside && !command.is_empty() => lines.push(command),
-            _ => {}
+        if line == fence {
+            inside = true;
+        } else if line == "```" {
+            inside = false;
+        } else if inside && !line.is_empty() {
+            lines.push(line);
         }
     }
     lines
@@ -42,7 +43,7 @@ fn quoted(text: &str) -> Vec<&str> {
 #[test]
 fn readme_commands_run() {
     let readme = read("README.md");
-    let commands: Vec<&str> = shell_lines(&readme)
+    let commands: Vec<&str> = block_lines(&readme, "```sh")
         .into_iter()
         .flat_map(|line| line.split(" && "))
         .collect();
@@ -58,6 +59,16 @@ fn readme_commands_run() {
             let _finished = project.args(words).success();
         }
     }
+}
+
+#[test]
+fn readme_config_is_valid() {
+    let yaml = block_lines(&read("README.md"), "```yaml").join("\n");
+    let project = Project::new().file("team.yaml", yaml).dir("src");
+    let finished = project
+        .args(["config", "check", "--strict", "team.yaml"])
+        .success();
+    assert_eq!(finished.stdout(), "team.yaml: ok\n");
 }
 
 /// The words of a command line whose only quotes are double ones around a whole word.

@@ -15,6 +15,7 @@
 mod project;
 mod http_server;
 
+mod agreement;
 mod backend_faults;
 mod backend_wire;
 mod cli;
@@ -22,8 +23,12 @@ mod config;
 mod corpus;
 mod disk;
 mod docs;
+mod explain;
+mod gate;
+mod races;
 mod records;
 mod runs;
 mod store;
 mod tidy;
+mod tools;
 mod tools_doc;

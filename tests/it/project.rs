@@ -25,7 +25,6 @@ pub(crate) struct Project {
 }
 
 /// A run that has ended.
-#[must_use]
 pub(crate) struct Finished {
     project: Project,
     code: Option<i32>,

@@ -260,6 +260,18 @@ fn a_change_of_the_same_length_in_the_same_tick_is_seen() {
 }
 
 #[test]
+fn a_snapshot_that_the_user_removed_is_not_missed() {
+    let ground = Ground::new();
+    ground.write("ws/a.txt", "same");
+    let_the_clock_tick();
+    let mut snapshots = ground.snapshots();
+    let first = ground.take(&mut snapshots, 1).unwrap();
+    fs::remove_dir_all(first.path.as_path()).unwrap();
+    let second = ground.take(&mut snapshots, 2).unwrap();
+    assert_eq!((second.files, second.reused), (1, 0));
+}
+
+#[test]
 fn files_of_a_snapshot_cannot_be_written_but_the_user_can_remove_it() {
     let ground = Ground::new();
     ground.write("ws/d/run.sh", "#!/bin/sh");

@@ -60,6 +60,15 @@ impl Tokens {
         self.input = self.input.saturating_add(input);
         self.output = self.output.saturating_add(output);
     }
+
+    /// The end of the closing line; nothing where no vendor has counted.
+    fn spent(self) -> String {
+        let Tokens { input, output } = self;
+        match input.saturating_add(output) {
+            0 => String::new(),
+            _ => format!(", {input} tokens read, {output} written"),
+        }
+    }
 }
 
 /// Whether something was shown since the last tick.
@@ -302,9 +311,12 @@ impl<'o, 'w> Render<'o, 'w> {
         } else {
             Style::Bad
         };
-        let Tokens { input, output } = self.tokens;
-        let cost = format!("{}, {input} tokens read, {output} written", clock(elapsed));
-        self.line("done", style, &format!("{summary} ({cost})"));
+        let cost = self.tokens.spent();
+        self.line(
+            "done",
+            style,
+            &format!("{summary} ({}{cost})", clock(elapsed)),
+        );
     }
 }
 

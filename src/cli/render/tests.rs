@@ -185,6 +185,11 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 },
             ],
         },
+        Event::Asked {
+            agent: id("ann"),
+            input_tokens: 7,
+            output_tokens: 5,
+        },
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -200,7 +205,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
       created  /p/new
       denied   /p/.env: the name is protected
       conflict /p/old: you changed it meanwhile; the agents' version is kept in /s/old
-    done: 1 file delivered (2.5 s, 0 tokens read, 0 written)
+    done: 1 file delivered (2.5 s, 7 tokens read, 5 written)
     ");
 }
 

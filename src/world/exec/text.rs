@@ -11,7 +11,7 @@ use crate::world::sys::fault::Fault;
 /// How many bytes are passed over to find a line, at most.
 const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// What some editors put before UTF-8 text; a model need not see it.
+/// What some editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Files that are never text, and what they are.
@@ -98,10 +98,12 @@ pub(super) fn read(
         Lines::Range { first, last } => read_range(file, first, last, bytes_max),
         Lines::Tail(lines) => read_tail(file, lines, size_bytes, bytes_max),
     }?;
-    Ok(match text.strip_prefix(BYTE_ORDER_MARK) {
-        Some(text) => text.to_owned(),
-        None => text,
-    })
+    Ok(without_mark(&text).to_owned())
+}
+
+/// The text without a byte order mark, which a model need not see.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// All of a file that has to be whole to be of use, such as one that is edited; a byte order mark

@@ -39,7 +39,8 @@ pub(super) fn edit_file(gate: &Gate, place: &Place, edits: &[Edit], mode: EditMo
         .map_err(|no_text| Stop::at(gate, "edit", place, no_text))?;
     let new = edited(&old, edits).map_err(|why| Stop::at(gate, "edit", place, why))?;
     let path = shown_path(gate, place.real());
-    let diff = diff(&old, &new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
+    let (shown_old, shown_new) = (text::without_mark(&old), text::without_mark(&new));
+    let diff = diff(shown_old, shown_new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!("{path} would change:\n{diff}")));
     }

@@ -143,7 +143,10 @@ fn notes(copied: &Copied, workspace: &AbsPath) -> Vec<String> {
             "are no regular files (pipes, sockets, devices)",
         ),
         (copied.unreadable, "cannot be read"),
-        (copied.swapped, "were replaced while they were copied"),
+        (
+            copied.swapped,
+            "were replaced or removed while they were copied",
+        ),
     ];
     left_out
         .iter()

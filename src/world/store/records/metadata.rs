@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::world::store::redact::Redactor;
 
 /// What a run was started with.
 #[derive(Clone, Debug)]
@@ -35,8 +36,8 @@ struct Written<'a> {
 }
 
 impl RunMeta {
-    /// The whole of the file; the caller takes the secrets out.
-    pub(crate) fn yaml(&self, timestamp: &str) -> Result<String> {
+    /// The whole of the file. Secrets are taken out before YAML folds and escapes the texts.
+    pub(crate) fn yaml(&self, timestamp: &str, redactor: &Redactor) -> Result<String> {
         let written = Written {
             query: &self.query,
             timestamp,
@@ -47,7 +48,9 @@ impl RunMeta {
             massgen_version: env!("CARGO_PKG_VERSION"),
             config: self.config.as_deref(),
         };
-        serde_yaml::to_string(&written)
+        let written = serde_json::to_value(&written)
+            .map_err(|error| Error::bug("the run's metadata has no JSON form").caused_by(error))?;
+        serde_yaml::to_string(&redactor.json(written))
             .map_err(|error| Error::bug("the run's metadata has no YAML form").caused_by(error))
     }
 }

@@ -46,7 +46,7 @@ impl Recorder {
     /// Begins the records of a turn: the log and `execution_metadata.yaml`.
     pub fn start(places: RunPlaces, meta: &RunMeta, redactor: Redactor) -> Result<Self> {
         let log = EventLog::create(places.turn().join("events.jsonl"))?;
-        let metadata = redactor.text(&meta.yaml(&clock::now().iso())?);
+        let metadata = meta.yaml(&clock::now().iso(), &redactor)?;
         file::replace(
             &places.turn().join("execution_metadata.yaml"),
             metadata.as_bytes(),

@@ -299,3 +299,95 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::RunEnded { .. } => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::RunView;
+    use crate::error::ExitStatus;
+    use crate::event::Event;
+    use crate::id::{AgentId, AgentNumber, AnswerLabel};
+    use crate::world::clock;
+
+    fn agent(id: &str) -> AgentId {
+        AgentId::parse(id).unwrap()
+    }
+
+    fn answered(id: &str, index: usize) -> Event {
+        Event::Answered {
+            agent: agent(id),
+            label: label(index),
+            content: Arc::from(""),
+            snapshot: None,
+        }
+    }
+
+    fn voted(id: &str) -> Event {
+        Event::Voted {
+            agent: agent(id),
+            candidate: agent("a"),
+            label: label(0),
+            reason: String::new(),
+        }
+    }
+
+    fn label(index: usize) -> AnswerLabel {
+        let agent = AgentNumber::from_index(index);
+        AnswerLabel { agent, ordinal: 1 }
+    }
+
+    /// `expected` is the phase, the percentage and the valid votes after `events`.
+    #[track_caller]
+    fn check(events: &[Event], expected: (&str, u32, u32)) {
+        let now = clock::now();
+        let agents = [agent("b"), agent("a")];
+        let mut view = RunView::new(Arc::from("?"), &agents, 1, now.clone());
+        for event in events {
+            view.apply(event, &now);
+        }
+        let votes = view.tally().values().sum();
+        let got = (view.phase(), view.completion_percentage, votes);
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn progress_is_told_and_never_falls() {
+        let (a, b) = (answered("a", 0), answered("b", 1));
+        let voided = Event::VotesVoided {
+            voters: vec![agent("a"), agent("b")],
+        };
+        let dropped = Event::DroppedOut {
+            agent: agent("b"),
+            reason: String::new(),
+            timed_out: false,
+        };
+        let started = Event::FinalStarted { agent: agent("a") };
+        let ended = Event::RunEnded {
+            status: ExitStatus::Limit,
+            summary: String::new(),
+        };
+        let all = [a.clone(), b.clone(), voted("a"), voted("b")];
+        check(&[], ("initial_answer", 0, 0));
+        check(&all[..1], ("initial_answer", 25, 0));
+        check(&all[..2], ("enforcement", 50, 0));
+        check(&all[..3], ("enforcement", 75, 1));
+        check(&all, ("enforcement", 99, 2));
+        check(&[&all[..], &[voided]].concat(), ("enforcement", 99, 0));
+        check(&[a.clone(), dropped], ("enforcement", 75, 0));
+        check(&[&all[..], &[started]].concat(), ("presentation", 99, 2));
+        check(&[a, ended], ("initial_answer", 100, 0));
+    }
+
+    #[test]
+    fn agents_are_numbered_by_their_sorted_ids() {
+        let view = RunView::new(Arc::from("?"), &[agent("b"), agent("a")], 1, clock::now());
+        let numbers: Vec<String> = view
+            .seats
+            .values()
+            .map(|seat| seat.number.to_string())
+            .collect();
+        assert_eq!(numbers, ["agent1", "agent2"]);
+        assert!(view.seats.keys().is_sorted());
+    }
+}

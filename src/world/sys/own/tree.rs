@@ -113,13 +113,15 @@ pub(crate) fn copy(
         rustix::fs::open(path.as_path(), DIRECTORY - OFlags::NOFOLLOW, Mode::empty())
             .map_err(|error| fault("open the directory", path.as_path(), error.into()))
     };
+    let last = match method {
+        Method::Frozen { last } => last,
+        Method::Writable => None,
+    };
     let level = Level {
         from: opened(from)?,
         to: opened(to)?,
-        last: match method {
-            Method::Frozen { last: Some(kept) } => Some((opened(&kept.dir)?, &kept.manifest)),
-            Method::Frozen { last: None } | Method::Writable => None,
-        },
+        // Without it everything is stored anew; someone may have removed it to make space.
+        last: last.and_then(|kept| Some((opened(&kept.dir).ok()?, &kept.manifest))),
     };
     let began =
         stat(&level.to, c"").map_err(|error| fault("look at", to.as_path(), error.into()))?;
@@ -232,8 +234,10 @@ impl Walk<'_> {
         let Some(from) = self.open_source(level, name, DIRECTORY)? else {
             return Ok(None);
         };
-        rustix::fs::mkdirat(&level.to, name, Mode::RWXU)
-            .map_err(|error| self.failed("copy", error))?;
+        let made = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
+        if self.made(made)?.is_none() {
+            return Ok(None);
+        }
         let to = rustix::fs::openat(&level.to, name, DIRECTORY, Mode::empty())
             .map_err(|error| self.failed("copy", error))?;
         let last = level.last.as_ref().and_then(|(last, manifest)| {
@@ -273,8 +277,9 @@ impl Walk<'_> {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = self.mode_of_copy(&found);
-        let target = rustix::fs::openat(&level.to, name, flags, mode)
-            .map_err(|error| self.failed("copy", error))?;
+        let Some(target) = self.made(rustix::fs::openat(&level.to, name, flags, mode))? else {
+            return Ok(None);
+        };
         let left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
         let target = File::from(target);
         match content::copy(&File::from(source), &target, found.stx_size, left)
@@ -300,10 +305,24 @@ impl Walk<'_> {
             }
             Err(error) => return Err(self.failed("read the link", error)),
         };
-        rustix::fs::symlinkat(target, &level.to, name)
-            .map_err(|error| self.failed("copy the link", error))?;
-        self.copied.links += 1;
+        let made = rustix::fs::symlinkat(target, &level.to, name);
+        if self.made(made)?.is_some() {
+            self.copied.links += 1;
+        }
         Ok(())
+    }
+
+    /// What was made in the copy. A directory that changes while it is read may name an entry
+    /// twice; then the first one stays, and `None` comes back.
+    fn made<T>(&mut self, made: std::result::Result<T, Errno>) -> Result<Option<T>> {
+        match made {
+            Ok(made) => Ok(Some(made)),
+            Err(Errno::EXIST) => {
+                self.copied.swapped += 1;
+                Ok(None)
+            }
+            Err(error) => Err(self.failed("copy", error)),
+        }
     }
 
     /// Opens an entry of the source; counts it if it cannot or must not be opened.

@@ -1,0 +1,241 @@
+//! Owns whose gates `massgen explain` and `massgen tool` ask: those of a grants file, or those that
+//! the agents of a team would have in a run. It decides nothing; the gates do.
+
+use std::io;
+
+use crate::cli::args::{ExplainPathArguments, GrantsSource, ToolArguments};
+use crate::cli::environment;
+use crate::cli::explain::AgentGates;
+use crate::cli::explain::calls;
+use crate::cli::explain::path::PathReport;
+use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
+use crate::cli::input::{STANDARD_INPUT, read_text};
+use crate::cli::output::{Form, Output};
+use crate::cli::team::checked;
+use crate::cli::team_file::TeamFile;
+use crate::cli::tool;
+use crate::cli::usage::usage;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::layout::{Layout, RunName};
+use crate::orchestrator::grants::{directories_to_make, real};
+use crate::orchestrator::team::{Member, Team};
+use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::Phase;
+use crate::permissions::history::ReadBeforeDelete;
+use crate::world::files::read_capped;
+use crate::world::gate::{Gate, GatePolicy};
+use crate::world::locate::{Located, locate};
+use crate::world::store::prepare_state_dir;
+use crate::world::store::workspace::Workspace;
+
+/// The run that single calls belong to: they find each other's files in its workspaces.
+const SINGLE_CALLS: u32 = 0;
+
+/// Whether workspaces that are missing are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// They are made, so that calls can be asked about and carried out in them.
+    Made,
+    /// Nothing is written; what is missing gives no access.
+    LeftOut,
+}
+
+/// Gates, and the workspaces that nobody else may use meanwhile.
+struct Gates {
+    agents: Vec<AgentGates>,
+    _held: Vec<Workspace>,
+}
+
+/// Prints what may be done to a path.
+pub(crate) fn explain_path(
+    host: &Host,
+    question: &ExplainPathArguments,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let mut gates = of_team(question.config.as_deref(), Missing::LeftOut, host, output)?;
+    if let Some(name) = &question.agent {
+        gates.agents = vec![gates.take(Some(name))?];
+    }
+    let phases = match question.phase {
+        Some(phase) => vec![phase.into()],
+        None => vec![Phase::Coordination, Phase::Final],
+    };
+    let report = PathReport::new(&gates.agents, &phases, &question.path, &host.cwd)?;
+    match Form::from(question.json) {
+        Form::Json => output.result(&report.to_json()),
+        Form::Text => output.result(&report.to_string()),
+    }
+}
+
+/// Answers the calls on standard input.
+pub(crate) fn explain_calls(
+    host: &Host,
+    source: &GrantsSource,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let gates = of_source(source, host, output)?;
+    calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
+}
+
+/// Carries out one call, and prints what came of it.
+pub(crate) fn tool(
+    host: &Host,
+    call: &ToolArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let arguments = match call.args.as_str() {
+        STANDARD_INPUT => read_text(io::stdin())?,
+        typed => typed.to_owned(),
+    };
+    let mut gates = of_source(&call.source, host, output)?;
+    let caller = gates.take(call.agent.as_deref())?;
+    let gate = caller.gate(call.phase.into());
+    let (report, status) = tool::carry_out(gate, &call.name, &arguments);
+    output.result(&format!("{report}\n"))?;
+    Ok(status)
+}
+
+fn of_source(source: &GrantsSource, host: &Host, output: &mut Output<'_>) -> Result<Gates> {
+    match &source.grants {
+        Some(file) => of_grants_file(file, host),
+        None => of_team(source.config.as_deref(), Missing::Made, host, output),
+    }
+}
+
+fn of_grants_file(file: &str, host: &Host) -> Result<Gates> {
+    let not_there = || {
+        Error::new(
+            ErrorKind::Config,
+            format!("there is no grants file `{file}`"),
+        )
+        .hint("name a JSON file: `massgen tool --help` shows what is in it")
+    };
+    let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
+    let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
+    let agents = AgentGates {
+        agent: None,
+        coordination: grants.gate(Phase::Coordination)?,
+        delivery: grants.gate(Phase::Final)?,
+    };
+    Ok(Gates {
+        agents: vec![agents],
+        _held: Vec::new(),
+    })
+}
+
+fn of_team(
+    config: Option<&str>,
+    missing: Missing,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
+    let host = environment::complete(host).host;
+    let file = match config {
+        Some(argument) => TeamFile::named(argument, &host)?,
+        None => TeamFile::default(&host)?.ok_or_else(no_team)?,
+    };
+    let mut config = checked(&file, &host, output)?;
+    for agent in &mut config.agents {
+        // A single call has no history that could say what was read.
+        agent.read_before_delete = ReadBeforeDelete::Off;
+    }
+    let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
+    let held = match missing {
+        Missing::Made => make_directories(&config, &layout)?,
+        Missing::LeftOut => Vec::new(),
+    };
+    let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    for member in &mut team.members {
+        leave_missing_out(member)?;
+    }
+    let gates = team.members.iter().map(|member| {
+        Ok(AgentGates {
+            agent: Some(member.id.clone()),
+            coordination: gate(&team, member, Phase::Coordination, &host.cwd)?,
+            delivery: gate(&team, member, Phase::Final, &host.cwd)?,
+        })
+    });
+    Ok(Gates {
+        agents: gates.collect::<Result<_>>()?,
+        _held: held,
+    })
+}
+
+fn make_directories(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
+    if layout.workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    prepare_state_dir(&layout.state)?;
+    let own = layout
+        .workspaces
+        .values()
+        .map(|workspace| workspace.path.clone());
+    let inner = config.agents.iter().flat_map(|agent| {
+        let workspace = layout.workspaces.get(&agent.id);
+        directories_to_make(agent, workspace.map(|workspace| &workspace.path))
+    });
+    own.chain(inner)
+        .map(|path| Workspace::take(&path))
+        .collect()
+}
+
+/// Takes from a member what is not on the disk; a gate can open only what is there.
+fn leave_missing_out(member: &mut Member) -> Result<()> {
+    let is_there = |path: &AbsPath| Ok(!matches!(locate(path)?, Located::Missing(_)));
+    let mut grants = Vec::new();
+    for grant in std::mem::take(&mut member.grants) {
+        if is_there(&grant.root.to_abs())? {
+            grants.push(grant);
+        }
+    }
+    member.grants = grants;
+    if let Some(workspace) = &member.workspace
+        && !is_there(workspace)?
+    {
+        member.workspace = None;
+    }
+    Ok(())
+}
+
+/// The member's gate; one without any grant denies everything.
+fn gate(team: &Team, member: &Member, phase: Phase, cwd: &AbsPath) -> Result<Gate> {
+    if let Some(gate) = team.gate(member, phase)? {
+        return Ok(gate);
+    }
+    let nothing = PathPermissionManager::new(Vec::new(), phase);
+    Gate::open(nothing, GatePolicy::single_call(real(cwd)?))
+}
+
+fn no_team() -> Error {
+    Error::new(
+        ErrorKind::Config,
+        "there is no config here whose grants could be asked",
+    )
+    .hint("name one: `--config FILE` or `--config @examples/NAME`")
+}
+
+impl Gates {
+    /// Takes out the gates of the agent of this name; without a name, those of the only one.
+    fn take(&mut self, name: Option<&str>) -> Result<AgentGates> {
+        let id = |gates: &AgentGates| gates.agent.as_ref().map(ToString::to_string);
+        let place = match name {
+            Some(name) => self
+                .agents
+                .iter()
+                .position(|gates| id(gates).as_deref() == Some(name)),
+            None => (self.agents.len() == 1).then_some(0),
+        };
+        if let Some(place) = place {
+            return Ok(self.agents.swap_remove(place));
+        }
+        let known: Vec<String> = self.agents.iter().filter_map(id).collect();
+        let known = format!("the agents are: {}", known.join(", "));
+        Err(match name {
+            Some(name) => usage(format!("there is no agent `{name}`")).hint(known),
+            None => usage("`--agent` is missing, and there are several agents").hint(known),
+        })
+    }
+}

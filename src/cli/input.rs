@@ -1,0 +1,30 @@
+//! Owns the reading of standard input to its end. It is read only where a lone `-` asks for it.
+
+use std::io::Read;
+
+use crate::cli::usage::usage;
+use crate::error::{Error, Result};
+
+/// The most that is read of standard input, in bytes: more than any model or tool takes.
+pub(crate) const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The word that stands for standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
+/// All of `input` as text.
+pub(crate) fn read_text(input: impl Read) -> Result<String> {
+    let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    input
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::io("standard input could not be read", error))?;
+    if bytes.len() > INPUT_BYTES_MAX {
+        return Err(usage(format!(
+            "standard input is longer than {INPUT_BYTES_MAX} bytes"
+        ))
+        .hint("give less, or name a file: `Review @path/to/file`"));
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| usage("standard input is not UTF-8 text").caused_by(error.utf8_error()))
+}

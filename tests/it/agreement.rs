@@ -1,0 +1,156 @@
+//! Random trees and paths: what the gate decides is what then happens on the disk. The oracle is the
+//! kernel's own resolution of the same path, asked through the standard library.
+
+use std::path::{Path, PathBuf};
+
+use massgen::permissions::grant::Phase;
+use massgen::world::exec::Outcome;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::disk::{Disk, act};
+
+/// Names that a file system or a check may stumble over.
+const NAMES: &[&str] = &["a", "b", "ä", "\u{2025}", ".git", "A", "a b", "…\u{200c}"];
+
+/// Where links point: inside, outside, up, nowhere, in circles.
+const TARGETS: &[&str] = &[
+    "a",
+    "b",
+    "..",
+    "../..",
+    "../outside",
+    "../ro",
+    "../rw/.git",
+    "missing",
+    "$ROOT/outside/x",
+    "$ROOT/ws/b",
+    "./a/../b",
+    "/proc/self/cwd",
+    "a/b",
+];
+
+/// One thing that a tree is made of, below `ws` or `rw`.
+#[derive(Clone, Debug)]
+enum Thing {
+    File(PathBuf),
+    Directory(PathBuf),
+    Link(PathBuf, &'static str),
+}
+
+fn path() -> impl Strategy<Value = PathBuf> + Clone {
+    let name = prop::sample::select(NAMES);
+    vec(name, 1..4).prop_map(|names| names.iter().collect())
+}
+
+fn thing() -> impl Strategy<Value = Thing> {
+    let root = prop::sample::select(&["ws", "rw"][..]);
+    let place = (root, path()).prop_map(|(root, path)| Path::new(root).join(path));
+    prop_oneof![
+        place.clone().prop_map(Thing::File),
+        place.clone().prop_map(Thing::Directory),
+        (place, prop::sample::select(TARGETS)).prop_map(|(place, to)| Thing::Link(place, to)),
+    ]
+}
+
+/// A path as a model might write it.
+fn written() -> impl Strategy<Value = String> {
+    let step = prop_oneof![
+        4 => prop::sample::select(NAMES),
+        1 => Just(".."),
+        1 => Just("."),
+        1 => prop::sample::select(&["outside", "ws", "rw", "ro", "secret.txt", "x", ""][..]),
+    ];
+    let start =
+        prop::sample::select(&["", "", "$ROOT/", "$ROOT/rw/", "../", "/proc/self/root"][..]);
+    (start, vec(step, 1..6))
+        .prop_map(|(start, steps)| format!("{start}{}", steps.join("/")))
+        .prop_filter("an empty path is no path", |path| !path.is_empty())
+}
+
+/// Makes what the tree allows; a thing whose place is taken is left out.
+fn build(disk: &Disk, things: &[Thing]) {
+    for thing in things {
+        let (Thing::File(path) | Thing::Directory(path) | Thing::Link(path, _)) = thing;
+        let parent = disk.path(path.parent().unwrap());
+        let is_plain = std::fs::create_dir_all(&parent).is_ok()
+            && parent.canonicalize().is_ok_and(|real| real == parent);
+        if !is_plain || disk.has(path.to_str().unwrap()) {
+            continue;
+        }
+        match thing {
+            Thing::File(path) => disk.file(path.to_str().unwrap(), "inside\n"),
+            Thing::Directory(path) => std::fs::create_dir(disk.path(path)).unwrap(),
+            Thing::Link(path, target) => disk.link(path.to_str().unwrap(), target),
+        }
+    }
+}
+
+/// Where the kernel goes with the path, if anything is there.
+fn kernel(disk: &Disk, path: &str) -> Option<PathBuf> {
+    disk.path("ws").join(disk.filled(path)).canonicalize().ok()
+}
+
+/// The path without the `/` and `/.` at its end: a new file is made without them.
+fn without_end(mut path: &str) -> &str {
+    while let Some(shorter) = path.strip_suffix('/').or_else(|| path.strip_suffix("/.")) {
+        path = shorter;
+    }
+    path
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn decisions_hold_on_the_disk(
+        things in vec(thing(), 0..12),
+        paths in vec(written(), 1..8),
+    ) {
+        let disk = Disk::new();
+        build(&disk, &things);
+        let gate = disk.gate(Phase::Final);
+        let closed = ["outside", "ro", "home", "rw/.git"].map(|path| disk.state(path));
+        for path in paths {
+            let real = kernel(&disk, &path);
+            let is_open = |root: &str| {
+                real.as_ref().is_some_and(|real| real.starts_with(disk.path(root)))
+            };
+            let read = act(&gate, "read_text_file", &json!({"path": disk.filled(&path)}));
+            if let Ok(observation) = &read {
+                prop_assert!(!observation.content.contains("CANARY-OUTSIDE"), "{}", path);
+                if observation.outcome == Outcome::Done {
+                    prop_assert!(is_open("ws") || is_open("ro") || is_open("rw"), "{}", path);
+                }
+            } else {
+                let reads = is_open("ws") || is_open("ro") || is_open("rw");
+                let by_proc = path.starts_with("/proc") || real.is_none();
+                prop_assert!(!reads || by_proc || leads_through_proc(&disk), "{}", path);
+            }
+            let content = json!({"path": disk.filled(&path), "content": "new\n"});
+            let wrote = act(&gate, "write_file", &content);
+            if wrote.is_ok_and(|observation| observation.outcome == Outcome::Done) {
+                let now = kernel(&disk, without_end(&path)).unwrap();
+                prop_assert_eq!(std::fs::read_to_string(&now).unwrap(), "new\n");
+                let below = |root: &str| now.starts_with(disk.path(root));
+                prop_assert!(below("ws") || below("rw"), "{}", path);
+            }
+        }
+        let after = ["outside", "ro", "home", "rw/.git"].map(|path| disk.state(path));
+        prop_assert_eq!(closed, after);
+    }
+}
+
+/// Whether a link of the tree points into `/proc`, where the kernel goes and the gate does not.
+fn leads_through_proc(disk: &Disk) -> bool {
+    let links = ["ws", "rw"].map(|root| disk.state(root));
+    links
+        .iter()
+        .flat_map(|state| state.values())
+        .any(|line| line.ends_with("/proc/self/cwd"))
+}

@@ -1,0 +1,229 @@
+//! `massgen explain` and `massgen tool`: the same gate as in a run, for people and scripts.
+
+use serde_json::{Value, json};
+
+use crate::project::Project;
+
+const GRANTS: &str =
+    r#"{"workspace": "ws", "context_paths": [{"path": "src", "permission": "write"}]}"#;
+const TEAM: &str = "
+agents:
+  - id: ann
+    backend: {type: scripted, replies: [], cwd: ann}
+  - id: bob
+    backend: {type: scripted, replies: [], cwd: bob}
+orchestrator:
+  context_paths: [{path: src, permission: write}]
+";
+
+fn project() -> Project {
+    let project = Project::new()
+        .dir("ws")
+        .file("src/a.txt", "a")
+        .file("src/.env", "KEY=1");
+    project.file("grants.json", GRANTS).file("team.yaml", TEAM)
+}
+
+/// Expects that a call ends with this status, and gives what was printed.
+#[track_caller]
+fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
+    let words = [
+        "tool",
+        name,
+        "--grants",
+        "grants.json",
+        "--phase",
+        phase,
+        "--args",
+    ];
+    let project = project().args(words).args([arguments.to_string()]);
+    let finished = project.failure(code);
+    serde_json::from_str(finished.stdout()).unwrap()
+}
+
+#[test]
+fn a_single_call_is_carried_out_or_denied() {
+    let there = |path: &str| json!({"path": path, "content": "new"});
+    let source = |project: &str| format!("../src/{project}");
+    let done = tool("write_file", &there("new.txt"), "coordination", 0);
+    assert_eq!(
+        (&done["ok"], &done["decision"], &done["exit"]),
+        (&json!(true), &json!("allow"), &Value::Null)
+    );
+    let early = tool("write_file", &there(&source("a.txt")), "coordination", 4);
+    assert_eq!(
+        (&early["ok"], &early["decision"]),
+        (&json!(false), &json!("deny"))
+    );
+    let _in_time = tool("write_file", &there(&source("a.txt")), "final", 0);
+    let _protected = tool("write_file", &there(&source(".env")), "final", 4);
+    let _unknown = tool("format_disk", &json!({}), "final", 4);
+    let missing = tool("read_text_file", &json!({"path": "gone.txt"}), "final", 1);
+    assert_eq!(
+        (&missing["ok"], &missing["decision"]),
+        (&json!(false), &json!("allow"))
+    );
+}
+
+#[test]
+fn arguments_come_from_standard_input_when_asked_for() {
+    let words = [
+        "tool",
+        "write_file",
+        "--grants",
+        "grants.json",
+        "--args",
+        "-",
+    ];
+    let call = r#"{"path": "b.txt", "content": "from input"}"#;
+    let _finished = project()
+        .args(words)
+        .stdin(call)
+        .success()
+        .has_file("ws/b.txt", "from input");
+}
+
+#[test]
+fn single_calls_of_an_agent_share_its_workspace() {
+    let words = ["tool", "write_file", "--config", "team.yaml", "--args"];
+    let call = r#"{"path": "n.txt", "content": "n"}"#;
+    let finished = project()
+        .args(words)
+        .args([call, "--agent", "bob"])
+        .success();
+    assert!(
+        finished
+            .project()
+            .path(".massgen/workspaces/bob_00000000/n.txt")
+            .exists()
+    );
+    let nobody = project().args(words).args([call]).failure(2);
+    assert_eq!(
+        nobody.stderr(),
+        "error: `--agent` is missing, and there are several agents\n\
+         hint: the agents are: ann, bob\n"
+    );
+    let stranger = project()
+        .args(words)
+        .args([call, "--agent", "eve"])
+        .failure(2);
+    assert!(
+        stranger
+            .stderr()
+            .starts_with("error: there is no agent `eve`\n")
+    );
+}
+
+#[test]
+fn calls_are_answered_line_by_line() {
+    let calls = [
+        json!({"tool": "read_text_file", "args": {"path": "x"}}).to_string(),
+        "no JSON".to_owned(),
+        json!({"tool": "write_file", "args": {"path": "../src/a.txt", "content": ""}}).to_string(),
+        json!({"tool": "write_file", "args": {"path": "../src/a.txt", "content": ""}, "phase": "final"})
+            .to_string(),
+        json!({"tool": "read_text_file", "args": {"path": "/etc/passwd"}}).to_string(),
+    ];
+    let words = ["explain", "calls", "--grants", "grants.json"];
+    let finished = project().args(words).stdin(calls.join("\n")).success();
+    let decisions: Vec<String> = finished
+        .stdout()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|answer| format!("{} {}", answer["decision"], answer["rule"]))
+        .collect();
+    assert_eq!(
+        decisions,
+        [
+            r#""allow" "granted""#,
+            "null null",
+            r#""deny" "coordination-phase""#,
+            r#""allow" "granted""#,
+            r#""deny" "outside-grants""#,
+        ]
+    );
+}
+
+#[test]
+fn a_link_is_judged_by_where_it_leads() {
+    let words = ["explain", "calls", "--grants", "grants.json"];
+    let read = |path: &str| json!({"tool": "read_text_file", "args": {"path": path}}).to_string();
+    let calls = [read("../src/inside"), read("../src/outside")].join("\n");
+    let project = project()
+        .link("src/inside", "a.txt")
+        .link("src/outside", "/etc/passwd");
+    let finished = project.args(words).stdin(calls).success();
+    let rules: Vec<Value> = finished
+        .stdout()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["rule"].clone())
+        .collect();
+    assert_eq!(rules, ["granted", "outside-grants"]);
+}
+
+#[test]
+fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
+    let words = [
+        "explain",
+        "path",
+        "src/.env",
+        "--config",
+        "team.yaml",
+        "--agent",
+        "ann",
+    ];
+    let finished = project()
+        .args(words)
+        .args(["--phase", "final"])
+        .success()
+        .has_no(".massgen");
+    insta::assert_snapshot!(finished.stdout(), @r"
+    [PROJECT]/src/.env
+    ann, final phase:
+      read  allow granted: context `[PROJECT]/src` gives it
+      write deny  protected-name: the name is protected
+                  to change that: list the name under `unprotected` of context `[PROJECT]/src`
+    ");
+    let words = [
+        "explain",
+        "path",
+        "src/a.txt",
+        "--config",
+        "team.yaml",
+        "--json",
+    ];
+    let finished = project().args(words).success();
+    let rows: Vec<Value> = serde_json::from_str(finished.stdout()).unwrap();
+    let write = |row: &Value| {
+        format!(
+            "{} {} {}",
+            row["agent"], row["phase"], row["write"]["decision"]
+        )
+    };
+    assert_eq!(
+        rows.iter().map(write).collect::<Vec<_>>(),
+        [
+            r#""ann" "coordination" "deny""#,
+            r#""ann" "final" "allow""#,
+            r#""bob" "coordination" "deny""#,
+            r#""bob" "final" "allow""#,
+        ]
+    );
+}
+
+#[test]
+fn grants_that_cannot_be_opened_are_named() {
+    let words = ["explain", "calls", "--grants"];
+    let gone = project().args(words).args(["gone.json"]).failure(2);
+    assert!(
+        gone.stderr()
+            .starts_with("error: there is no grants file `gone.json`\n")
+    );
+    let grants = r#"{"workspace": "nowhere"}"#;
+    let bad = project()
+        .file("bad.json", grants)
+        .args(words)
+        .args(["bad.json"])
+        .failure(2);
+    assert!(bad.stderr().contains("`nowhere`"), "{}", bad.stderr());
+}

@@ -1,0 +1,181 @@
+//! A directory that is exchanged with a link to somewhere else while a call runs: nothing outside
+//! is ever read or changed. Each race goes on until calls have both got through and failed, so that
+//! it cannot pass by never racing.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use massgen::permissions::grant::Phase;
+use massgen::world::exec::Outcome;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde_json::{Value, json};
+
+use crate::disk::{Disk, Exchange, act};
+
+/// How long each race lasts at least.
+const RACE_TIME: Duration = Duration::from_millis(500);
+
+/// How long it may take until calls have both got through and failed.
+const RACE_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The two sides of a race.
+struct Sides {
+    /// The disk; `ws/d` and the link `ws/x` to `outside` are exchanged on it.
+    disk: Disk,
+    /// The directory that began as `ws/d`, wherever it is now.
+    inside: PathBuf,
+}
+
+impl Sides {
+    /// Makes a file in the directory inside, where the call will look for it.
+    fn make(&self, path: &str, text: &str) {
+        let path = self.inside.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+/// Repeats a call. `prepare` makes what a call uses up, and `escaped` says whether the answer or
+/// the workspace holds anything from outside.
+#[track_caller]
+fn race(
+    tool: &str,
+    arguments: &Value,
+    prepare: impl Fn(&Sides),
+    escaped: impl Fn(&Sides, &str) -> bool,
+) {
+    let disk = Disk::new();
+    disk.file("ws/d/victim.txt", "inside\n");
+    disk.file("outside/deep/victim.txt", "CANARY\n");
+    disk.link("ws/x", "$ROOT/outside");
+    let before = disk.state("outside");
+    let gate = disk.gate(Phase::Coordination);
+    let handle = openat(CWD, disk.path("ws/d"), OFlags::PATH, Mode::empty()).unwrap();
+    let inside = Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string());
+    let sides = Sides { disk, inside };
+    let (mut successes, mut failures) = (0, 0);
+    let exchange = Exchange::of(sides.disk.path("ws/d"), sides.disk.path("ws/x"));
+    let began = Instant::now();
+    while began.elapsed() < RACE_TIME || successes == 0 || failures == 0 {
+        assert!(
+            began.elapsed() < RACE_TIME_MAX,
+            "{tool} succeeded {successes} times and failed {failures} times"
+        );
+        prepare(&sides);
+        let answer = match act(&gate, tool, arguments) {
+            Ok(observation) if observation.outcome == Outcome::Done => {
+                successes += 1;
+                observation.content
+            }
+            Ok(observation) => {
+                failures += 1;
+                observation.content
+            }
+            Err(denial) => {
+                failures += 1;
+                denial.to_string()
+            }
+        };
+        assert!(!escaped(&sides, &answer), "{tool} escaped: {answer}");
+    }
+    drop(exchange);
+    assert_eq!(sides.disk.state("outside"), before, "{tool}");
+}
+
+fn nothing(_: &Sides) {}
+
+fn is_shown(_: &Sides, answer: &str) -> bool {
+    answer.contains("original") || answer.contains("CANARY")
+}
+
+/// Whether a file of the workspace holds what only files outside hold.
+fn is_copied(sides: &Sides, path: &str) -> bool {
+    let copy = sides.disk.state(path);
+    let texts = copy.values();
+    texts
+        .into_iter()
+        .any(|text| text.contains("CANARY") || text.contains("original"))
+}
+
+fn remove(sides: &Sides, path: &str) {
+    let path = sides.disk.path(path);
+    let _missing = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+}
+
+#[test]
+fn reading() {
+    race(
+        "read_text_file",
+        &json!({"path": "d/victim.txt"}),
+        nothing,
+        is_shown,
+    );
+    let grep = json!({"path": "d", "pattern": "."});
+    race("grep_files", &grep, nothing, is_shown);
+}
+
+#[test]
+fn listing() {
+    race(
+        "list_directory",
+        &json!({"path": "d"}),
+        nothing,
+        |_, answer| answer.contains("secret"),
+    );
+}
+
+#[test]
+fn writing() {
+    let old = json!({"path": "d/victim.txt", "content": "pwned"});
+    race("write_file", &old, nothing, is_shown);
+    let new = json!({"path": "d/new/file.txt", "content": "pwned"});
+    race("write_file", &new, nothing, is_shown);
+    let edits = json!([{"oldText": "inside", "newText": "inside"}]);
+    let edit = json!({"path": "d/victim.txt", "edits": edits});
+    race("edit_file", &edit, nothing, is_shown);
+}
+
+#[test]
+fn deleting() {
+    let prepare = |sides: &Sides| sides.make("deep/victim.txt", "inside\n");
+    let file = json!({"path": "d/deep/victim.txt"});
+    race("delete_file", &file, prepare, is_shown);
+    let tree = json!({"path": "d/deep"});
+    race("delete_file", &tree, prepare, is_shown);
+    let batch = json!({"base_path": "d"});
+    race("delete_files_batch", &batch, prepare, is_shown);
+}
+
+#[test]
+fn copying() {
+    let prepare = |sides: &Sides| remove(sides, "ws/copy");
+    let arguments = json!({"source_path": "d", "destination_path": "copy"});
+    race("copy_file", &arguments, prepare, |sides, _| {
+        is_copied(sides, "ws/copy")
+    });
+    let prepare = |sides: &Sides| sides.disk.file("ws/from/deep/new.txt", "pwned");
+    let arguments = json!({
+        "source_path": "from", "destination_path": "d/to", "overwrite": true,
+    });
+    race("copy_file", &arguments, prepare, is_shown);
+}
+
+#[test]
+fn moving() {
+    let prepare = |sides: &Sides| {
+        sides.disk.file("ws/a", "pwned");
+        let _missing = fs::remove_file(sides.inside.join("b"));
+    };
+    let into = json!({"source": "a", "destination": "d/b"});
+    race("move_file", &into, prepare, is_shown);
+    let prepare = |sides: &Sides| {
+        sides.make("victim.txt", "inside\n");
+        remove(sides, "ws/taken");
+    };
+    let out = json!({"source": "d/victim.txt", "destination": "taken"});
+    race("move_file", &out, prepare, |sides, _| {
+        is_copied(sides, "ws/taken")
+    });
+}
