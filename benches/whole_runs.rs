@@ -5,6 +5,8 @@
 
 #![expect(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::as_conversions,

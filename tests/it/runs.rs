@@ -1,6 +1,7 @@
 //! Whole runs of the real binary, with scripted teams in directories of their own.
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,8 @@ fn agent(id: &str, workspace: &str, replies: &str) -> String {
     };
     let mut out =
         format!("  - id: {id}\n    backend:\n      type: scripted\n{cwd}      replies:\n");
-    for line in replies.trim_matches('\n').lines() {
-        out.push_str(&format!("        {line}\n"));
-    }
+    let lines = replies.trim_matches('\n').lines();
+    out.extend(lines.map(|line| format!("        {line}\n")));
     out
 }
 
@@ -390,15 +390,15 @@ fn what_the_user_changes_meanwhile_is_not_overwritten() {
     assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "ours");
 }
 
-fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
+/// All files below a directory.
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let below = |path: PathBuf| {
         if path.is_dir() {
-            found.extend(walk(&path))
+            walk(&path)
         } else {
-            found.push(path)
+            vec![path]
         }
-    }
-    found
+    };
+    entries.flat_map(|entry| below(entry.path())).collect()
 }
