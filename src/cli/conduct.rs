@@ -16,6 +16,7 @@ use crate::cli::follow::{View, follow};
 use crate::cli::output::Output;
 use crate::cli::render::Render;
 use crate::cli::run::Prepared;
+use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::vendors::VENDORS;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -100,6 +101,7 @@ fn order(prepared: Prepared) -> Result<Order> {
     let Prepared {
         host,
         config,
+        file,
         prompt,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
@@ -112,8 +114,8 @@ fn order(prepared: Prepared) -> Result<Order> {
         task: prompt.original_prompt,
         base: host.cwd,
         started_with: StartedWith {
-            config_path: None,
-            config_text: None,
+            config_path: file.as_ref().and_then(TeamFile::place).cloned(),
+            config_text: file.as_ref().map(TeamFile::text),
             arguments: host.arguments,
         },
         config,
