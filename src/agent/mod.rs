@@ -122,7 +122,7 @@ impl Mind {
         .await;
         let request = Request {
             system: Arc::clone(&self.system),
-            messages: self.messages.clone(),
+            messages: &self.messages,
             tools: Arc::clone(&self.tools),
         };
         let mut reply = self.backend.ask(request);
