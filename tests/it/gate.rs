@@ -171,13 +171,7 @@ fn roots_are_neither_removed_nor_moved() {
     let manager = PathPermissionManager::new(grants, Final);
     let policy = GatePolicy::single_call(disk.real("ws"));
     let gate = Asked(&disk, Gate::open(manager, policy).unwrap());
-    for path in [
-        ".",
-        "$/ws",
-        "$/rw",
-        "$/rw/inner",
-        "$/rw/inner/tree",
-    ] {
+    for path in [".", "$/ws", "$/rw", "$/rw/inner", "$/rw/inner/tree"] {
         gate.check("delete", path, "grant-root");
         gate.check("move", path, "grant-root");
     }
