@@ -33,30 +33,34 @@ pub(crate) struct Staged<'d> {
 }
 
 impl<'d> Staged<'d> {
-    /// Makes an empty file in `dir`. If it is to replace something, it takes over that one's owner
-    /// and permission bits, and nobody else can read it before.
-    pub(crate) fn new(dir: &'d Dir, replaced: Option<&Meta>) -> Result<Self, Fault> {
+    /// Makes an empty file in `dir`, with the permission bits that the user gives to new files.
+    pub(crate) fn new(dir: &'d Dir) -> Result<Self, Fault> {
+        Self::with_mode(dir, Mode::from_raw_mode(0o666))
+    }
+
+    /// Makes an empty file in `dir` that nobody else can read until it is given other bits.
+    pub(crate) fn private(dir: &'d Dir) -> Result<Self, Fault> {
+        Self::with_mode(dir, Mode::RUSR | Mode::WUSR)
+    }
+
+    fn with_mode(dir: &'d Dir, mode: Mode) -> Result<Self, Fault> {
         let temporary = OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()));
-        let mode = if replaced.is_some() { 0o600 } else { 0o666 };
         let handle = openat(
             dir,
             &*temporary,
             OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::from_raw_mode(mode),
+            mode,
         )?;
-        let staged = Self {
+        Ok(Self {
             dir,
             temporary: Some(temporary),
             file: File::from(handle),
-        };
-        if let Some(old) = replaced {
-            staged.take_over(old)?;
-        }
-        Ok(staged)
+        })
     }
 
-    /// Only root may give a file away; for everybody else it becomes the writer's own.
-    fn take_over(&self, old: &Meta) -> Result<(), Fault> {
+    /// Gives the file the owner and the permission bits of the one that it will replace. Only root
+    /// may give a file away; for everybody else it becomes the writer's own.
+    pub(crate) fn take_over(&self, old: &Meta) -> Result<(), Fault> {
         match fchown(&self.file, Some(old.owner), Some(old.group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),
