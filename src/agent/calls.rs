@@ -135,7 +135,13 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        let work = move || gate.check(call).map(exec::run);
+        let tool = request.name.clone();
+        let work = move || {
+            let done = gate.check(call).map(exec::run);
+            let allowed = done.is_ok();
+            tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
+            done
+        };
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
                 let reason = "denied: the call failed inside massgen".to_owned();

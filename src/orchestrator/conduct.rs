@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::grants::{Mentioned, directories_to_make};
 use crate::orchestrator::snapshots::SnapshotStore;
@@ -25,6 +26,7 @@ use crate::world::store::records::metadata::RunMeta;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
 use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
+use crate::world::store::trace::{self, Detail, Trace};
 use crate::world::store::workspace::{Workspace, make_new};
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
@@ -64,6 +66,8 @@ pub struct StartedWith {
     pub config_text: Option<String>,
     /// The words of the command line.
     pub arguments: Vec<String>,
+    /// How much is logged.
+    pub detail: Detail,
 }
 
 /// A run whose directories are made and whose records are open.
@@ -76,6 +80,7 @@ pub struct Run {
     events: Receiver<Event>,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
+    _trace: Trace,
 }
 
 /// Where a run leaves its results.
@@ -121,6 +126,11 @@ impl Run {
             session_id: session.id().to_owned(),
         };
         let places = RunPlaces::create(&layout.logs, attempts)?;
+        let trace = trace::begin(
+            places.turn(),
+            order.started_with.detail,
+            order.redactor.clone(),
+        )?;
         let recorder = Recorder::start(places, &meta, order.redactor)?;
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
@@ -140,6 +150,7 @@ impl Run {
             task,
             events,
             _workspaces: workspaces,
+            _trace: trace,
         })
     }
 
@@ -162,6 +173,7 @@ impl Run {
             task,
             mut events,
             _workspaces,
+            _trace,
         } = self;
         let playing = async {
             let mut turn = turn;
@@ -240,9 +252,35 @@ async fn record_and_show(
 }
 
 async fn tell(recorder: &mut Recorder, shown: &Sender<Event>, event: Event) {
+    log(&event);
     let fault = recorder.record(&event);
     show(shown, event).await;
     warn(shown, fault).await;
+}
+
+/// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
+fn log(event: &Event) {
+    let agent = event.agent().map_or("-", AgentId::as_str);
+    if let Event::Retrying { reason, .. } = event {
+        tracing::warn!(agent, %reason, "a model is asked again");
+    }
+    if let Event::DroppedOut { reason, .. } = event {
+        tracing::warn!(agent, %reason, "an agent drops out");
+    }
+    if let Event::ToolCalled {
+        tool,
+        denied: Some(denied),
+        ..
+    } = event
+    {
+        tracing::info!(agent, %tool, %denied, "a call is denied");
+    }
+    if let Event::Warning { message } = event {
+        tracing::warn!(%message, "a warning is shown");
+    }
+    if let Event::RunEnded { status, summary } = event {
+        tracing::info!(?status, %summary, "the run ends");
+    }
 }
 
 async fn wait(due: Option<Duration>) {
