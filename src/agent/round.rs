@@ -16,6 +16,8 @@ use crate::event::Event;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
 
+/// How long after the grace of a round an agent may take for its decision, until it drops out.
+const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
 /// How often an agent may end a reply without a decision before it drops out.
 const UNDECIDED_REPLIES_MAX: u32 = 3;
 
@@ -89,7 +91,7 @@ pub struct RoundLimits {
     pub first: Option<Duration>,
     /// Every later round, until the agent is told to finish.
     pub later: Option<Duration>,
-    /// How long after that it may use tools; after twice this it drops out.
+    /// How long after that it may use tools; then only its decision is waited for.
     pub grace: Duration,
 }
 
@@ -164,8 +166,10 @@ impl Round {
     /// When the agent drops out, if the round has a limit at all.
     fn end(&self) -> Option<Instant> {
         let soft = self.soft?;
-        self.started
-            .checked_add(soft.saturating_add(self.grace.saturating_mul(2)))
+        self.started.checked_add(
+            soft.saturating_add(self.grace)
+                .saturating_add(LAST_DECISION_MAX),
+        )
     }
 }
 

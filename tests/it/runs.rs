@@ -266,6 +266,37 @@ fn an_answer_that_came_in_time_survives_the_timeout() {
 }
 
 #[test]
+fn an_agent_is_told_to_finish_when_its_round_is_nearly_over() {
+    let slow = r#"
+- when: {last: "Time is nearly over"}
+  calls: [{name: new_answer, arguments: {content: "what I have"}}]
+- when: {last: "<task>"}
+  delay_ms: 1200
+  text: "still thinking"
+"#;
+    let limits = "timeout_settings:\n  initial_round_timeout_seconds: 1\n";
+    let config = team(&[agent("one", "", slow)], limits);
+    let finished = Project::new().config(&config).args(["think"]).success();
+    assert_eq!(finished.stdout(), "what I have\n");
+}
+
+#[test]
+fn after_the_grace_only_decisions_count() {
+    let late = r#"
+- when: {last: "the time for this round is over"}
+  calls: [{name: new_answer, arguments: {content: "done at last"}}]
+- when: {last: "<task>"}
+  delay_ms: 1100
+  calls: [{name: list_directory, arguments: {path: "."}}]
+"#;
+    let limits =
+        "timeout_settings:\n  initial_round_timeout_seconds: 1\n  round_timeout_grace_seconds: 0\n";
+    let config = team(&[agent("one", "w1", late)], limits);
+    let finished = Project::new().config(&config).args(["think"]).success();
+    assert_eq!(finished.stdout(), "done at last\n");
+}
+
+#[test]
 fn a_restart_begins_again_with_the_reason() {
     let judge = r#"
 - when: {offers: restart_orchestration, contains: "take two"}
