@@ -232,6 +232,39 @@ fn protected_names_stay_as_they_are_and_the_run_says_4() {
         .has_file(".env", "KEY=mine");
 }
 
+/// What a run says at its start about a project that holds `file`, with `entry` as context path.
+#[track_caller]
+fn check_notice(file: &str, entry: &str, expected: &str) {
+    let rest = format!("orchestrator:\n  context_paths:\n    - {entry}\n");
+    let config = team(&[agent("one", "", &answers("done", "agent1"))], &rest);
+    let finished = Project::new()
+        .file(file, "x")
+        .config(&config)
+        .args(["go"])
+        .success();
+    let said = finished
+        .stderr()
+        .lines()
+        .find(|line| line.starts_with("warning"));
+    match expected {
+        "" => assert_eq!(said, None),
+        expected => assert!(said.unwrap_or_default().contains(expected), "{said:?}"),
+    }
+}
+
+#[test]
+fn files_that_look_like_secrets_are_named_when_a_run_opens_them() {
+    check_notice("sub/.env.local", "{path: .}", "`[PROJECT]/sub/.env.local`");
+    check_notice("keys/id_rsa", "{path: .}", "looks like a secret");
+    check_notice("keys/id_rsa", "{path: ., hidden_paths: [keys]}", "");
+    check_notice(".env.example", "{path: .}", "");
+    check_notice(
+        "a.txt",
+        "{path: ., unprotected: [.git]}",
+        "unprotected in `[PROJECT]`: .git",
+    );
+}
+
 #[test]
 fn two_write_paths_both_take_files() {
     let last = r#"calls:
