@@ -148,7 +148,7 @@ fn the_first_reply_whose_condition_holds_is_given_once() {
 fn an_exhausted_script_says_so() {
     let backend = scripted("replies: [{text: once}]");
     ask(&backend, &[user("Go.")]);
-    let events = ask(&backend, vec![user("Go."), assistant(&[]), user("Again.")]);
+    let events = ask(&backend, &[user("Go."), assistant(&[]), user("Again.")]);
     insta::assert_snapshot!(events.join("\n"), @"Permanent: the script has no reply for this request, which follows 1 replies and ends in `Again.`: all of its replies have been given");
 }
 
