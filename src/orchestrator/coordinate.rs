@@ -73,8 +73,6 @@ pub struct Coordinated {
     pub answers: BTreeMap<AgentNumber, Answer>,
     /// The votes that counted at the end, by voter.
     pub votes: BTreeMap<AgentNumber, CountedVote>,
-    /// Why each agent that left did so, in the order of leaving.
-    pub left: Vec<(AgentId, String)>,
 }
 
 /// What limits a coordination.
@@ -106,7 +104,6 @@ pub async fn run(
         parked: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
-        left: Vec::new(),
         snapshots,
         events,
     };
@@ -170,7 +167,6 @@ struct Session<'a> {
     parked: BTreeMap<AgentNumber, Parked>,
     answers: BTreeMap<AgentNumber, Answer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
-    left: Vec<(AgentId, String)>,
     snapshots: &'a mut SnapshotStore,
     events: &'a mpsc::Sender<Event>,
 }
@@ -238,7 +234,6 @@ impl Session<'_> {
     async fn leave(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
         self.parked.remove(&agent);
         if let Some(id) = self.id(agent) {
-            self.left.push((id.clone(), reason.clone()));
             self.emit(Event::DroppedOut {
                 agent: id,
                 reason,
@@ -410,18 +405,12 @@ impl Session<'_> {
             | Effect::Judge(_)
             | Effect::GiveUp => None,
         };
-        let Session {
-            answers,
-            votes,
-            left,
-            ..
-        } = self;
+        let Session { answers, votes, .. } = self;
         Coordinated {
             end,
             tally,
             answers,
             votes,
-            left,
         }
     }
 }
