@@ -300,7 +300,7 @@ impl Session<'_> {
                     Some(snapshot.path)
                 }
                 Err(error) => {
-                    let message = format!("there is no snapshot of {label}: {error}");
+                    let message = format!("there is no snapshot of {label}: {error:#}");
                     self.emit(Event::Warning { message }).await;
                     None
                 }
