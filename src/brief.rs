@@ -248,6 +248,31 @@ pub fn accepted(label: AnswerLabel) -> String {
     format!("recorded as {label}")
 }
 
+/// Answers a vote that counts.
+pub fn counted() -> &'static str {
+    "counted"
+}
+
+/// Answers a vote or an answer that comes in the final phase.
+pub fn voting_is_over() -> &'static str {
+    "not counted: voting is over; present the final result as text"
+}
+
+/// Answers a judgement that comes before the final phase.
+pub fn nothing_to_judge() -> &'static str {
+    "not counted: there is no result to judge yet"
+}
+
+/// Answers a call of a tool that the agent was not offered.
+pub fn not_offered(tool: &str) -> String {
+    format!("denied: you do not have the tool `{tool}`")
+}
+
+/// Answers a call that broke off through a fault of massgen's own.
+pub fn call_broke_off() -> &'static str {
+    "denied: the call failed inside massgen"
+}
+
 /// Answers calls that contradict each other.
 pub fn one_decision() -> &'static str {
     "not counted: make exactly one `new_answer` or `vote` call in a reply"
