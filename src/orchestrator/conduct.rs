@@ -12,14 +12,16 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
-use crate::orchestrator::grants::{Mentioned, directories_to_make};
+use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Backends, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, Phase};
 use crate::world::clock;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
+use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMeta;
@@ -175,6 +177,7 @@ impl Run {
             _workspaces,
             _trace,
         } = self;
+        let notices = notices(&turn.team);
         let playing = async {
             let mut turn = turn;
             let result = run(&mut turn).await;
@@ -184,6 +187,9 @@ impl Run {
             } = turn;
             result.map(|result| (result, team, snapshots))
         };
+        for message in notices {
+            tell(&mut recorder, &shown, Event::Warning { message }).await;
+        }
         let recording = record_and_show(&mut recorder, &mut events, &shown);
         let (played, ()) = tokio::join!(playing, recording);
         let (result, team, mut snapshots) = played?;
@@ -197,6 +203,30 @@ impl Run {
         session.end();
         Ok(result)
     }
+}
+
+/// What the user should know about what the run opens.
+fn notices(team: &Team) -> Vec<String> {
+    let Some(member) = team.members.first() else {
+        return Vec::new();
+    };
+    let open = |grant: &Grant| {
+        let names = grant.unprotected.join(", ");
+        (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
+    };
+    let mut notices: Vec<String> = member.grants.iter().filter_map(open).collect();
+    let secrets = readable_secrets(&manager(&member.grants, Phase::Coordination));
+    if let Some(first) = secrets.first() {
+        let more = match secrets.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count.saturating_sub(1)),
+        };
+        notices.push(format!(
+            "agents may read `{first}`{more}, which looks like a secret: close it with \
+             `hidden_paths` of its context path"
+        ));
+    }
+    notices
 }
 
 fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {

@@ -350,12 +350,23 @@ fn conclusion(
         ),
         End::Agreed if refused > 0 => (
             ExitStatus::Denied,
-            format!("{agent} answered; {delivered} files delivered, {refused} refused"),
+            format!(
+                "{agent} answered; {} delivered, {refused} refused",
+                files(delivered)
+            ),
         ),
         End::Agreed if delivered > 0 => (
             ExitStatus::Delivered,
-            format!("{agent} answered; {delivered} files delivered"),
+            format!("{agent} answered; {} delivered", files(delivered)),
         ),
         End::Agreed => (ExitStatus::Delivered, format!("{agent} answered")),
+    }
+}
+
+fn files(count: usize) -> String {
+    if count == 1 {
+        "1 file".to_owned()
+    } else {
+        format!("{count} files")
     }
 }

@@ -139,3 +139,24 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
         None => grants.push(new),
     }
 }
+
+/// Lets every context tree keep the exceptions that a context tree around it makes for paths inside
+/// it: a mention of `src/` opens nothing that the config closes below `src/`.
+pub fn inherit_exceptions(grants: &mut [Grant]) {
+    let is_context = |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == Scope::Tree;
+    let outer: Vec<Grant> = grants
+        .iter()
+        .filter(|grant| is_context(grant))
+        .cloned()
+        .collect();
+    for inner in grants.iter_mut().filter(|grant| is_context(grant)) {
+        for outer in outer.iter().filter(|outer| outer.root != inner.root) {
+            let inside = |rel: &RelPath| outer.root.join(rel).below(&inner.root);
+            let is_closed = |rel: &RelPath| !rel.is_root();
+            let hidden = outer.hidden.iter().filter_map(inside).filter(is_closed);
+            inner.hidden.extend(hidden);
+            let protected = outer.protected.iter().filter_map(inside).filter(is_closed);
+            inner.protected.extend(protected);
+        }
+    }
+}

@@ -7,7 +7,7 @@ pub mod protected;
 pub mod rules;
 
 use crate::path::RealPath;
-use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
 use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
 
 /// The grants of one agent in one phase, most specific first.
@@ -48,8 +48,10 @@ pub enum DenyReason<'a> {
 impl PathPermissionManager {
     /// Sorts `grants` so that an exact file beats a tree and a deeper root beats a shallower one.
     /// Of two grants with the same root and scope, the one of the agent's own kind comes first
-    /// (workspace before context), then the one that was listed first.
+    /// (workspace before context), then the one that was listed first. Trees inside a context path
+    /// keep its exceptions.
     pub fn new(mut grants: Vec<Grant>, phase: Phase) -> Self {
+        inherit_exceptions(&mut grants);
         grants.sort_by_key(|grant| {
             let depth = usize::MAX - grant.root.depth();
             (scope_rank(grant), depth, kind_rank(grant))

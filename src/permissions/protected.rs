@@ -92,23 +92,63 @@ fn listed(previous: &str, folded: &str) -> Option<&'static str> {
             Some((parent, child)) => {
                 parent.eq_ignore_ascii_case(previous) && child.eq_ignore_ascii_case(folded)
             }
-            None => entry.eq_ignore_ascii_case(folded) || (*entry == ".env" && dotenv),
+            None => {
+                entry.eq_ignore_ascii_case(folded)
+                    || (*entry == ".env" && dotenv)
+                    || is_short_name(folded, entry)
+            }
         })
 }
 
-/// The name as a file system that ignores case, zero-width characters or trailing dots and blanks
-/// would see it. HFS+ and NTFS take `.g\u{200c}it` and `.git.` for `.git` (CVE-2014-9390).
+/// The name as other file systems would see it: they ignore case, characters that have no width,
+/// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
+/// `.g\u{200c}it`, `.\u{17f}vn`, `.git.` and `.git::$DATA` for names of this list (CVE-2014-9390,
+/// CVE-2019-1352).
 fn fold(name: &OsStr) -> String {
-    let ignorable = |c: &char| {
-        matches!(*c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let name = name.to_string_lossy();
+    let before_stream = match name.split_once(':') {
+        Some((before, _)) if !before.is_empty() => before,
+        _ => &name,
     };
-    let visible: String = name
-        .to_string_lossy()
+    let mut folded = String::new();
+    for c in before_stream.chars().filter(|c| !has_no_width(*c)) {
+        match c {
+            'ſ' => folded.push('s'),
+            'ß' | 'ẞ' => folded.push_str("ss"),
+            'ﬅ' | 'ﬆ' => folded.push_str("st"),
+            c => folded.extend(c.to_lowercase()),
+        }
+    }
+    folded.truncate(folded.trim_end_matches([' ', '.']).len());
+    folded
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`, without the musical signs and Hangul fillers.
+fn has_no_width(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fff8}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// How many letters of a name a short name keeps.
+const SHORT_NAME_LETTERS: usize = 6;
+
+/// Whether `folded` is a short name that Windows may have given to `entry`, such as `git~1` to
+/// `.git`: it leads to the same file (CVE-2019-1353).
+fn is_short_name(folded: &str, entry: &str) -> bool {
+    let Some((stem, number)) = folded.split_once('~') else {
+        return false;
+    };
+    let letters = entry.trim_start_matches('.').split('.').next();
+    let expected: String = letters
+        .unwrap_or_default()
         .chars()
-        .filter(|c| !ignorable(c))
+        .take(SHORT_NAME_LETTERS)
         .collect();
-    visible.trim_end_matches([' ', '.']).to_lowercase()
+    let number = number.split('.').next().unwrap_or_default();
+    let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
+    is_number && stem.eq_ignore_ascii_case(&expected)
 }
 
 #[cfg(test)]
@@ -132,6 +172,18 @@ mod tests {
         check(".git /config", &[], Some(".git"));
         check(".g\u{200c}it/config", &[], Some(".git"));
         check(".DS_STORE", &[], Some(".DS_Store"));
+        check(".gi\u{fe0f}t/config", &[], Some(".git"));
+        check(".g\u{34f}it/config", &[], Some(".git"));
+        check(".en\u{e0100}v", &[], Some(".env"));
+        check(".v\u{17f}code/tasks.json", &[], Some(".vscode"));
+        check(".ma\u{df}gen", &[], Some(".massgen"));
+        check(".DS_\u{fb06}ore", &[], Some(".DS_Store"));
+        check(".github/hook\u{17f}/x", &[], Some(".github/hooks"));
+        check(".git::$INDEX_ALLOCATION/config", &[], Some(".git"));
+        check(".env:stream", &[], Some(".env"));
+        check("GIT~1/config", &[], Some(".git"));
+        check("MASSGE~12", &[], Some(".massgen"));
+        check("MCP~1.JSO", &[], Some(".mcp.json"));
         check(".env.local", &[], Some(".env"));
         check(".github/hooks/x", &[], Some(".github/hooks"));
         check(".git/x", &[".git"], None);
@@ -148,6 +200,11 @@ mod tests {
         check("docs/node_modules.md", &[], None);
         check(".env.example", &[], None);
         check("environment", &[], None);
+        check("git~", &[], None);
+        check("git~x", &[], None);
+        check("digit~1", &[], None);
+        check(":git", &[], None);
+        check("a:.git", &[], None);
     }
 
     #[test]

@@ -110,6 +110,27 @@ fn a_granted_file_with_a_protected_name_stays_read_only() {
 }
 
 #[test]
+fn a_tree_inside_a_context_path_keeps_its_exceptions() {
+    let rels = |paths: &[&str]| -> Vec<RelPath> {
+        let rels = paths.iter().map(|path| RelPath::new(path).unwrap());
+        rels.collect()
+    };
+    let mut project = Grant::tree(real("/p"), GrantKind::Context, Read);
+    project.hidden = rels(&["src/keys", "vault"]);
+    project.protected = rels(&["src/LICENSE"]);
+    let mention = |root: &str| Grant::tree(real(root), GrantKind::Context, Write);
+    let own = Grant::tree(real("/p/src/ws"), GrantKind::Workspace, Write);
+    let grants = vec![mention("/p/src"), own, project, mention("/p/vault")];
+    let manager = PathPermissionManager::new(grants, Final);
+    let may = |path: &str, wanted| manager.allows(&real(path), wanted);
+    assert!(may("/p/src/a", Write));
+    assert!(!may("/p/src/keys/k", Read));
+    assert!(may("/p/src/LICENSE", Read) && !may("/p/src/LICENSE", Write));
+    assert!(may("/p/src/ws/LICENSE", Write));
+    assert!(may("/p/vault/k", Read), "it was named itself");
+}
+
+#[test]
 fn no_grants_means_no_access() {
     let manager = PathPermissionManager::new(Vec::new(), Final);
     assert!(!manager.allows(&real("/p/a"), Read));

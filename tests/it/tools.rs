@@ -541,6 +541,27 @@ fn comparisons_tell_what_differs() {
 }
 
 #[test]
+fn comparisons_of_directories_read_only_so_much() {
+    let disk = Disk::new();
+    let make = |path: &str, bytes: u64| {
+        disk.file(path, "");
+        let file = openat(CWD, disk.path(path), OFlags::WRONLY, Mode::empty()).unwrap();
+        ftruncate(file, bytes).unwrap();
+    };
+    for dir in ["a", "b"] {
+        make(&format!("ws/{dir}/small"), 1 << 20);
+        make(&format!("ws/{dir}/deep/huge"), 200 << 30);
+    }
+    let gate = disk.gate(Coordination);
+    let arguments = json!({"dir1": "a", "dir2": "b"});
+    let answer = refused(&gate, "compare_directories", &arguments);
+    assert!(answer.contains("more than 2 GiB would be read"), "{answer}");
+    fs::remove_file(disk.path("ws/b/deep/huge")).unwrap();
+    let answer = details(&done(&gate, "compare_directories", &arguments));
+    assert_eq!(answer["identical"], json!(["small"]));
+}
+
+#[test]
 fn a_failing_workspace_tool_answers_in_json() {
     let disk = Disk::new();
     let gate = disk.gate(Coordination);

@@ -45,7 +45,7 @@ impl Scripted {
     }
 
     fn play(&self, request: &Request<'_>) -> Result<Vec<Beat>, BackendError> {
-        if let Some(violation) = violation(&request.messages) {
+        if let Some(violation) = violation(request.messages) {
             return Err(permanent(format!("the request is malformed: {violation}")));
         }
         let reply = self

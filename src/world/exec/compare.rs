@@ -1,7 +1,7 @@
 //! Owns the tools that compare, and the diff that edits show too.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -25,6 +25,9 @@ const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long the search for the shortest diff may take before a longer one is taken.
 const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How many bytes a comparison of directories reads, at most; holes count.
+const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The most bytes of one file's differences in a comparison of directories.
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
@@ -94,15 +97,21 @@ pub(super) fn compare_directories(
 ) -> Answer {
     let (one, other) = (tree(gate, first)?, tree(gate, second)?);
     let (mut different, mut identical) = (Vec::new(), Vec::new());
+    let mut bytes_left = COMPARE_TREES_BYTES_MAX;
     for (rel, kind) in &one {
         let Some(other_kind) = other.get(rel) else {
             continue;
         };
         let same = match (kind, other_kind) {
-            (Kind::File, Kind::File) => same_content(&first.at(rel), &second.at(rel)),
+            (Kind::File, Kind::File) => {
+                same_content(&first.at(rel), &second.at(rel), &mut bytes_left)
+            }
             (Kind::Link, Kind::Link) => same_target(&first.at(rel), &second.at(rel)),
             (kind, other_kind) => Ok(kind == other_kind),
         };
+        if let Err(fault @ Fault::Limit(_)) = same {
+            return Err(Stop::at(gate, "compare", first, fault));
+        }
         match (same.unwrap_or(false), kind) {
             (true, Kind::Directory) => {}
             (true, _) => identical.push(rel),
@@ -136,20 +145,26 @@ fn tree(gate: &Gate, place: &Place) -> Result<BTreeMap<RelPath, Kind>, Stop> {
     Ok(found.map(|found| (found.rel, found.kind)).collect())
 }
 
-fn same_content(one: &Place, other: &Place) -> Result<bool, Fault> {
+fn same_content(one: &Place, other: &Place, bytes_left: &mut u64) -> Result<bool, Fault> {
     let (one, one_meta) = one.dir().open_file(&one.below())?;
     let (other, other_meta) = other.dir().open_file(&other.below())?;
-    if one_meta.version.size_bytes != other_meta.version.size_bytes {
+    let size_bytes = one_meta.version.size_bytes;
+    if size_bytes != other_meta.version.size_bytes {
         return Ok(false);
     }
-    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    let too_much = Fault::Limit("more than 2 GiB would be read; compare directories below");
+    *bytes_left = bytes_left
+        .checked_sub(size_bytes.saturating_mul(2))
+        .ok_or(too_much)?;
+    let mut one = BufReader::new(one.take(size_bytes));
+    let mut other = BufReader::new(other.take(size_bytes));
     loop {
         let (left, right) = (one.fill_buf()?, other.fill_buf()?);
         let common = left.len().min(right.len());
         if common == 0 {
             return Ok(left.is_empty() && right.is_empty());
         }
-        if left.iter().zip(right).any(|(left, right)| left != right) {
+        if left.get(..common) != right.get(..common) {
             return Ok(false);
         }
         one.consume(common);
