@@ -295,8 +295,7 @@ impl Seat {
                 }
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
-                self.mind
-                    .answer_call(id, "not counted: there is no result to judge yet");
+                self.mind.answer_call(id, brief::nothing_to_judge());
                 return Some(());
             }
         };
@@ -319,7 +318,7 @@ impl Seat {
                 Some(())
             }
             Verdict::Judge { recorded } => {
-                let counted = recorded.map_or_else(|| "counted".to_owned(), brief::accepted);
+                let counted = recorded.map_or_else(|| brief::counted().to_owned(), brief::accepted);
                 self.mind.answer_call(id, counted);
                 if let Some(label) = recorded {
                     self.known.insert(label.agent, label.ordinal);

@@ -10,7 +10,8 @@ use crate::config::{Config, Context, Invalid, Loaded, Origin, load};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::files::{Found, kind, read_capped};
+use crate::prompt::Found;
+use crate::world::files::{look, read_capped};
 
 /// The text of a team's config and where it stands.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ impl TeamFile {
 /// The text of the file at `place`, which may be a pipe; a directory counts as nothing.
 fn read(place: &AbsPath) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    match kind(place) {
+    match look(place) {
         Found::Missing | Found::Directory => Ok(None),
         Found::File | Found::Unreadable => read_capped(place, bytes_max),
     }
