@@ -3,7 +3,7 @@
 
 use crate::config::lookup::{add_env, env_places};
 use crate::host::Host;
-use crate::world::files::read_capped;
+use crate::world::files::read_found;
 
 /// The largest `.env` file, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -23,7 +23,7 @@ pub(crate) fn complete(host: &Host) -> Completed {
     let mut host = host.clone();
     let mut warnings = Vec::new();
     for place in places {
-        match read_capped(&place, ENV_FILE_BYTES_MAX) {
+        match read_found(&place, ENV_FILE_BYTES_MAX) {
             Ok(None) => {}
             Ok(Some(text)) => warnings.extend(add_env(&mut host.env, &place.to_string(), &text)),
             Err(error) => warnings.push(format!("its variables are not used: {error}")),
