@@ -1,5 +1,5 @@
 //! Owns what a run tells the outside while it goes on: one closed list of events. The event log,
-//! `status.json`, the terminal and later the web page are all derived from it.
+//! `status.json` and what the terminal shows are all derived from it.
 
 use std::sync::Arc;
 
@@ -234,5 +234,10 @@ pub enum DeliveryOutcome {
     Conflict {
         /// Where our version is kept.
         kept: RealPath,
+    },
+    /// It could not be written; the winner's workspace still has it.
+    Failed {
+        /// Why.
+        reason: String,
     },
 }

@@ -116,13 +116,28 @@ impl Mind {
     }
 
     async fn ask(&self) -> Result<Said, BackendError> {
+        let asked = tokio::time::Instant::now();
+        let reply = self.hear().await;
+        let milliseconds = asked.elapsed().as_millis();
+        let (agent, messages) = (self.agent.as_str(), self.messages.len());
+        tracing::debug!(
+            agent,
+            messages,
+            milliseconds,
+            failed = reply.is_err(),
+            "a model was asked"
+        );
+        reply
+    }
+
+    async fn hear(&self) -> Result<Said, BackendError> {
         self.emit(Event::Asking {
             agent: self.agent.clone(),
         })
         .await;
         let request = Request {
             system: Arc::clone(&self.system),
-            messages: self.messages.clone(),
+            messages: &self.messages,
             tools: Arc::clone(&self.tools),
         };
         let mut reply = self.backend.ask(request);

@@ -17,12 +17,12 @@ mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request<'a> {
     /// The system message. It is the same in every request of an agent's phase, so that vendors can
     /// cache it.
     pub system: Arc<str>,
     /// The conversation so far, oldest first; it only grows.
-    pub messages: Vec<Message>,
+    pub messages: &'a [Message],
     /// The tools that the model may call.
     pub tools: Arc<[ToolOffer]>,
 }
@@ -141,5 +141,5 @@ pub type Reply<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 /// error. Dropping it ends the request. It must be bounded in bytes and in silence between bytes.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Asks the model.
-    fn ask(&self, request: Request) -> Reply<'_>;
+    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a>;
 }

@@ -16,6 +16,7 @@ use crate::cli::follow::{View, follow};
 use crate::cli::output::Output;
 use crate::cli::render::Render;
 use crate::cli::run::Prepared;
+use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::vendors::VENDORS;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -29,6 +30,7 @@ use crate::prompt::ParsedPrompt;
 use crate::world::files::{read_capped, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
+use crate::world::store::trace::Detail;
 
 /// Events that may wait to be shown; a run waits for a slow terminal.
 const EVENTS_WAITING_MAX: usize = 256;
@@ -46,7 +48,7 @@ pub(crate) async fn conduct(
         .output_file
         .as_ref()
         .map(|file| prepared.host.cwd.join(file));
-    let run = Run::prepare(order(prepared)?, stop.clone())?;
+    let run = Run::prepare(order(prepared, arguments)?, stop.clone())?;
     let view = if arguments.automation {
         View::Script(Automation::new(output, run.places()))
     } else {
@@ -96,10 +98,11 @@ async fn pass_interrupts_on(stop: &CancellationToken) -> Error {
     .hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
-fn order(prepared: Prepared) -> Result<Order> {
+fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
     let Prepared {
         host,
         config,
+        file,
         prompt,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
@@ -112,9 +115,14 @@ fn order(prepared: Prepared) -> Result<Order> {
         task: prompt.original_prompt,
         base: host.cwd,
         started_with: StartedWith {
-            config_path: None,
-            config_text: None,
+            config_path: file.as_ref().and_then(TeamFile::place).cloned(),
+            config_text: file.as_ref().map(TeamFile::text),
             arguments: host.arguments,
+            detail: if arguments.debug {
+                Detail::Debug
+            } else {
+                Detail::Plain
+            },
         },
         config,
     })

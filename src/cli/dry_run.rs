@@ -22,6 +22,7 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         host,
         config,
         prompt,
+        ..
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = Layout::plan(config, &host.cwd, run);

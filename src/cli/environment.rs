@@ -1,8 +1,12 @@
 //! Owns the reading of `.env` files. Which files, and what their variables may change, is told by
 //! `config`.
 
+use std::collections::BTreeMap;
+
 use crate::config::lookup::{add_env, env_places};
+use crate::config::vendors::names_endpoint;
 use crate::host::Host;
+use crate::path::AbsPath;
 use crate::world::files::read_found;
 
 /// The largest `.env` file, in bytes.
@@ -25,9 +29,29 @@ pub(crate) fn complete(host: &Host) -> Completed {
     for place in places {
         match read_found(&place, ENV_FILE_BYTES_MAX) {
             Ok(None) => {}
-            Ok(Some(text)) => warnings.extend(add_env(&mut host.env, &place.to_string(), &text)),
+            Ok(Some(text)) => {
+                let mut env = host.env.clone();
+                warnings.extend(add_env(&mut env, &place.to_string(), &text));
+                if place.parent().as_ref() == Some(&host.cwd) {
+                    warnings.extend(keep_endpoints(&mut env, &host.env, &place));
+                }
+                host.env = env;
+            }
             Err(error) => warnings.push(format!("its variables are not used: {error}")),
         }
     }
     Completed { host, warnings }
+}
+
+/// A project's own `.env` may bring keys, and may not say where the user's keys go.
+fn keep_endpoints(
+    env: &mut BTreeMap<String, String>,
+    before: &BTreeMap<String, String>,
+    place: &AbsPath,
+) -> Vec<String> {
+    let is_new = |name: &String| names_endpoint(name) && !before.contains_key(name);
+    let dropped: Vec<String> = env.keys().filter(|name| is_new(name)).cloned().collect();
+    env.retain(|name, _| !is_new(name));
+    let warning = |name| format!("`{name}` in `{place}` is not used: set it in your environment");
+    dropped.into_iter().map(warning).collect()
 }

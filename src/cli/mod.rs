@@ -17,6 +17,7 @@ mod dry_run;
 mod environment;
 pub mod explain;
 mod follow;
+mod found_config;
 mod gates;
 pub mod grants_file;
 mod input;

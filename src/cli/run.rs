@@ -13,6 +13,7 @@ use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
+use crate::cli::team_file::TeamFile;
 use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     pub host: Host,
     /// The team, with what the flags change about it.
     pub config: Config,
+    /// The file that describes the team, if there is one.
+    pub file: Option<TeamFile>,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
 }
@@ -76,7 +79,8 @@ async fn prepare(
     } else {
         Workspaces::Given
     };
-    let mut config = team(&host, arguments, workspaces, output).await?;
+    let chosen = team(&host, arguments, workspaces, output).await?;
+    let mut config = chosen.config;
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -86,6 +90,7 @@ async fn prepare(
     Ok(Prepared {
         host,
         config,
+        file: chosen.file,
         prompt,
     })
 }

@@ -21,21 +21,41 @@ pub(crate) async fn team(
     arguments: &RunArguments,
     workspaces: Workspaces,
     output: &mut Output<'_>,
-) -> Result<Config> {
+) -> Result<ChosenTeam> {
     if let Some(described) = described(arguments) {
-        return quick(&described, workspaces);
+        let config = quick(&described, workspaces)?;
+        return Ok(ChosenTeam { config, file: None });
     }
     let file = match &arguments.config {
         Some(argument) => Some(TeamFile::named(argument, host)?),
         None => TeamFile::default(host)?,
     };
     if let Some(file) = file {
-        return checked(&file, host, output);
+        if arguments.config.is_none() {
+            output.note(&format!("config: {}", file.name()));
+        }
+        let config = checked(&file, host, output)?;
+        return Ok(ChosenTeam {
+            config,
+            file: Some(file),
+        });
     }
     let servers = local_servers().await;
     let found = from_surroundings(&host.env, &servers, workspaces)?;
     output.note(&found.summary);
-    Ok(found.config)
+    Ok(ChosenTeam {
+        config: found.config,
+        file: None,
+    })
+}
+
+/// The team of a run, with the file that describes it, if there is one.
+#[derive(Debug)]
+pub(crate) struct ChosenTeam {
+    /// The team.
+    pub config: Config,
+    /// Where it comes from.
+    pub file: Option<TeamFile>,
 }
 
 /// The agent that the flags describe, if there are any.
@@ -59,9 +79,10 @@ fn described(arguments: &RunArguments) -> Option<Quick<'_>> {
 pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Config> {
     match file.load(host) {
         Ok(loaded) => {
-            if !loaded.warnings.is_empty() {
-                output.note(&loaded.render(Colour::Never));
+            for warning in loaded.warning_lines() {
+                output.warning(&warning);
             }
+            file.trust(&loaded.config, host)?;
             Ok(loaded.config)
         }
         Err(invalid) => {

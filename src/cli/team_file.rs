@@ -1,20 +1,35 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
+use crate::cli::found_config::stay_inside;
 use crate::config::examples;
 use crate::config::lookup::config_places;
 use crate::config::node::CONFIG_BYTES_MAX;
-use crate::config::{Context, Invalid, Loaded, Origin, load};
+use crate::config::place::STATE_DIR;
+use crate::config::{Config, Context, Invalid, Loaded, Origin, load};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::files::{Found, kind, read_capped, read_found};
+use crate::prompt::Found;
+use crate::world::files::{look, read_capped, read_found};
 
 /// The text of a team's config and where it stands.
 #[derive(Debug)]
 pub(crate) struct TeamFile {
     origin: Origin,
     text: Vec<u8>,
+    /// Where the text was read; `None` for a built-in example.
+    place: Option<AbsPath>,
+    chosen: Chosen,
+}
+
+/// How a config came to be the one that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chosen {
+    /// The user named it, or it lies in their home.
+    ByUser,
+    /// It lies in the project, and nobody named it.
+    Found,
 }
 
 impl TeamFile {
@@ -28,7 +43,7 @@ impl TeamFile {
                 } else {
                     shown(place, host)
                 };
-                return Ok(Self::new(name, place, text));
+                return Ok(Self::new(name, place, text, Chosen::ByUser));
             }
         }
         match examples::find(argument) {
@@ -38,6 +53,8 @@ impl TeamFile {
                     directory: None,
                 },
                 text: example.text.as_bytes().to_vec(),
+                place: None,
+                chosen: Chosen::ByUser,
             }),
             None => Err(not_found(argument, &places)),
         }
@@ -47,7 +64,15 @@ impl TeamFile {
     pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
             if let Some(text) = read(&place, read_found)? {
-                return Ok(Some(Self::new(shown(&place, host), &place, text)));
+                let in_project = place
+                    .as_path()
+                    .starts_with(host.cwd.join(STATE_DIR).as_path());
+                let chosen = if in_project {
+                    Chosen::Found
+                } else {
+                    Chosen::ByUser
+                };
+                return Ok(Some(Self::new(shown(&place, host), &place, text, chosen)));
             }
         }
         Ok(None)
@@ -68,12 +93,35 @@ impl TeamFile {
         load(&self.text, &self.origin, &context)
     }
 
-    fn new(name: String, place: &AbsPath, text: Vec<u8>) -> Self {
+    /// Refuses what only a config may do that the user chose.
+    pub(crate) fn trust(&self, config: &Config, host: &Host) -> Result<()> {
+        match self.chosen {
+            Chosen::ByUser => Ok(()),
+            Chosen::Found => stay_inside(config, self.name(), &host.cwd),
+        }
+    }
+
+    /// Where the text was read; `None` for a built-in example.
+    pub(crate) fn place(&self) -> Option<&AbsPath> {
+        self.place.as_ref()
+    }
+
+    /// The text, before variables were put in.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text).into_owned()
+    }
+
+    fn new(name: String, place: &AbsPath, text: Vec<u8>, chosen: Chosen) -> Self {
         let origin = Origin {
             name,
             directory: place.parent(),
         };
-        Self { origin, text }
+        Self {
+            origin,
+            text,
+            place: Some(place.clone()),
+            chosen,
+        }
     }
 }
 
@@ -83,7 +131,7 @@ fn read(
     read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    match kind(place) {
+    match look(place) {
         Found::Missing | Found::Directory => Ok(None),
         Found::File | Found::Unreadable => read(place, bytes_max),
     }

@@ -114,7 +114,7 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
         Ok(tree) => tree,
         Err(diagnostic) => return Err(invalid(text, vec![*diagnostic])),
     };
-    let (config, diagnostics) = check::check(tree, origin, context);
+    let (config, diagnostics) = check::check(tree, text, origin, context);
     match config {
         Some(config) => Ok(Loaded {
             config,

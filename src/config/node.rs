@@ -11,11 +11,11 @@ use crate::config::diagnostic::{Diagnostic, Span, quote};
 /// The longest config that is read, in bytes.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// The most scalars, lists and mappings of a config, aliases replayed.
-const NODES_MAX: usize = 20_000;
+pub const NODES_MAX: usize = 20_000;
 /// The most aliases (`*name`) of a config.
-const ALIASES_MAX: usize = 1_000;
+pub const ALIASES_MAX: usize = 1_000;
 /// The deepest nesting of a config.
-const DEPTH_MAX: usize = 32;
+pub const DEPTH_MAX: usize = 32;
 /// The most text in all scalars, aliases replayed, in bytes.
 const SCALAR_BYTES_MAX: usize = 4 * 1024 * 1024;
 

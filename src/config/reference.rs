@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use crate::config::keys::{Key, SECTIONS, Section, Status};
+use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
+use crate::config::keys::{Key, SECTIONS, Section, Shape, Status};
+use crate::config::node::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 use crate::config::vendors::{VENDORS, Vendor};
 
 /// The part of the reference that is about the file as a whole.
@@ -12,6 +14,7 @@ const INTRODUCTION: &str = include_str!("reference_introduction.md");
 /// The whole reference as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
+    limits(&mut out);
     for section in SECTIONS {
         section_reference(&mut out, section);
     }
@@ -19,64 +22,86 @@ pub fn reference() -> String {
     out
 }
 
+fn limits(out: &mut String) {
+    let rows = [
+        ("bytes of a file", CONFIG_BYTES_MAX),
+        ("values of a file, aliases replayed", NODES_MAX),
+        ("aliases", ALIASES_MAX),
+        ("levels of nesting", DEPTH_MAX),
+        ("keys of a mapping", KEYS_MAX),
+        ("agents", AGENTS_MAX),
+        ("paths of a list", PATHS_MAX),
+    ];
+    push(out, format_args!("\n## Limits\n\n"));
+    table(out, &["At most", ""]);
+    for (name, most) in rows {
+        push(out, format_args!("| {name} | {most} |\n"));
+    }
+}
+
 fn section_reference(out: &mut String, section: &Section) {
     let title = match section.path {
-        "" => "## The top of the file".to_owned(),
-        path => format!("## `{path}`"),
+        "" => "The top of the file".to_owned(),
+        path => format!("`{path}`"),
     };
-    push(out, format_args!("\n{title}\n\n{}\n", section.doc));
+    push(out, format_args!("\n## {title}\n\n{}\n", section.doc));
     let of = |wanted: &'static [Status]| {
         let keys = section.keys.iter();
         keys.filter(move |key| wanted.contains(&key.status))
     };
     let mut served = of(&[Status::Required, Status::Served]).peekable();
     if served.peek().is_some() {
-        push(
-            out,
-            format_args!("\n| Key | Value | Default | Meaning |\n|---|---|---|---|\n"),
-        );
+        push(out, format_args!("\n"));
+        table(out, &["Key", "Value", "Default", "Meaning"]);
     }
     for key in served {
-        let default = match (key.status, key.default) {
-            (Status::Required, _) => "required".to_owned(),
-            (_, Some(default)) => format!("`{default}`"),
-            (_, None) => String::new(),
+        let default = if key.status == Status::Required {
+            "required".to_owned()
+        } else {
+            key.default.map(code).unwrap_or_default()
         };
-        let (names, shape) = (names(key), key.shape.describe());
+        let (names, shape) = (names(key), linked(&key.shape));
         push(
             out,
             format_args!("| {names} | {shape} | {default} | {} |\n", key.doc),
         );
     }
-    let groups = [
-        (
-            Status::Passed,
-            "These go to the model's API as they are:",
-            "Meaning",
-        ),
-        (
-            Status::Unserved,
-            "These keys of MassGen's are accepted with a warning, and not acted on:",
-            "What happens instead",
-        ),
-        (Status::Refused, "These are errors:", "What to do"),
-    ];
-    for (status, title, column) in groups {
-        let rows: Vec<&Key> = section
-            .keys
-            .iter()
-            .filter(|key| key.status == status)
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
+    let passed: Vec<&Key> = of(&[Status::Passed]).collect();
+    if !passed.is_empty() {
         push(
             out,
-            format_args!("\n{title}\n\n| Keys | {column} |\n|---|---|\n"),
+            format_args!("\nThese go to the model's API as they are:\n\n"),
         );
-        for key in rows {
-            push(out, format_args!("| {} | {} |\n", names(key), key.doc));
-        }
+        table(out, &["Keys", "Value", "Meaning"]);
+    }
+    for key in passed {
+        let (names, shape) = (names(key), linked(&key.shape));
+        push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
+    }
+    let unserved: Vec<&Key> = of(&[Status::Unserved]).collect();
+    if !unserved.is_empty() {
+        push(
+            out,
+            format_args!(
+                "\nThese keys of MassGen's get a warning, and massgen does not act on them:\n\n"
+            ),
+        );
+        table(out, &["Keys", "What happens instead", "No warning for"]);
+    }
+    for key in unserved {
+        let default = key.default.map(code).unwrap_or_default();
+        push(
+            out,
+            format_args!("| {} | {} | {default} |\n", names(key), key.doc),
+        );
+    }
+    let refused: Vec<&Key> = of(&[Status::Refused]).collect();
+    if !refused.is_empty() {
+        push(out, format_args!("\nThese are errors:\n\n"));
+        table(out, &["Keys", "Why, and what to do"]);
+    }
+    for key in refused {
+        push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
 }
 
@@ -84,41 +109,75 @@ fn vendor_reference(out: &mut String) {
     push(
         out,
         format_args!(
-            "\n## Backend types\n\n| `type` | Endpoint | Key | Default model |\n|---|---|---|---|\n"
+            "\n## Backend types\n\n`chatcompletion` takes the key of the host that its `base_url` \
+             names. A server on your own machine needs no key.\n\n"
         ),
     );
+    table(out, &["`type`", "Endpoint", "Key", "Default model"]);
     let (served, others): (Vec<&Vendor>, Vec<&Vendor>) =
         VENDORS.iter().partition(|vendor| vendor.is_served());
     for vendor in served {
-        let code = |text: &str| format!("`{text}`");
+        let name = code(vendor.name);
         let endpoint = vendor.base_url.or(vendor.base_url_variable).map(code);
-        let keys: Vec<String> = vendor.key_variables.iter().map(|name| code(name)).collect();
+        let endpoint = endpoint.unwrap_or_default();
+        let keys: Vec<String> = vendor.key_variables.iter().copied().map(code).collect();
+        let keys = keys.join(" or ");
+        let model = vendor.default_model.map(code).unwrap_or_default();
         push(
             out,
-            format_args!(
-                "| `{}` | {} | {} | {} |\n",
-                vendor.name,
-                endpoint.unwrap_or_default(),
-                keys.join(" or "),
-                vendor.default_model.map(code).unwrap_or_default(),
-            ),
+            format_args!("| {name} | {endpoint} | {keys} | {model} |\n"),
         );
     }
     push(
         out,
-        format_args!(
-            "\nThese types are known and not served yet:\n\n| `type` | What to do |\n|---|---|\n"
-        ),
+        format_args!("\nThese types are known and not served yet:\n\n"),
     );
+    table(out, &["`type`", "What to do"]);
     for vendor in others {
         let instead = vendor.instead.unwrap_or_default();
-        push(out, format_args!("| `{}` | {instead} |\n", vendor.name));
+        push(out, format_args!("| {} | {instead} |\n", code(vendor.name)));
     }
 }
 
+/// The shape of a value, with a link to the section that it leads to.
+fn linked(shape: &Shape) -> String {
+    let link = |text: &str, section: &Section| format!("[{text}](#{})", anchor(section));
+    match shape {
+        Shape::Mapping(section) => link("a mapping", section),
+        Shape::List(Shape::Mapping(section)) => format!("a list of {}", link("mappings", section)),
+        Shape::List(Shape::TextOr(section)) => {
+            format!("a list of texts or {}", link("mappings", section))
+        }
+        Shape::TextOr(section) => format!("text or {}", link("a mapping", section)),
+        Shape::Any
+        | Shape::Verbatim
+        | Shape::Text
+        | Shape::Flag
+        | Shape::Integer(..)
+        | Shape::Number(..)
+        | Shape::OneOf(_)
+        | Shape::List(_) => shape.describe(),
+    }
+}
+
+/// What GitHub makes of a section's heading.
+fn anchor(section: &Section) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || *c == '_';
+    section.path.chars().filter(kept).collect()
+}
+
 fn names(key: &Key) -> String {
-    let names: Vec<String> = key.names.iter().map(|name| format!("`{name}`")).collect();
+    let names: Vec<String> = key.names.iter().copied().map(code).collect();
     names.join(", ")
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+fn table(out: &mut String, columns: &[&str]) {
+    push(out, format_args!("| {} |\n", columns.join(" | ")));
+    push(out, format_args!("|{}\n", "---|".repeat(columns.len())));
 }
 
 /// Writing to a text cannot fail.

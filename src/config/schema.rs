@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::config::keys::root::ROOT;
 use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status};
 use crate::config::vendors::VENDORS;
 
@@ -12,78 +13,65 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 pub fn schema() -> Value {
     let sections = SECTIONS.iter().filter(|section| !section.path.is_empty());
     let definitions: Map<String, Value> = sections
-        .map(|section| (definition_name(section), section_schema(section)))
+        .map(|section| (definition_name(section), section_schema(section).into()))
         .collect();
-    let mut schema = json!({
-        "$schema": DIALECT,
-        "title": "massgen config",
-        "$defs": definitions,
-        "oneOf": [{ "required": ["agents"] }, { "required": ["agent"] }],
-    });
-    if let (Some(schema), Some(Value::Object(root))) = (
-        schema.as_object_mut(),
-        SECTIONS
-            .iter()
-            .find(|section| section.path.is_empty())
-            .map(|root| section_schema(root)),
-    ) {
-        schema.extend(root);
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), DIALECT.into());
+    schema.insert("title".to_owned(), "massgen config".into());
+    schema.extend(section_schema(&ROOT));
+    let either = json!([{ "required": ["agents"] }, { "required": ["agent"] }]);
+    schema.insert("oneOf".to_owned(), either);
+    schema.insert("$defs".to_owned(), definitions.into());
+    schema.into()
+}
+
+fn section_schema(section: &Section) -> Map<String, Value> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for key in section.keys {
+        for name in key.names.iter().copied() {
+            properties.insert(name.to_owned(), key_schema(section, name, key));
+            if key.status == Status::Required {
+                required.push(name);
+            }
+        }
     }
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!(["object", "null"]));
+    schema.insert("description".to_owned(), section.doc.into());
+    schema.insert("properties".to_owned(), properties.into());
+    schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
+    schema.insert("required".to_owned(), required.into());
+    let others = section.others == Others::Passed;
+    schema.insert("additionalProperties".to_owned(), others.into());
     schema
 }
 
-fn section_schema(section: &Section) -> Value {
-    let names = |key: &'static Key| key.names.iter().map(move |name| (*name, key));
-    let properties: Map<String, Value> = section
-        .keys
-        .iter()
-        .flat_map(names)
-        .map(|(name, key)| (name.to_owned(), key_schema(section, name, key)))
-        .collect();
-    let required: Vec<&str> = section
-        .keys
-        .iter()
-        .filter(|key| key.status == Status::Required)
-        .flat_map(|key| key.names.iter().copied())
-        .collect();
-    json!({
-        "type": ["object", "null"],
-        "description": section.doc,
-        "properties": properties,
-        "patternProperties": { "^x-": {} },
-        "required": required,
-        "additionalProperties": section.others == Others::Passed,
-    })
-}
-
 fn key_schema(section: &Section, name: &str, key: &Key) -> Value {
-    let mut schema = Map::new();
-    let is_backend_type = section.others == Others::Passed && name == "type";
-    match key.status {
-        Status::Refused => {
-            schema.insert("not".to_owned(), json!({}));
-        }
+    let (doc, mark) = match key.status {
+        Status::Required | Status::Served | Status::Passed => (key.doc.to_owned(), None),
         Status::Unserved => {
-            schema.insert("deprecated".to_owned(), json!(true));
+            let doc = format!("Not supported: {}.", key.doc);
+            (doc, Some(("deprecated", json!(true))))
         }
-        Status::Required | Status::Served | Status::Passed => {}
-    }
-    let doc = match key.status {
-        Status::Unserved => format!("Not supported: {}.", key.doc),
-        Status::Refused => format!("An error: {}.", key.doc),
-        Status::Required | Status::Served | Status::Passed => key.doc.to_owned(),
+        Status::Refused => (format!("An error: {}.", key.doc), Some(("not", json!({})))),
     };
-    schema.insert("description".to_owned(), json!(doc));
+    let is_backend_type = section.others == Others::Passed && name == "type";
     let shape = if is_backend_type {
         let served = VENDORS.iter().filter(|vendor| vendor.is_served());
         json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })
     } else {
         shape_schema(&key.shape)
     };
+    let mut schema = Map::new();
+    schema.insert("description".to_owned(), doc.into());
+    if let Some((name, value)) = mark {
+        schema.insert(name.to_owned(), value);
+    }
     if let Value::Object(shape) = shape {
         schema.extend(shape);
     }
-    Value::Object(schema)
+    schema.into()
 }
 
 /// The schema of a shape. `${NAME}` can stand for any single value, and nothing for every value.

@@ -360,6 +360,29 @@ pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
     }
 }
 
+/// Whether `url` leads to a vendor of the table, or to this machine.
+pub fn is_known_host(url: &Url) -> bool {
+    let Some(Host::Domain(host)) = url.host() else {
+        return is_this_machine(url);
+    };
+    let own = VENDORS
+        .iter()
+        .filter_map(|vendor| Url::parse(vendor.base_url?).ok());
+    let own = own.filter_map(|url| url.host_str().map(str::to_owned));
+    is_this_machine(url)
+        || own.into_iter().any(|own| own == host)
+        || KEYS_OF_HOSTS
+            .iter()
+            .any(|(domain, _)| is_within(host, domain))
+}
+
+/// Whether `name` is a variable that says where requests go.
+pub fn names_endpoint(name: &str) -> bool {
+    VENDORS
+        .iter()
+        .any(|vendor| vendor.base_url_variable == Some(name))
+}
+
 /// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
 fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)

@@ -10,20 +10,24 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
-use crate::orchestrator::grants::{Mentioned, directories_to_make};
+use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Backends, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, Phase};
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
+use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMeta;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
 use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
+use crate::world::store::trace::{self, Detail, Trace};
 use crate::world::store::workspace::{Workspace, make_new};
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
@@ -63,6 +67,8 @@ pub struct StartedWith {
     pub config_text: Option<String>,
     /// The words of the command line.
     pub arguments: Vec<String>,
+    /// How much is logged.
+    pub detail: Detail,
 }
 
 /// A run whose directories are made and whose records are open.
@@ -75,6 +81,7 @@ pub struct Run {
     events: Receiver<Event>,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
+    _trace: Trace,
 }
 
 /// Where a run leaves its results.
@@ -118,6 +125,11 @@ impl Run {
             session_id: session.id().to_owned(),
         };
         let places = RunPlaces::create(&layout.logs, attempts)?;
+        let trace = trace::begin(
+            places.turn(),
+            order.started_with.detail,
+            order.redactor.clone(),
+        )?;
         let recorder = Recorder::start(places, &meta, order.redactor)?;
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
@@ -137,6 +149,7 @@ impl Run {
             task,
             events,
             _workspaces: workspaces,
+            _trace: trace,
         })
     }
 
@@ -159,7 +172,9 @@ impl Run {
             task,
             mut events,
             _workspaces,
+            _trace,
         } = self;
+        let notices = notices(&turn.team);
         let playing = async {
             let mut turn = turn;
             let result = run(&mut turn).await;
@@ -169,6 +184,9 @@ impl Run {
             } = turn;
             result.map(|result| (result, team, snapshots))
         };
+        for message in notices {
+            tell(&mut recorder, &shown, Event::Warning { message }).await;
+        }
         let recording = record_and_show(&mut recorder, &mut events, &shown);
         let (played, ()) = tokio::join!(playing, recording);
         let (result, team, mut snapshots) = played?;
@@ -182,6 +200,30 @@ impl Run {
         session.end();
         Ok(result)
     }
+}
+
+/// What the user should know about what the run opens.
+fn notices(team: &Team) -> Vec<String> {
+    let Some(member) = team.members.first() else {
+        return Vec::new();
+    };
+    let open = |grant: &Grant| {
+        let names = grant.unprotected.join(", ");
+        (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
+    };
+    let mut notices: Vec<String> = member.grants.iter().filter_map(open).collect();
+    let secrets = readable_secrets(&manager(&member.grants, Phase::Coordination));
+    if let Some(first) = secrets.first() {
+        let more = match secrets.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count.saturating_sub(1)),
+        };
+        notices.push(format!(
+            "agents may read `{first}`{more}, which looks like a secret: close it with \
+             `hidden_paths` of its context path"
+        ));
+    }
+    notices
 }
 
 fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
@@ -237,9 +279,35 @@ async fn record_and_show(
 }
 
 async fn tell(recorder: &mut Recorder, shown: &Sender<Event>, event: Event) {
+    log(&event);
     let fault = recorder.record(&event);
     show(shown, event).await;
     warn(shown, fault).await;
+}
+
+/// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
+fn log(event: &Event) {
+    let agent = event.agent().map_or("-", AgentId::as_str);
+    if let Event::Retrying { reason, .. } = event {
+        tracing::warn!(agent, %reason, "a model is asked again");
+    }
+    if let Event::DroppedOut { reason, .. } = event {
+        tracing::warn!(agent, %reason, "an agent drops out");
+    }
+    if let Event::ToolCalled {
+        tool,
+        denied: Some(denied),
+        ..
+    } = event
+    {
+        tracing::info!(agent, %tool, %denied, "a call is denied");
+    }
+    if let Event::Warning { message } = event {
+        tracing::warn!(%message, "a warning is shown");
+    }
+    if let Event::RunEnded { status, summary } = event {
+        tracing::info!(?status, %summary, "the run ends");
+    }
 }
 
 async fn wait(due: Option<Duration>) {

@@ -338,7 +338,18 @@ fn conclusion(
         use DeliveryOutcome::{Changed, Created, Deleted};
         matches!(outcome, Created | Changed | Deleted)
     });
-    let refused = rows.len().saturating_sub(delivered);
+    let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
+    let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
+    let mut summary = format!("{agent} answered");
+    if !rows.is_empty() {
+        let files = if delivered == 1 { "file" } else { "files" };
+        summary = format!("{summary}; {delivered} {files} delivered");
+    }
+    for (number, what) in [(refused, "refused"), (failed, "not written")] {
+        if number > 0 {
+            summary = format!("{summary}, {number} {what}");
+        }
+    }
     match end {
         End::Over(Over::Interrupted) => (
             ExitStatus::Interrupted,
@@ -348,14 +359,8 @@ fn conclusion(
             ExitStatus::Limit,
             format!("out of time after {seconds} seconds; the best answer so far is {agent}'s"),
         ),
-        End::Agreed if refused > 0 => (
-            ExitStatus::Denied,
-            format!("{agent} answered; {delivered} files delivered, {refused} refused"),
-        ),
-        End::Agreed if delivered > 0 => (
-            ExitStatus::Delivered,
-            format!("{agent} answered; {delivered} files delivered"),
-        ),
-        End::Agreed => (ExitStatus::Delivered, format!("{agent} answered")),
+        End::Agreed if failed > 0 => (ExitStatus::Environment, summary),
+        End::Agreed if refused > 0 => (ExitStatus::Denied, summary),
+        End::Agreed => (ExitStatus::Delivered, summary),
     }
 }

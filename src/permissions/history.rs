@@ -127,3 +127,63 @@ pub fn is_generated(rel: &RelPath) -> bool {
     };
     rel.names().any(named)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+    fn real(path: &str) -> RealPath {
+        RealPath::vouch(path)
+    }
+
+    fn version(inode: u64) -> Version {
+        Version {
+            device: 1,
+            inode,
+            size_bytes: 1,
+            modified_ns: 0,
+            changed_ns: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_read_or_made_may_be_destroyed() {
+        let mut history = History::default();
+        history.read(real("/w/read"), version(1));
+        history.wrote(real("/w/made"), version(2));
+        assert!(history.may_destroy(&real("/w/read")));
+        assert!(history.may_destroy(&real("/w/made")));
+        assert!(!history.may_destroy(&real("/w/other")));
+        history.removed(&real("/w"));
+        assert!(!history.may_destroy(&real("/w/read")));
+    }
+
+    #[test]
+    fn a_file_is_ours_only_in_the_version_that_we_left() {
+        let mut history = History::default();
+        history.wrote(real("/w/a"), version(1));
+        history.read(real("/w/a"), version(2));
+        assert_eq!(history.made(&real("/w/a")), Some(version(1)));
+        assert_eq!(history.known(&real("/w/a")), Some(version(2)));
+        assert_eq!(history.made(&real("/w/b")), None);
+    }
+
+    #[test]
+    fn what_is_known_moves_with_the_file() {
+        let mut history = History::default();
+        history.wrote(real("/w/d/a"), version(1));
+        history.read(real("/w/e"), version(2));
+        history.moved(&real("/w/d"), &real("/w/new"));
+        assert_eq!(history.made(&real("/w/new/a")), Some(version(1)));
+        assert_eq!(history.known(&real("/w/d/a")), None);
+        assert_eq!(history.known(&real("/w/e")), Some(version(2)));
+    }
+
+    #[test]
+    fn generated_files_are_known_by_their_names() {
+        let generated = |path: &str| is_generated(&RelPath::new(path).unwrap());
+        assert!(generated("target/debug/a") && generated("a/b.pyc") && generated("run.log"));
+        assert!(!generated("src/target.rs") && !generated("builder/a") && !generated(""));
+    }
+}

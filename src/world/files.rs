@@ -6,24 +6,11 @@ use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::prompt::Found;
 use crate::world::sys::own::{self, file};
 
-/// What a path leads to, links followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// A regular file that can be read.
-    File,
-    /// A directory that can be read.
-    Directory,
-    /// Nothing; the name is free, or a link leads nowhere.
-    Missing,
-    /// Something that cannot be read as a file or directory: the right is missing, links go round
-    /// in circles, or it is a socket, a pipe or a device.
-    Unreadable,
-}
-
 /// What `path` leads to.
-pub fn kind(path: &AbsPath) -> Found {
+pub fn look(path: &AbsPath) -> Found {
     match file::kind(path) {
         Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
             Found::Unreadable

@@ -13,5 +13,6 @@ pub mod files;
 pub mod locate;
 pub mod gate;
 pub mod exec;
+pub mod secrets;
 pub mod store;
 pub mod http;

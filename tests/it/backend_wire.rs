@@ -1,6 +1,6 @@
 //! Chat Completions over real HTTP: what is sent, and what becomes of the replies that vendors send.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -52,10 +52,11 @@ pub(crate) async fn serve(answer: Answer) -> (Server, Completions) {
 }
 
 /// A request with one message and no tools.
-pub(crate) fn simple_request() -> Request {
+pub(crate) fn simple_request() -> Request<'static> {
+    static GO: LazyLock<[Message; 1]> = LazyLock::new(|| [Message::User("Go.".into())]);
     Request {
         system: "Be brief.".into(),
-        messages: vec![Message::User("Go.".into())],
+        messages: GO.as_slice(),
         tools: Arc::new([]),
     }
 }
@@ -63,7 +64,7 @@ pub(crate) fn simple_request() -> Request {
 /// Everything that a reply consists of; pieces of text that follow each other are put together.
 pub(crate) async fn collect(
     backend: &Completions,
-    request: Request,
+    request: Request<'_>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
     let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
     let mut reply = backend.ask(request);
@@ -243,7 +244,8 @@ async fn a_conversation_grows_only_at_its_end() {
         call_id: id.to_owned(),
         content: content.to_owned(),
     };
-    request.messages.extend([
+    let mut messages = request.messages.to_vec();
+    messages.extend([
         Message::Assistant {
             text: String::new(),
             calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
@@ -255,6 +257,7 @@ async fn a_conversation_grows_only_at_its_end() {
             calls: Vec::new(),
         },
     ]);
+    request.messages = &messages;
     collect(&backend, request).await;
 
     let requests = server.requests();
@@ -405,14 +408,16 @@ async fn ids_that_the_conversation_knows_are_replaced() {
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
     };
-    request.messages.push(Message::Assistant {
+    let mut messages = request.messages.to_vec();
+    messages.push(Message::Assistant {
         text: String::new(),
         calls: vec![earlier],
     });
-    request.messages.push(Message::CallResult {
+    messages.push(Message::CallResult {
         call_id: "a".to_owned(),
         content: "done".to_owned(),
     });
+    request.messages = &messages;
     let events = collect(&backend, request).await;
     assert_eq!(events[0], Ok(call("call_3_0", "f", "{}")));
 }
@@ -434,10 +439,12 @@ async fn what_a_vendor_wants_back_goes_back() {
         panic!("{events:?}");
     };
     let mut request = simple_request();
-    request.messages.push(Message::Assistant {
+    let mut messages = request.messages.to_vec();
+    messages.push(Message::Assistant {
         text: String::new(),
         calls: vec![said.clone()],
     });
+    request.messages = &messages;
     collect(&backend, request).await;
     assert_eq!(
         server.requests()[1].json()["messages"][2],

@@ -1,5 +1,6 @@
 //! Whole runs of the real binary, with scripted teams in directories of their own.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -101,6 +102,71 @@ fn two_agents_vote_and_the_winner_presents() {
 }
 
 #[test]
+fn the_tally_can_be_computed_again_from_the_log() {
+    let late = r#"
+- when: {last: "<task>"}
+  delay_ms: 300
+  calls: [{name: new_answer, arguments: {content: "late but better"}}]
+- calls: [{name: vote, arguments: {agent_id: agent3, reason: "mine"}}]
+  repeat: true
+"#;
+    let early = |answer: &str| {
+        format!(
+            r#"
+- when: {{system: "{FINAL}"}}
+  text: "final: {answer}"
+- when: {{last: "<task>"}}
+  text: "{answer}"
+  calls: [{{name: new_answer}}]
+- when: {{contains: "late but better"}}
+  calls: [{{name: vote, arguments: {{agent_id: agent3, reason: "better"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "first"}}}}]
+"#
+        )
+    };
+    let agents = [
+        agent("a", "", &early("one")),
+        agent("b", "", &early("two")),
+        agent("c", "", late),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let logs = walk(&finished.project().path(".massgen/massgen_logs"));
+    let log = logs
+        .iter()
+        .find(|path| path.ends_with("events.jsonl"))
+        .unwrap();
+    let log = std::fs::read_to_string(log).unwrap();
+    let mut votes = BTreeMap::new();
+    let mut winner = Value::Null;
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["type"].as_str().unwrap() {
+            "voted" => {
+                votes.insert(event["agent"].to_string(), event["candidate"].clone());
+            }
+            "votes_voided" => votes.clear(),
+            "winner_selected" => winner = event,
+            _ => {}
+        }
+    }
+    let count = |agent: &Value| {
+        votes
+            .values()
+            .filter(|candidate| *candidate == agent)
+            .count()
+    };
+    let counted = winner["votes"].as_array().unwrap();
+    assert_eq!(counted.len(), 3, "{winner}");
+    for pair in counted {
+        assert_eq!(pair[1], count(&pair[0]), "{winner} {votes:?}");
+    }
+    assert_eq!(winner["agent"], "c");
+}
+
+#[test]
 fn agents_know_each_other_by_sorted_number_and_ties_go_by_order() {
     let agents = [
         agent("zoe", "", &answers("from zoe", "agent1")),
@@ -187,6 +253,43 @@ fn an_undelivered_workspace_is_carried_to_the_write_path() {
 }
 
 #[test]
+fn a_workspace_inside_the_write_path_is_not_the_users_directory() {
+    let last = r#"calls: [{name: write_file, arguments: {path: late.txt, content: "late"}}]"#;
+    let agents = [agent("one", "w1", &builds("early.txt", "early", last))];
+    let finished = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"])
+        .success()
+        .has_file("early.txt", "early")
+        .has_file("late.txt", "late");
+    let delivered = &status(&finished)["results"]["delivered"];
+    assert_eq!(delivered.as_array().map(Vec::len), Some(2), "{delivered}");
+}
+
+#[test]
+fn what_could_not_be_delivered_is_told() {
+    let agents = [agent(
+        "one",
+        "w1",
+        &builds("out.txt", "made by one", "text: \"all done\""),
+    )];
+    let finished = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .dir("out.txt")
+        .args(["build"])
+        .failure(3);
+    let stderr = finished.stderr();
+    let rows = "delivered:\n  failed   [PROJECT]/out.txt: ";
+    assert!(stderr.contains(rows), "{stderr}");
+    assert!(
+        stderr.contains("one answered; 0 files delivered, 1 not written"),
+        "{stderr}"
+    );
+    let workspace = "what could not be delivered is still in `[PROJECT]/.massgen/workspaces/w1_";
+    assert!(stderr.contains(workspace), "{stderr}");
+}
+
+#[test]
 fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";
@@ -232,6 +335,39 @@ fn protected_names_stay_as_they_are_and_the_run_says_4() {
         .has_file(".env", "KEY=mine");
 }
 
+/// What a run says at its start about a project that holds `file`, with `entry` as context path.
+#[track_caller]
+fn check_notice(file: &str, entry: &str, expected: &str) {
+    let rest = format!("orchestrator:\n  context_paths:\n    - {entry}\n");
+    let config = team(&[agent("one", "", &answers("done", "agent1"))], &rest);
+    let finished = Project::new()
+        .file(file, "x")
+        .config(&config)
+        .args(["go"])
+        .success();
+    let said = finished
+        .stderr()
+        .lines()
+        .find(|line| line.starts_with("warning"));
+    match expected {
+        "" => assert_eq!(said, None),
+        expected => assert!(said.unwrap_or_default().contains(expected), "{said:?}"),
+    }
+}
+
+#[test]
+fn files_that_look_like_secrets_are_named_when_a_run_opens_them() {
+    check_notice("sub/.env.local", "{path: .}", "`[PROJECT]/sub/.env.local`");
+    check_notice("keys/id_rsa", "{path: .}", "looks like a secret");
+    check_notice("keys/id_rsa", "{path: ., hidden_paths: [keys]}", "");
+    check_notice(".env.example", "{path: .}", "");
+    check_notice(
+        "a.txt",
+        "{path: ., unprotected: [.git]}",
+        "unprotected in `[PROJECT]`: .git",
+    );
+}
+
 #[test]
 fn two_write_paths_both_take_files() {
     let last = r#"calls:
@@ -263,6 +399,37 @@ fn an_answer_that_came_in_time_survives_the_timeout() {
         .args(["hurry"])
         .failure(5);
     assert_eq!(finished.stdout(), "quick answer\n");
+}
+
+#[test]
+fn an_agent_is_told_to_finish_when_its_round_is_nearly_over() {
+    let slow = r#"
+- when: {last: "Time is nearly over"}
+  calls: [{name: new_answer, arguments: {content: "what I have"}}]
+- when: {last: "<task>"}
+  delay_ms: 1200
+  text: "still thinking"
+"#;
+    let limits = "timeout_settings:\n  initial_round_timeout_seconds: 1\n";
+    let config = team(&[agent("one", "", slow)], limits);
+    let finished = Project::new().config(&config).args(["think"]).success();
+    assert_eq!(finished.stdout(), "what I have\n");
+}
+
+#[test]
+fn after_the_grace_only_decisions_count() {
+    let late = r#"
+- when: {last: "the time for this round is over"}
+  calls: [{name: new_answer, arguments: {content: "done at last"}}]
+- when: {last: "<task>"}
+  delay_ms: 1100
+  calls: [{name: list_directory, arguments: {path: "."}}]
+"#;
+    let limits =
+        "timeout_settings:\n  initial_round_timeout_seconds: 1\n  round_timeout_grace_seconds: 0\n";
+    let config = team(&[agent("one", "w1", late)], limits);
+    let finished = Project::new().config(&config).args(["think"]).success();
+    assert_eq!(finished.stdout(), "done at last\n");
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::{AbsPath, RealPath};
-use massgen::world::files::{self, Found};
+use massgen::prompt::Found;
+use massgen::world::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::session::{LiveWorkspace, Session, Turn};
@@ -524,7 +525,7 @@ fn what_a_path_leads_to_is_told() {
     symlink("loop", ground.path("loop")).unwrap();
     symlink("outside/victim.txt", ground.path("link")).unwrap();
     let check = |path: &str, expected: Found| {
-        assert_eq!(files::kind(&ground.abs(path)), expected, "{path}");
+        assert_eq!(files::look(&ground.abs(path)), expected, "{path}");
     };
     check("outside", Found::Directory);
     check("outside/victim.txt", Found::File);

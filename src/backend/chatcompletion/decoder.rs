@@ -30,7 +30,7 @@ pub(super) struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     /// Awaits the reply to `request`.
     pub(super) fn new(
-        request: &Request,
+        request: &Request<'_>,
         faults: &'a Faults,
         echo: ReasoningEcho,
         bytes_max: usize,
@@ -176,7 +176,7 @@ mod tests {
     fn echo(wish: ReasoningEcho) -> Option<Value> {
         let request = Request {
             system: "".into(),
-            messages: Vec::new(),
+            messages: &[],
             tools: Arc::new([]),
         };
         let faults = Faults::new("moonshot", String::new(), None);

@@ -81,7 +81,7 @@ impl Completions {
         self
     }
 
-    async fn open(&self, request: Request) -> Result<Reply<'_>, BackendError> {
+    async fn open<'a>(&'a self, request: Request<'a>) -> Result<Reply<'a>, BackendError> {
         let (faults, limits) = (&self.faults, self.limits);
         let response = self.send(&request).await?;
         let content_type = response.headers().get(CONTENT_TYPE);
@@ -96,7 +96,7 @@ impl Completions {
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Response, BackendError> {
+    async fn send(&self, request: &Request<'_>) -> Result<Response, BackendError> {
         let (faults, limits) = (&self.faults, self.limits);
         let client = self.http.reaching(&self.url);
         let client = client.map_err(|error| faults.no_client(&error))?;
@@ -122,7 +122,7 @@ impl Completions {
 }
 
 impl Backend for Completions {
-    fn ask(&self, request: Request) -> Reply<'_> {
+    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a> {
         stream::once(self.open(request)).try_flatten().boxed()
     }
 }

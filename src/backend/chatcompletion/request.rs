@@ -31,7 +31,7 @@ pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) parameters: &'a Map<String, Value>,
-    pub(super) request: &'a Request,
+    pub(super) request: &'a Request<'a>,
 }
 
 impl Serialize for Body<'_> {

@@ -44,8 +44,8 @@ impl Scripted {
         }
     }
 
-    fn play(&self, request: &Request) -> Result<Vec<Beat>, BackendError> {
-        if let Some(violation) = violation(&request.messages) {
+    fn play(&self, request: &Request<'_>) -> Result<Vec<Beat>, BackendError> {
+        if let Some(violation) = violation(request.messages) {
             return Err(permanent(format!("the request is malformed: {violation}")));
         }
         let reply = self
@@ -55,7 +55,7 @@ impl Scripted {
     }
 
     /// The first reply that is still to be given and whose condition holds; it counts as given.
-    fn choose(&self, request: &Request) -> Option<&ScriptedReply> {
+    fn choose(&self, request: &Request<'_>) -> Option<&ScriptedReply> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, given) = self
             .replies
@@ -66,7 +66,7 @@ impl Scripted {
         Some(reply)
     }
 
-    fn exhausted(&self, request: &Request) -> BackendError {
+    fn exhausted(&self, request: &Request<'_>) -> BackendError {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: Vec<String> = self
             .replies
@@ -100,7 +100,7 @@ impl Scripted {
 }
 
 impl Backend for Scripted {
-    fn ask(&self, request: Request) -> Reply<'_> {
+    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a> {
         let beats = self.play(&request).unwrap_or_else(|error| {
             vec![Beat {
                 pause: Duration::ZERO,

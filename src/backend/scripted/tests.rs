@@ -37,7 +37,7 @@ fn result(id: &str) -> Message {
     }
 }
 
-fn request(messages: Vec<Message>) -> Request {
+fn request(messages: &[Message]) -> Request<'_> {
     let vote = ToolOffer {
         name: "vote",
         description: String::new(),
@@ -51,7 +51,7 @@ fn request(messages: Vec<Message>) -> Request {
 }
 
 /// The events of one reply, each as a line.
-fn ask(backend: &Scripted, request: Request) -> Vec<String> {
+fn ask(backend: &Scripted, messages: &[Message]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -60,7 +60,7 @@ fn ask(backend: &Scripted, request: Request) -> Vec<String> {
         Ok(event) => format!("{event:?}"),
         Err(BackendError { kind, message }) => format!("{kind:?}: {message}"),
     };
-    runtime.block_on(backend.ask(request).then(line).collect())
+    runtime.block_on(backend.ask(request(messages)).then(line).collect())
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_reply_has_its_parts_in_order() {
              usage: {input_tokens: 10, output_tokens: 5}
              stop: length",
     );
-    let events = ask(&backend, request(vec![user("Go.")]));
+    let events = ask(&backend, &[user("Go.")]);
     insta::assert_snapshot!(events.join("\n"), @r#"
     Reasoning("Hm.")
     Text("I read /home/ada/project/a.md first.")
@@ -96,7 +96,7 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
            - {text: Half, error: {message: gone}}
            - {text: Half, calls: [{name: vote}], cut: true}",
     );
-    let next = || ask(&backend, request(vec![user("Go.")]));
+    let next = || ask(&backend, &[user("Go.")]);
     assert_eq!(next(), ["Transient { retry_after: Some(2s) }: overloaded"]);
     assert_eq!(next(), ["Text(\"Half\")", "Permanent: gone"]);
     assert_eq!(next(), ["Text(\"Half\")"]);
@@ -105,7 +105,7 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
 #[test]
 fn a_slow_reply_comes_word_by_word() {
     let backend = scripted("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
-    let beats = backend.play(&request(vec![user("Go.")])).unwrap();
+    let beats = backend.play(&request(&[user("Go.")])).unwrap();
     let beats: Vec<String> = beats
         .iter()
         .map(|beat| format!("{:?} {:?}", beat.pause, beat.event))
@@ -131,7 +131,7 @@ fn the_first_reply_whose_condition_holds_is_given_once() {
            - {when: {lacks: vote}, text: never}
            - {text: plain}",
     );
-    let first_event = |messages| ask(&backend, request(messages)).swap_remove(0);
+    let first_event = |messages: Vec<Message>| ask(&backend, &messages).swap_remove(0);
     let go = || vec![user("Go.")];
     let after_result = || vec![user("Go."), assistant(&["a"]), result("a")];
     let secret = vec![user("The secret."), assistant(&[]), user("Go on.")];
@@ -147,20 +147,17 @@ fn the_first_reply_whose_condition_holds_is_given_once() {
 #[test]
 fn an_exhausted_script_says_so() {
     let backend = scripted("replies: [{text: once}]");
-    ask(&backend, request(vec![user("Go.")]));
-    let events = ask(
-        &backend,
-        request(vec![user("Go."), assistant(&[]), user("Again.")]),
-    );
+    ask(&backend, &[user("Go.")]);
+    let events = ask(&backend, &[user("Go."), assistant(&[]), user("Again.")]);
     insta::assert_snapshot!(events.join("\n"), @"Permanent: the script has no reply for this request, which follows 1 replies and ends in `Again.`: all of its replies have been given");
 }
 
 #[test]
 fn a_request_must_hold_one_result_for_each_call() {
     #[track_caller]
-    fn check(messages: Vec<Message>, expected: Option<&str>) {
+    fn check(messages: &[Message], expected: Option<&str>) {
         let backend = scripted("replies: [{text: fine}]");
-        let events = ask(&backend, request(messages));
+        let events = ask(&backend, messages);
         let expected = match expected {
             Some(violation) => vec![format!("Permanent: the request is malformed: {violation}")],
             None => vec!["Text(\"fine\")".to_owned(), "End(Done)".to_owned()],
@@ -169,27 +166,27 @@ fn a_request_must_hold_one_result_for_each_call() {
     }
 
     let both = || assistant(&["a", "b"]);
-    check(vec![user("Go."), both(), result("b"), result("a")], None);
+    check(&[user("Go."), both(), result("b"), result("a")], None);
     check(
-        vec![user("Go."), both(), result("a"), result("b"), user("On.")],
+        &[user("Go."), both(), result("a"), result("b"), user("On.")],
         None,
     );
     check(
-        vec![user("Go."), both(), result("a")],
+        &[user("Go."), both(), result("a")],
         Some("the call `b` has no result"),
     );
     check(
-        vec![user("Go."), both(), result("a"), user("On."), result("b")],
+        &[user("Go."), both(), result("a"), user("On."), result("b")],
         Some("the call `b` has no result"),
     );
     let twice = "there is a result for the call `a`, which has one already or was never made";
     check(
-        vec![user("Go."), both(), result("a"), result("a"), result("b")],
+        &[user("Go."), both(), result("a"), result("a"), result("b")],
         Some(twice),
     );
-    check(vec![user("Go."), result("a")], Some(twice));
+    check(&[user("Go."), result("a")], Some(twice));
     check(
-        vec![
+        &[
             user("Go."),
             assistant(&["a"]),
             result("a"),

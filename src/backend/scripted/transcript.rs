@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::backend::{Message, Request};
 
 /// Whether any text of the request, the system message and call arguments too, satisfies `holds`.
-pub(super) fn any_text(request: &Request, holds: impl Fn(&str) -> bool) -> bool {
+pub(super) fn any_text(request: &Request<'_>, holds: impl Fn(&str) -> bool) -> bool {
     holds(&request.system)
         || request.messages.iter().any(|message| match message {
             Message::User(text) => holds(text),
@@ -18,7 +18,7 @@ pub(super) fn any_text(request: &Request, holds: impl Fn(&str) -> bool) -> bool 
 }
 
 /// The texts that came after the model's last reply, newest first.
-pub(super) fn news(request: &Request) -> impl Iterator<Item = &str> {
+pub(super) fn news<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
     request
         .messages
         .iter()

@@ -411,6 +411,7 @@ fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
             let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
             (Style::Warn, "conflict", note)
         }
+        DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
     }
 }
 

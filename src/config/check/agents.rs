@@ -1,8 +1,8 @@
 //! Owns the agents of a config: their names, what they are told and what they may touch.
 
-use crate::config::check::Checker;
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::view::{Text, View};
+use crate::config::check::{AGENTS_MAX, Checker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
@@ -12,9 +12,6 @@ use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::names_tool;
 use crate::tools::spec::TOOLS;
-
-/// The most agents of a team; each holds a conversation in memory.
-const AGENTS_MAX: usize = 512;
 
 /// What the name of a server's tool begins with; no server is started, so there is none to miss.
 const SERVER_PREFIX: &str = "mcp__";

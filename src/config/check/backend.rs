@@ -92,12 +92,10 @@ impl Checker<'_> {
     /// The endpoint from the config, else from the vendor's variable, else the vendor's own.
     fn base_url(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text("base_url") {
-            let fault = fault_of_url(text.written);
-            if let Some(fault) = fault {
-                let message = format!("{} {fault}", quote(text.written));
-                let error = Diagnostic::error(&text.path, message).at(text.span);
-                self.findings
-                    .push(error.suggest("write the address as in `https://api.example.org/v1`"));
+            if let Some(fault) = fault_of_url(text.written) {
+                let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
+                let hint = "write the address as in `https://api.example.org/v1`";
+                self.findings.push(error.at(text.span).suggest(hint));
             }
             return Some(text.written.to_owned());
         }

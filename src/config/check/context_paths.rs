@@ -2,7 +2,7 @@
 
 use crate::config::ContextPath;
 use crate::config::check::view::{Text, View, text_of};
-use crate::config::check::{Checker, paths};
+use crate::config::check::{Checker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
@@ -10,9 +10,6 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::{Downloads, FolderGuard};
 use crate::permissions::protected::PROTECTED;
-
-/// The most paths of one list.
-const PATHS_MAX: usize = 256;
 
 /// Whether a context path may be as wide as a home directory.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -18,6 +18,12 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+/// The most agents of a team; each holds a conversation in memory.
+pub const AGENTS_MAX: usize = 512;
+/// The most paths of one list; each is held open during a run.
+pub const PATHS_MAX: usize = 256;
+/// The most keys of one mapping; the rest is not looked at.
+pub const KEYS_MAX: usize = 256;
 /// The most findings that are kept of one file.
 const FINDINGS_MAX: usize = 100;
 
@@ -68,18 +74,22 @@ impl Findings {
 /// Everything that the checks of one file share.
 #[derive(Debug)]
 struct Checker<'a> {
+    /// What the tree was read from.
+    text: &'a str,
     origin: &'a Origin,
     context: &'a Context<'a>,
     findings: Findings,
 }
 
-/// Checks a whole tree. Without a config, at least one of the findings is an error.
+/// Checks the tree of a text. Without a config, at least one of the findings is an error.
 pub fn check(
     mut tree: Node,
+    text: &str,
     origin: &Origin,
     context: &Context<'_>,
 ) -> (Option<Config>, Vec<Diagnostic>) {
     let mut checker = Checker {
+        text,
         origin,
         context,
         findings: Findings::default(),

@@ -535,6 +535,18 @@ fn variables_are_filled_in_or_told() {
         model("agent: {id: a, backend: {type: ollama, cwd: w, model: '${cwd}'}}"),
         "w"
     );
+    assert_eq!(
+        model("agent: {id: a, backend: {type: ollama, cwd: '${KEY}/${cwd}', model: '${cwd}'}}"),
+        "sk-1//home/ann/project"
+    );
+    check(
+        &with_backend("temperature: ${KEY}"),
+        &["error agent.backend.temperature: `temperature` is `${KEY}`"],
+    );
+    check(
+        &with_backend("extra_body: text"),
+        &["error agent.backend.extra_body"],
+    );
     check(
         &with_backend("user: ${NOT_SET}"),
         &["warning agent.backend.user: the variable `NOT_SET` is not set: the text stays"],
@@ -597,11 +609,11 @@ fn backends_are_complete() {
     );
     check(
         &backend("type: grok, base_url: api.x.ai"),
-        &["`api.x.ai` is not an address"],
+        &["`base_url` is not an address"],
     );
     check(
         &backend("type: grok, base_url: 'ftp://h'"),
-        &["`ftp://h` is not an address of the web"],
+        &["`base_url` is not an address of the web"],
     );
     check(
         &backend("type: grok, base_url: 'https://u:p@h'"),

@@ -1,9 +1,9 @@
 //! Owns the comparison of the tree with the table of keys: unknown keys, keys that are not served,
 //! values of a wrong shape, missing keys. On its way it fills in variables.
 
-use crate::config::check::Checker;
-use crate::config::check::expand::{expand, is_whole_variable};
+use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
+use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, listed, quote};
 use crate::config::keys::root::ROOT;
 use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
@@ -11,10 +11,10 @@ use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 
 /// Keys whose value is useless with a variable that is not set in it.
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+/// The key of a workspace, and the variable that stands for it.
+const CWD: &str = "cwd";
 /// What a key begins with that is a place for anchors and nothing else.
 const ANCHOR_PREFIX: &str = "x-";
-/// The most keys of one mapping; the rest is not looked at.
-const KEYS_MAX: usize = 256;
 /// The longest value that variables can make, in bytes.
 const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
@@ -28,8 +28,7 @@ impl Checker<'_> {
 
     fn walk_section(&mut self, node: &mut Node, section: &'static Section, path: &str, cwd: &str) {
         let span = node.span.clone();
-        let own_cwd = own_cwd(node);
-        let cwd = own_cwd.as_deref().unwrap_or(cwd);
+        let inner_cwd = self.cwd_of(node, cwd);
         let Value::Mapping(entries) = &mut node.value else {
             return self.wrong_shape(node, &Shape::Mapping(section), path);
         };
@@ -39,6 +38,7 @@ impl Checker<'_> {
                 .push(Diagnostic::error(path, message).at(&span));
         }
         for entry in entries.iter_mut().take(KEYS_MAX) {
+            let cwd = if entry.key == CWD { cwd } else { &inner_cwd };
             self.walk_entry(entry, section, path, cwd);
         }
         let required = section
@@ -87,12 +87,12 @@ impl Checker<'_> {
         if let Shape::Mapping(_) = key.shape {
             return self.walk_value(&mut entry.value, &key.shape, path, cwd);
         }
-        let before = self.findings.list.len();
-        self.check_shape(&entry.value, &key.shape, path);
-        if self.findings.list.len() == before {
+        if fits(&entry.value, &key.shape) {
             let message = format!("`{}` is not supported: {}", entry.key, key.doc);
             self.findings
                 .push(Diagnostic::warning(path, message).at(&entry.key_span));
+        } else {
+            self.wrong_shape(&entry.value, &key.shape, path);
         }
     }
 
@@ -132,7 +132,9 @@ impl Checker<'_> {
             }
             _ => {
                 self.fill_in(node, path, cwd);
-                self.check_shape(node, shape, path);
+                if !fits(node, shape) {
+                    self.wrong_shape(node, shape, path);
+                }
             }
         }
     }
@@ -163,11 +165,7 @@ impl Checker<'_> {
         if !scalar.text.contains("${") {
             return None;
         }
-        let env = self.context.env;
-        let expansion = expand(&scalar.text, |name| match name {
-            "cwd" => Some(cwd),
-            name => env.get(name).map(String::as_str),
-        });
+        let expansion = self.expanded(&scalar.text, cwd);
         let name = path.rsplit('.').next().unwrap_or(path);
         for unset in expansion.unset {
             let message = format!("the variable `{unset}` is not set");
@@ -195,19 +193,30 @@ impl Checker<'_> {
         })
     }
 
-    fn check_shape(&mut self, node: &Node, shape: &Shape, path: &str) {
-        if !fits(node, shape) {
-            self.wrong_shape(node, shape, path);
+    fn expanded(&self, text: &str, cwd: &str) -> Expansion {
+        let env = self.context.env;
+        expand(text, |name| match name {
+            CWD => Some(cwd),
+            name => env.get(name).map(String::as_str),
+        })
+    }
+
+    /// What `${cwd}` stands for in a mapping: the `cwd` that it holds, or else the one around it.
+    fn cwd_of(&self, node: &Node, outer: &str) -> String {
+        match node.entry(CWD).map(|entry| &entry.value.value) {
+            Some(Value::Scalar(scalar)) => self.expanded(&scalar.text, outer).text,
+            _ => outer.to_owned(),
         }
     }
 
+    /// The value is shown as it was written, for a variable may hold a key.
     fn wrong_shape(&mut self, node: &Node, shape: &Shape, path: &str) {
         let name = path.rsplit('.').next().unwrap_or(path);
-        let message = if name.is_empty() {
-            format!("the file is {}", node.describe())
-        } else {
-            format!("`{name}` is {}", node.describe())
+        let value = match &node.value {
+            Value::Scalar(_) => quote(self.text.get(node.span.clone()).unwrap_or_default()),
+            Value::Null | Value::List(_) | Value::Mapping(_) => node.describe(),
         };
+        let message = format!("`{name}` is {value}");
         let error = Diagnostic::error(path, message)
             .at(&node.span)
             .expected(format!("expected {}", shape.describe()));
@@ -240,14 +249,6 @@ fn fits(node: &Node, shape: &Shape) -> bool {
             .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
         (Shape::OneOf(names), _) => names.contains(&scalar.text.as_str()),
         (Shape::Integer(..) | Shape::Number(..) | Shape::List(_) | Shape::Mapping(_), _) => false,
-    }
-}
-
-/// The `cwd` that a mapping holds: `${cwd}` stands for it there.
-fn own_cwd(node: &Node) -> Option<String> {
-    match &node.entry("cwd")?.value.value {
-        Value::Scalar(scalar) => Some(scalar.text.clone()),
-        Value::Null | Value::List(_) | Value::Mapping(_) => None,
     }
 }
 

@@ -164,8 +164,8 @@ pub static BACKEND: Section = Section {
         ),
         Key::served(
             &["extra_body"],
-            Shape::Any,
-            "A mapping whose keys go into every request, as those beside it do.",
+            Shape::Mapping(&EXTRA_BODY),
+            "More keys for the model's API.",
         ),
         Key::passed(
             &["temperature"],
@@ -220,6 +220,7 @@ pub static BACKEND: Section = Section {
                 "repetition_penalty",
                 "response_format",
                 "parallel_tool_calls",
+                "stream_options",
                 "prediction",
                 "num_ctx",
                 "keep_alive",
@@ -356,9 +357,17 @@ pub static BACKEND: Section = Section {
             "write it as `system_message` of the agent",
         ),
         Key::refused(
-            &["messages", "tools", "functions", "stream", "stream_options"],
+            &["messages", "tools", "functions", "stream"],
             "massgen writes it into every request itself",
         ),
         Key::refused(&["n"], "massgen asks for one reply at a time"),
     ],
+};
+
+/// More keys for the model's API.
+pub static EXTRA_BODY: Section = Section {
+    path: "agents[].backend.extra_body",
+    doc: "Keys that go into every request as they are, whatever they are called.",
+    others: Others::Passed,
+    keys: &[],
 };

@@ -194,6 +194,7 @@ pub static SECTIONS: &[&Section] = &[
     &root::ROOT,
     &agents::AGENT,
     &agents::BACKEND,
+    &agents::EXTRA_BODY,
     &agents::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &orchestrator::CONTEXT_PATH,

@@ -10,8 +10,8 @@ pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 /// The whole config.
 pub static ROOT: Section = Section {
     path: "",
-    doc: "The top of the file. Keys that begin with `x-` are skipped at every level but in \
-          `backend`: they are a place for anchors.",
+    doc: "Keys that begin with `x-` are a place for anchors: they are skipped here and in every \
+          mapping but `backend`.",
     others: Others::Refused,
     keys: &[
         Key::served(

@@ -151,8 +151,8 @@ pub(super) fn shown(name: &OsStr, if_empty: &str) -> String {
     }
 }
 
-/// The most names that one list of a JSON answer holds.
-const NAMES_MAX: usize = 500;
+/// The most that one list of names in a JSON answer holds, in bytes.
+const NAMES_BYTES_MAX: usize = 16 * 1024;
 
 /// The answer of a workspace tool that did what was asked.
 pub(super) fn json_done(operation: &str, details: &Value) -> String {
@@ -161,13 +161,16 @@ pub(super) fn json_done(operation: &str, details: &Value) -> String {
 
 /// Names below a place, with a last one that says how many were cut.
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
-    let mut rels = rels.into_iter();
-    let mut names: Vec<String> = rels
-        .by_ref()
-        .take(NAMES_MAX)
-        .map(|rel| shown(rel.as_path().as_os_str(), "."))
-        .collect();
-    let cut = rels.count();
+    let (mut names, mut cut, mut room) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
+    for rel in rels {
+        let name = shown(rel.as_path().as_os_str(), ".");
+        room = room.saturating_sub(name.len());
+        if room > 0 {
+            names.push(name);
+        } else {
+            cut += 1;
+        }
+    }
     if cut > 0 {
         names.push(format!("[cut: {cut} more]"));
     }

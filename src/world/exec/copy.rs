@@ -163,6 +163,9 @@ impl Transfer {
         match copied {
             Ok(change) => self.changes.extend(change),
             Err(stop) => {
+                if stop.changes.is_empty() {
+                    self.changes.push(left(&destination, &stop));
+                }
                 self.changes.extend(stop.changes);
                 self.errors.push((found.rel, stop.message));
             }
@@ -170,7 +173,10 @@ impl Transfer {
     }
 
     fn observation(self, route: Route<'_>, operation: &str) -> Observation {
-        let is_copied = |change: &&Change| !matches!(change.kind, ChangeKind::Conflict { .. });
+        let is_copied = |change: &&Change| {
+            use ChangeKind::{Changed, Created, Deleted};
+            matches!(change.kind, Created | Changed | Deleted)
+        };
         let copied = self.changes.iter().filter(is_copied).count();
         let content = json!({
             "success": self.errors.is_empty(),
@@ -196,6 +202,18 @@ impl Transfer {
             content: content.to_string(),
             changes: self.changes,
         }
+    }
+}
+
+/// What became of a file that stayed as it was because of `stop`.
+fn left(destination: &Place, stop: &Stop) -> Change {
+    let reason = stop.message.clone();
+    Change {
+        path: destination.real().clone(),
+        kind: match stop.outcome {
+            Outcome::Denied => ChangeKind::Denied { reason },
+            Outcome::Done | Outcome::Failed => ChangeKind::Failed { reason },
+        },
     }
 }
 

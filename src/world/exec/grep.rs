@@ -91,6 +91,7 @@ impl Search {
             path: shown_path(gate, place.real()),
             lines: Vec::new(),
             left: self.matches_left,
+            room: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut hits)?;
         self.matches_left = hits.left;
@@ -139,7 +140,10 @@ fn searcher(grep: &Grep) -> Searcher {
 struct Hits {
     path: String,
     lines: Vec<String>,
+    /// How many more matches are wanted.
     left: u32,
+    /// How many more bytes an answer could hold.
+    room: usize,
 }
 
 impl Hits {
@@ -147,8 +151,13 @@ impl Hits {
         let text = String::from_utf8_lossy(line);
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
         let number = number.unwrap_or_default();
-        self.lines
-            .push(format!("{}{mark}{number}{mark}{text}", self.path));
+        let line = format!("{}{mark}{number}{mark}{text}", self.path);
+        self.room = self.room.saturating_sub(line.len());
+        self.lines.push(line);
+    }
+
+    fn goes_on(&self) -> bool {
+        self.left > 0 && self.room > 0
     }
 }
 
@@ -158,12 +167,12 @@ impl Sink for Hits {
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         self.push(':', found.line_number(), found.bytes());
         self.left = self.left.saturating_sub(1);
-        Ok(self.left > 0)
+        Ok(self.goes_on())
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
         self.push('-', found.line_number(), found.bytes());
-        Ok(true)
+        Ok(self.goes_on())
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {

@@ -108,15 +108,18 @@ fn stage<'d>(
     source: &Source<'_>,
     replaced: Option<&Meta>,
 ) -> Result<Staged<'d>, Fault> {
-    let mut staged = Staged::new(dir, replaced)?;
+    let mut staged = match (source, replaced) {
+        (Source::Bytes(_), None) => Staged::new(dir)?,
+        (Source::Bytes(_) | Source::File(..), _) => Staged::private(dir)?,
+    };
     match source {
         Source::Bytes(bytes) => staged.write(bytes)?,
-        Source::File(content, meta) => {
-            staged.copy(content, meta.version.size_bytes)?;
-            if replaced.is_none() {
-                staged.set_mode(meta.permission_bits())?;
-            }
-        }
+        Source::File(content, meta) => staged.copy(content, meta.version.size_bytes)?,
+    }
+    match (source, replaced) {
+        (_, Some(old)) => staged.take_over(old)?,
+        (Source::File(_, meta), None) => staged.set_mode(meta.permission_bits())?,
+        (Source::Bytes(_), None) => {}
     }
     Ok(staged)
 }

@@ -267,7 +267,8 @@ fn split(rel: &RelPath) -> Result<(RelPath, &OsStr), Fault> {
 
 /// Where the kernel says that `handle` leads.
 pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, Fault> {
-    let path = readlinkat(CWD, proc_path(handle), Vec::new())?;
+    let no_proc = Fault::Limit("`/proc` cannot be read, and without it no path can be followed");
+    let path = readlinkat(CWD, proc_path(handle), Vec::new()).map_err(|_| no_proc)?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
     if path.is_absolute() {
         Ok(RealPath::vouch(path))

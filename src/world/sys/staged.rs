@@ -46,22 +46,25 @@ pub(crate) struct Staged<'d> {
 }
 
 impl<'d> Staged<'d> {
-    /// Makes an empty file in `dir`. If it is to replace something, it takes over that one's owner
-    /// and permission bits, and nobody else can read it before.
-    pub(crate) fn new(dir: &'d Dir, replaced: Option<&Meta>) -> Result<Self, Fault> {
-        let mode = Mode::from_raw_mode(if replaced.is_some() { 0o600 } else { 0o666 });
-        let staged = match dir.nameless_file(mode) {
-            Ok(file) => Self {
+    /// Makes an empty file in `dir`, with the permission bits that the user gives to new files.
+    pub(crate) fn new(dir: &'d Dir) -> Result<Self, Fault> {
+        Self::with_mode(dir, Mode::from_raw_mode(0o666))
+    }
+
+    /// Makes an empty file in `dir` that nobody else can read until it is given other bits.
+    pub(crate) fn private(dir: &'d Dir) -> Result<Self, Fault> {
+        Self::with_mode(dir, Mode::RUSR | Mode::WUSR)
+    }
+
+    fn with_mode(dir: &'d Dir, mode: Mode) -> Result<Self, Fault> {
+        match dir.nameless_file(mode) {
+            Ok(file) => Ok(Self {
                 dir,
                 temporary: None,
                 file,
-            },
-            Err(_) => Self::named(dir, mode)?,
-        };
-        if let Some(old) = replaced {
-            staged.take_over(old)?;
+            }),
+            Err(_) => Self::named(dir, mode),
         }
-        Ok(staged)
     }
 
     fn named(dir: &'d Dir, mode: Mode) -> Result<Self, Fault> {
@@ -75,8 +78,9 @@ impl<'d> Staged<'d> {
         })
     }
 
-    /// Only root may give a file away; for everybody else it becomes the writer's own.
-    fn take_over(&self, old: &Meta) -> Result<(), Fault> {
+    /// Gives the file the owner and the permission bits of the one that it will replace. Only root
+    /// may give a file away; for everybody else it becomes the writer's own.
+    pub(crate) fn take_over(&self, old: &Meta) -> Result<(), Fault> {
         match fchown(&self.file, Some(old.owner), Some(old.group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),

@@ -1,0 +1,126 @@
+//! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
+//! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, and
+//! no path outside. Naming it with `--config` is the user's word for it.
+
+use url::Url;
+
+use crate::config::place::Place;
+use crate::config::vendors::is_known_host;
+use crate::config::{AgentConfig, Config};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::guard::FolderGuard;
+use crate::world::locate::locate;
+
+/// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
+pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result<()> {
+    let beyond = |what: String| {
+        Error::new(
+            ErrorKind::Config,
+            format!("`{name}` was found, not named, and {what}"),
+        )
+        .hint(format!(
+            "if you trust this project's config: massgen --config {name} …"
+        ))
+    };
+    if let Some((agent, url)) = config.agents.iter().find_map(foreign_endpoint) {
+        return Err(beyond(format!(
+            "would send your key for `{}` to `{url}`",
+            agent.id
+        )));
+    }
+    let root = locate(base)?.into_real();
+    for path in opened(config) {
+        if !locate(path)?.into_real().is_within(&root) {
+            return Err(beyond(format!(
+                "opens `{path}`, which is outside this directory"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
+    let url = agent.backend.base_url.as_deref()?;
+    let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
+    (!known).then_some((agent, url))
+}
+
+/// Every path that the config opens to an agent.
+fn opened(config: &Config) -> Vec<&AbsPath> {
+    let mut paths: Vec<&AbsPath> = Vec::new();
+    paths.extend(
+        config
+            .orchestrator
+            .context_paths
+            .iter()
+            .map(|context| &context.path),
+    );
+    for agent in &config.agents {
+        paths.extend(agent.context_paths.iter().map(|context| &context.path));
+        if let Some(Place::Absolute(workspace)) = &agent.cwd {
+            paths.push(workspace);
+        }
+        if let FolderGuard::On { read, write, .. } = &agent.folder_guard {
+            paths.extend(read.iter().chain(write));
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::{Context, Origin, load};
+
+    #[track_caller]
+    fn check(backend: &str, context_path: &str, expected: &str) {
+        let yaml = format!(
+            "agent:\n  id: a\n  backend: {{model: m, {backend}}}\n\
+             orchestrator:\n  context_paths: [{context_path}]\n"
+        );
+        let base = AbsPath::new("/tmp").unwrap();
+        let origin = Origin {
+            name: "c.yaml".to_owned(),
+            directory: None,
+        };
+        let context = Context {
+            base: &base,
+            home: None,
+            env: &BTreeMap::new(),
+        };
+        let config = load(yaml.as_bytes(), &origin, &context).unwrap().config;
+        let refused = stay_inside(&config, "c.yaml", &base).err();
+        let refused = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains(expected), "{refused}");
+        assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
+    }
+
+    #[test]
+    fn a_found_config_reaches_nothing_beyond_the_project() {
+        check("type: openrouter", ".", "");
+        check(
+            "type: chatcompletion, base_url: 'https://api.groq.com/openai/v1'",
+            ".",
+            "",
+        );
+        check(
+            "type: chatcompletion, base_url: 'http://localhost:8000/v1'",
+            ".",
+            "",
+        );
+        check(
+            "type: chatcompletion, base_url: 'https://evil.example/v1'",
+            ".",
+            "evil.example",
+        );
+        check(
+            "type: openrouter, base_url: 'https://notopenrouter.ai/v1'",
+            ".",
+            "notopenrouter",
+        );
+        check("type: openrouter", "../usr/share", "outside this directory");
+    }
+}

@@ -1,0 +1,88 @@
+//! Owns the diagnostic log of a run: what massgen itself did, for whoever looks for a fault. It is
+//! written by a thread of its own, so that a slow disk holds nobody up. It must never hold a secret.
+
+use std::io::{Error, Result as IoResult, Write};
+
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::set_global_default;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::clock;
+use crate::world::store::redact::Redactor;
+use crate::world::sys::own::file::Appender;
+
+/// Lines that may wait to be written; what is beyond is left out and counted by nobody.
+const LINES_WAITING_MAX: usize = 10_000;
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Steps of the run and faults, in `massgen.log`.
+    Plain,
+    /// Requests, timings and decisions too, in `massgen_debug.log`.
+    Debug,
+}
+
+/// A log that is being written; the rest is written when this goes.
+#[derive(Debug)]
+#[must_use]
+pub struct Trace {
+    _writes_the_rest: WorkerGuard,
+}
+
+/// Begins the log in the directory `turn`. A process has one; where another run of the same process
+/// has begun one, this one stays empty.
+pub fn begin(turn: &AbsPath, detail: Detail, redactor: Redactor) -> Result<Trace> {
+    let (name, level) = match detail {
+        Detail::Plain => ("massgen.log", LevelFilter::INFO),
+        Detail::Debug => ("massgen_debug.log", LevelFilter::DEBUG),
+    };
+    let file = Redacted {
+        file: Appender::create(turn.join(name))?,
+        redactor,
+    };
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LINES_WAITING_MAX)
+        .finish(file);
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(writer)
+        .with_ansi(false)
+        .with_timer(Clock)
+        .with_max_level(level)
+        .with_env_filter(format!("massgen={level}"))
+        .finish();
+    if set_global_default(subscriber).is_err() {
+        tracing::debug!("another run of this process has a log already");
+    }
+    Ok(Trace {
+        _writes_the_rest: guard,
+    })
+}
+
+/// A file to which no secret gets.
+struct Redacted {
+    file: Appender,
+    redactor: Redactor,
+}
+
+impl Write for Redacted {
+    fn write(&mut self, line: &[u8]) -> IoResult<usize> {
+        let text = self.redactor.text(&String::from_utf8_lossy(line));
+        self.file.append(text.as_bytes()).map_err(Error::other)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> IoResult<()> {
+        Ok(())
+    }
+}
+
+struct Clock;
+
+impl tracing_subscriber::fmt::time::FormatTime for Clock {
+    fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
+        write!(w, "{}", clock::now().iso())
+    }
+}
