@@ -105,7 +105,7 @@ impl Run {
             base,
             ..
         } = order;
-        prepare_state_dir(&layout.state)?;
+        prepare_state_dir(&layout.state, layout.directories())?;
         let workspaces = make_workspaces(&config, &layout)?;
         make_new(&layout.temp_workspaces)?;
         let mut team = Team::assemble(&config, &layout, &base, &order.mentions)?;
