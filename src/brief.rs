@@ -7,6 +7,7 @@ use std::fmt::Write;
 use crate::ballot::Refusal;
 use crate::config::{Planning, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
+use crate::path::AbsPath;
 
 /// One place that an agent may use, as it is told about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,6 +249,31 @@ pub fn accepted(label: AnswerLabel) -> String {
     format!("recorded as {label}")
 }
 
+/// Answers a vote that counts.
+pub fn counted() -> &'static str {
+    "counted"
+}
+
+/// Answers a vote or an answer that comes in the final phase.
+pub fn voting_is_over() -> &'static str {
+    "not counted: voting is over; present the final result as text"
+}
+
+/// Answers a judgement that comes before the final phase.
+pub fn nothing_to_judge() -> &'static str {
+    "not counted: there is no result to judge yet"
+}
+
+/// Answers a call of a tool that the agent was not offered.
+pub fn not_offered(tool: &str) -> String {
+    format!("denied: you do not have the tool `{tool}`")
+}
+
+/// Answers a call that broke off through a fault of massgen's own.
+pub fn call_broke_off() -> &'static str {
+    "denied: the call failed inside massgen"
+}
+
 /// Answers calls that contradict each other.
 pub fn one_decision() -> &'static str {
     "not counted: make exactly one `new_answer` or `vote` call in a reply"
@@ -290,13 +316,29 @@ pub fn post_evaluation() -> &'static str {
 }
 
 /// Replaces the author's workspace in an answer by `replacement`, so that paths in it hold for the
-/// reader.
-pub fn rewrite_paths(content: &str, workspace: &str, replacement: &str) -> String {
-    if workspace.is_empty() {
-        content.to_owned()
-    } else {
-        content.replace(workspace, replacement)
+/// reader. A path that only begins with the same letters stays.
+pub fn rewrite_paths(content: &str, workspace: &AbsPath, replacement: &str) -> String {
+    let workspace = workspace.to_string();
+    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut rewritten = String::with_capacity(content.len());
+    let mut rest = content;
+    while let Some((before, after)) = rest.split_once(&workspace) {
+        rewritten.push_str(before);
+        let mut following = after.chars();
+        let is_longer_name = match following.next() {
+            Some('.') => following.next().is_some_and(goes_on),
+            Some(next) => goes_on(next),
+            None => false,
+        };
+        rewritten.push_str(if is_longer_name {
+            &workspace
+        } else {
+            replacement
+        });
+        rest = after;
     }
+    rewritten.push_str(rest);
+    rewritten
 }
 
 #[cfg(test)]
@@ -361,9 +403,23 @@ mod tests {
         assert!(!present("t", agent(0), &clear, &answers).contains("tie"));
     }
 
+    #[track_caller]
+    fn check_rewriting(text: &str, expected: &str) {
+        let workspace = AbsPath::new("/w/a_1").unwrap();
+        assert_eq!(rewrite_paths(text, &workspace, "/t/agent1.1"), expected);
+    }
+
     #[test]
     fn paths_of_the_author_become_paths_of_the_reader() {
-        let text = rewrite_paths("see /w/one_ab/a.py", "/w/one_ab", "/t/agent1.1");
-        assert_eq!(text, "see /t/agent1.1/a.py");
+        check_rewriting("see /w/a_1/src/x.rs", "see /t/agent1.1/src/x.rs");
+        check_rewriting("all is in /w/a_1.", "all is in /t/agent1.1.");
+        check_rewriting("`/w/a_1`, (/w/a_1)", "`/t/agent1.1`, (/t/agent1.1)");
+        check_rewriting("/w/a_1", "/t/agent1.1");
+    }
+
+    #[test]
+    fn a_path_that_only_begins_alike_stays() {
+        let others = "/w/a_12/x /w/a_1-b /w/a_1.bak";
+        check_rewriting(others, others);
     }
 }

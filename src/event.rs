@@ -1,5 +1,5 @@
 //! Owns what a run tells the outside while it goes on: one closed list of events. The event log,
-//! `status.json`, the terminal and later the web page are all derived from it.
+//! `status.json` and what the terminal shows are all derived from it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Owns the names of agents, answers and sessions as types that cannot be wrong.
+//! Owns the names of agents and answers as types that cannot be wrong.
 
 use std::fmt;
 

@@ -5,6 +5,7 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::agent::Mind;
 use crate::backend::{CallRequest, Message};
+use crate::brief;
 use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
@@ -115,7 +116,7 @@ impl Mind {
                 self.through_gate(&request, call, gate.clone()).await
             }
             (Ok(_), _) => {
-                let reason = format!("denied: you do not have the tool `{}`", request.name);
+                let reason = brief::not_offered(&request.name);
                 self.called(&request, Some(reason.clone())).await;
                 (reason, Worked::default())
             }
@@ -144,7 +145,7 @@ impl Mind {
         };
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
-                let reason = "denied: the call failed inside massgen".to_owned();
+                let reason = brief::call_broke_off().to_owned();
                 self.called(request, Some(reason.clone())).await;
                 (reason, Worked::default())
             }

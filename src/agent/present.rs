@@ -53,9 +53,7 @@ pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
         let files = said.calls.into_iter().map(|request| {
             let call = match parse_call(&request.name, &request.arguments) {
                 Ok(ModelCall::File(call)) => Ok(call),
-                Ok(ModelCall::Workflow(_)) => {
-                    Err("not counted: voting is over; present the final result as text".to_owned())
-                }
+                Ok(ModelCall::Workflow(_)) => Err(brief::voting_is_over().to_owned()),
                 Err(error) => Err(error.to_string()),
             };
             FileCall { request, call }

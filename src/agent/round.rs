@@ -21,6 +21,9 @@ const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
 /// How often an agent may end a reply without a decision before it drops out.
 const UNDECIDED_REPLIES_MAX: u32 = 3;
 
+/// How many decisions of one round may be refused before the agent drops out.
+const REFUSALS_MAX: u32 = 6;
+
 /// All current answers, as an agent may see them.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
@@ -133,6 +136,7 @@ struct Round {
     grace: Duration,
     told_to_finish: bool,
     undecided: u32,
+    refused: u32,
     steps: u32,
 }
 
@@ -145,6 +149,7 @@ impl Round {
             grace,
             told_to_finish: false,
             undecided: 0,
+            refused: 0,
             steps: 0,
         }
     }
@@ -290,8 +295,7 @@ impl Seat {
                 }
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
-                self.mind
-                    .answer_call(id, "not counted: there is no result to judge yet");
+                self.mind.answer_call(id, brief::nothing_to_judge());
                 return Some(());
             }
         };
@@ -302,8 +306,11 @@ impl Seat {
                 self.mind.answer_call(id, reason.clone());
                 let agent = self.mind.agent.clone();
                 self.mind.emit(Event::Refused { agent, reason }).await;
-                self.round.undecided = self.round.undecided.saturating_add(1);
-                if self.round.undecided > UNDECIDED_REPLIES_MAX.saturating_mul(2) {
+                // News that came meanwhile is not the agent's fault, and ends with the answers.
+                if refusal != Refusal::Outdated {
+                    self.round.refused = self.round.refused.saturating_add(1);
+                }
+                if self.round.refused >= REFUSALS_MAX {
                     self.stop("its decisions were refused too often".into(), false)
                         .await;
                     return None;
@@ -311,7 +318,7 @@ impl Seat {
                 Some(())
             }
             Verdict::Judge { recorded } => {
-                let counted = recorded.map_or_else(|| "counted".to_owned(), brief::accepted);
+                let counted = recorded.map_or_else(|| brief::counted().to_owned(), brief::accepted);
                 self.mind.answer_call(id, counted);
                 if let Some(label) = recorded {
                     self.known.insert(label.agent, label.ordinal);

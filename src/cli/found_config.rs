@@ -8,9 +8,9 @@ use crate::config::place::Place;
 use crate::config::vendors::is_known_host;
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RealPath};
+use crate::path::AbsPath;
 use crate::permissions::guard::FolderGuard;
-use crate::world::locate::{Located, locate};
+use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
 pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result<()> {
@@ -29,9 +29,9 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
             agent.id
         )));
     }
-    let root = real(base)?;
+    let root = locate(base)?.into_real();
     for path in opened(config) {
-        if !real(path)?.is_within(&root) {
+        if !locate(path)?.into_real().is_within(&root) {
             return Err(beyond(format!(
                 "opens `{path}`, which is outside this directory"
             )));
@@ -66,12 +66,6 @@ fn opened(config: &Config) -> Vec<&AbsPath> {
         }
     }
     paths
-}
-
-fn real(path: &AbsPath) -> Result<RealPath> {
-    Ok(match locate(path)? {
-        Located::Directory(real) | Located::File(real) | Located::Missing(real) => real,
-    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Owns `massgen explain prompt`, and the one way in which the command line asks the disk about
-//! mentions.
+//! Owns `massgen explain prompt`, and what the user is told about the mentions of a prompt.
 
 use std::fmt::Write as _;
 
@@ -8,7 +7,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::prompt::{self, Found, Mention, ParsedPrompt, Reach};
-use crate::world::locate::{Located, locate};
+use crate::world::files::look;
 
 /// Finds the mentions in `text`, which the user typed in `base`.
 pub(crate) fn parse(text: &str, base: &AbsPath, host: &Host) -> ParsedPrompt {
@@ -73,13 +72,4 @@ fn for_people(prompt: &ParsedPrompt) -> String {
 fn push(text: &mut String, line: &str) {
     // Writing to a `String` cannot fail.
     writeln!(text, "{line}").unwrap_or_default();
-}
-
-fn look(path: &AbsPath) -> Found {
-    match locate(path) {
-        Ok(Located::File(_)) => Found::File,
-        Ok(Located::Directory(_)) => Found::Directory,
-        Ok(Located::Missing(_)) => Found::Missing,
-        Err(_) => Found::Unreadable,
-    }
 }

@@ -97,7 +97,7 @@ pub async fn run(
 ) -> Coordinated {
     let (submissions, mut handed) = mpsc::channel::<Handed>(SUBMISSIONS_MAX);
     let (board, watched) = watch::channel(Board::default());
-    let mut session = Session {
+    let mut table = Table {
         ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
         people: BTreeMap::new(),
         board,
@@ -117,7 +117,7 @@ pub async fn run(
             workspace,
             mind,
         } = participant;
-        session.people.insert(number, Person { id, workspace });
+        table.people.insert(number, Person { id, workspace });
         let desk = Desk {
             me: number,
             agents,
@@ -131,22 +131,22 @@ pub async fn run(
     let closed = loop {
         let closed = tokio::select! {
             Some((agent, submission, verdict)) = handed.recv() => {
-                session.take(agent, submission, verdict).await
+                table.take(agent, submission, verdict).await
             }
             Some(Err(died)) = tasks.join_next() => {
                 match task_of.get(&died.id().to_string()) {
-                    Some(agent) => session.died(*agent).await,
+                    Some(agent) => table.died(*agent).await,
                     None => None,
                 }
             }
-            over = limits.patience.over() => Some((End::Over(over), session.ballot.close())),
+            over = limits.patience.over() => Some((End::Over(over), table.ballot.close())),
         };
         if let Some(closed) = closed {
             break closed;
         }
     };
     tasks.shutdown().await;
-    session.result(closed)
+    table.result(closed)
 }
 
 struct Person {
@@ -160,7 +160,8 @@ struct Parked {
     recorded: Option<AnswerLabel>,
 }
 
-struct Session<'a> {
+/// Where one coordination happens.
+struct Table<'a> {
     ballot: Ballot,
     people: BTreeMap<AgentNumber, Person>,
     board: watch::Sender<Board>,
@@ -178,7 +179,7 @@ enum Pending {
     Nothing,
 }
 
-impl Session<'_> {
+impl Table<'_> {
     async fn take(
         &mut self,
         agent: AgentNumber,
@@ -195,7 +196,7 @@ impl Session<'_> {
         let (outcome, pending) = match submission {
             Submission::Answer(content) => {
                 let neutral = match self.workspace(agent) {
-                    Some(workspace) => brief::rewrite_paths(&content, &workspace, "."),
+                    Some(workspace) => brief::rewrite_paths(&content, workspace, "."),
                     None => content.clone(),
                 };
                 (
@@ -282,10 +283,7 @@ impl Session<'_> {
         let Some(id) = self.id(label.agent) else {
             return;
         };
-        let workspace = self
-            .people
-            .get(&label.agent)
-            .and_then(|p| p.workspace.clone());
+        let workspace = self.workspace(label.agent).cloned();
         let snapshot = match &workspace {
             None => None,
             Some(workspace) => match self.snapshots.take(&id, label, workspace).await {
@@ -379,11 +377,11 @@ impl Session<'_> {
     /// The answer of `agent` as the others read it.
     fn view(&self, agent: AgentNumber) -> Option<AnswerView> {
         let answer = self.answers.get(&agent)?;
-        Some(answer.view(self.workspace(agent).as_deref()))
+        Some(answer.view(self.workspace(agent)))
     }
 
-    fn workspace(&self, agent: AgentNumber) -> Option<String> {
-        Some(self.people.get(&agent)?.workspace.as_ref()?.to_string())
+    fn workspace(&self, agent: AgentNumber) -> Option<&AbsPath> {
+        self.people.get(&agent)?.workspace.as_ref()
     }
 
     fn id(&self, agent: AgentNumber) -> Option<AgentId> {
@@ -405,7 +403,7 @@ impl Session<'_> {
             | Effect::Judge(_)
             | Effect::GiveUp => None,
         };
-        let Session { answers, votes, .. } = self;
+        let Table { answers, votes, .. } = self;
         Coordinated {
             end,
             tally,
@@ -417,7 +415,7 @@ impl Session<'_> {
 
 impl Answer {
     /// The answer as someone else reads it: paths of the author's `workspace` lead to the snapshot.
-    pub fn view(&self, workspace: Option<&str>) -> AnswerView {
+    pub fn view(&self, workspace: Option<&AbsPath>) -> AnswerView {
         let files = self.snapshot.as_ref().map(ToString::to_string);
         let content = match (workspace, &files) {
             (Some(workspace), Some(files)) => brief::rewrite_paths(&self.content, workspace, files),

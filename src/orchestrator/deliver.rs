@@ -132,7 +132,7 @@ fn message(team: &Team, me: &Member, question: &str, coordinated: &Coordinated) 
                 content: answer.content.to_string(),
                 files: Some(workspace.to_string()),
             },
-            (_, workspace) => answer.view(workspace.map(ToString::to_string).as_deref()),
+            (_, workspace) => answer.view(workspace),
         }
     };
     let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();

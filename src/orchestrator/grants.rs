@@ -190,9 +190,7 @@ fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
 
 /// Where `path` leads, whether or not something is there.
 pub fn real(path: &AbsPath) -> Result<RealPath> {
-    Ok(match locate(path)? {
-        Located::Directory(real) | Located::File(real) | Located::Missing(real) => real,
-    })
+    locate(path).map(Located::into_real)
 }
 
 /// The grants as the model is told about them in the system message of this phase.

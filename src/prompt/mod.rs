@@ -16,16 +16,17 @@ mod candidate;
 /// This many mentioned files of one directory are worth the suggestion to name the directory.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;
 
-/// What the disk says about a path.
+/// What the disk says about a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Anything that is no directory.
+    /// A regular file that can be read.
     File,
-    /// A directory.
+    /// A directory that can be read.
     Directory,
-    /// Nothing.
+    /// Nothing; the name is free, or a link leads nowhere.
     Missing,
-    /// It cannot be told, for want of rights.
+    /// Something that cannot be read as a file or directory: the right is missing, links go round
+    /// in circles, or it is a socket, a pipe or a device.
     Unreadable,
 }
 

@@ -2,28 +2,15 @@
 //! what a path leads to, and writing the one that `--output-file` asks for. Agents' calls never
 //! come here: they pass the gate.
 
-use std::io::ErrorKind as IoKind;
+use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::prompt::Found;
 use crate::world::sys::own::{self, file};
 
-/// What a path leads to, links followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// A regular file that can be read.
-    File,
-    /// A directory that can be read.
-    Directory,
-    /// Nothing; the name is free, or a link leads nowhere.
-    Missing,
-    /// Something that cannot be read as a file or directory: the right is missing, links go round
-    /// in circles, or it is a socket, a pipe or a device.
-    Unreadable,
-}
-
 /// What `path` leads to.
-pub fn kind(path: &AbsPath) -> Found {
+pub fn look(path: &AbsPath) -> Found {
     match file::kind(path) {
         Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
             Found::Unreadable
@@ -38,7 +25,21 @@ pub fn kind(path: &AbsPath) -> Found {
 /// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
 /// are an error.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    match file::read_capped(path, bytes_max) {
+    told(path, bytes_max, file::read_capped(path, bytes_max))
+}
+
+/// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies
+/// there is an error, because it could keep massgen waiting for ever.
+pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    told(path, bytes_max, file::read_regular_capped(path, bytes_max))
+}
+
+fn told(
+    path: &AbsPath,
+    bytes_max: u64,
+    read: io::Result<Option<Vec<u8>>>,
+) -> Result<Option<Vec<u8>>> {
+    match read {
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())

@@ -22,6 +22,15 @@ pub enum Located {
     Missing(RealPath),
 }
 
+impl Located {
+    /// Where the path leads, whether or not something is there.
+    pub fn into_real(self) -> RealPath {
+        match self {
+            Located::Directory(real) | Located::File(real) | Located::Missing(real) => real,
+        }
+    }
+}
+
 /// Follows `path` and says what stands there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<Located> {
     let root = Dir::root().map_err(|fault| cannot_open(path, fault))?;

@@ -1,5 +1,6 @@
 //! Whole runs of the real binary, with scripted teams in directories of their own.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -98,6 +99,71 @@ fn two_agents_vote_and_the_winner_presents() {
     let status = status(&finished);
     assert_eq!(status["results"]["winner"], "second");
     assert_eq!(status["is_complete"], true);
+}
+
+#[test]
+fn the_tally_can_be_computed_again_from_the_log() {
+    let late = r#"
+- when: {last: "<task>"}
+  delay_ms: 300
+  calls: [{name: new_answer, arguments: {content: "late but better"}}]
+- calls: [{name: vote, arguments: {agent_id: agent3, reason: "mine"}}]
+  repeat: true
+"#;
+    let early = |answer: &str| {
+        format!(
+            r#"
+- when: {{system: "{FINAL}"}}
+  text: "final: {answer}"
+- when: {{last: "<task>"}}
+  text: "{answer}"
+  calls: [{{name: new_answer}}]
+- when: {{contains: "late but better"}}
+  calls: [{{name: vote, arguments: {{agent_id: agent3, reason: "better"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "first"}}}}]
+"#
+        )
+    };
+    let agents = [
+        agent("a", "", &early("one")),
+        agent("b", "", &early("two")),
+        agent("c", "", late),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let logs = walk(&finished.project().path(".massgen/massgen_logs"));
+    let log = logs
+        .iter()
+        .find(|path| path.ends_with("events.jsonl"))
+        .unwrap();
+    let log = std::fs::read_to_string(log).unwrap();
+    let mut votes = BTreeMap::new();
+    let mut winner = Value::Null;
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["type"].as_str().unwrap() {
+            "voted" => {
+                votes.insert(event["agent"].to_string(), event["candidate"].clone());
+            }
+            "votes_voided" => votes.clear(),
+            "winner_selected" => winner = event,
+            _ => {}
+        }
+    }
+    let count = |agent: &Value| {
+        votes
+            .values()
+            .filter(|candidate| *candidate == agent)
+            .count()
+    };
+    let counted = winner["votes"].as_array().unwrap();
+    assert_eq!(counted.len(), 3, "{winner}");
+    for pair in counted {
+        assert_eq!(pair[1], count(&pair[0]), "{winner} {votes:?}");
+    }
+    assert_eq!(winner["agent"], "c");
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::{AbsPath, RealPath};
-use massgen::world::files::{self, Found};
+use massgen::prompt::Found;
+use massgen::world::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::session::{LiveWorkspace, Session, Turn};
@@ -509,11 +510,11 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
 fn the_state_directory_is_private_and_hides_itself_from_git() {
     let ground = Ground::new();
     let state = ground.abs("project/.massgen");
-    store::prepare_state_dir(&state).unwrap();
+    store::prepare_state_dir(&state, &[]).unwrap();
     assert_eq!(tree(state.as_path()), [".gitignore = *\n"]);
     assert_eq!(mode(state.as_path()), 0o700);
     fs::remove_file(state.as_path().join(".gitignore")).unwrap();
-    store::prepare_state_dir(&state).unwrap();
+    store::prepare_state_dir(&state, &[]).unwrap();
     assert_eq!(tree(state.as_path()), [""; 0]);
 }
 
@@ -524,7 +525,7 @@ fn what_a_path_leads_to_is_told() {
     symlink("loop", ground.path("loop")).unwrap();
     symlink("outside/victim.txt", ground.path("link")).unwrap();
     let check = |path: &str, expected: Found| {
-        assert_eq!(files::kind(&ground.abs(path)), expected, "{path}");
+        assert_eq!(files::look(&ground.abs(path)), expected, "{path}");
     };
     check("outside", Found::Directory);
     check("outside/victim.txt", Found::File);

@@ -155,9 +155,9 @@ fn an_exhausted_script_says_so() {
 #[test]
 fn a_request_must_hold_one_result_for_each_call() {
     #[track_caller]
-    fn check(messages: Vec<Message>, expected: Option<&str>) {
+    fn check(messages: &[Message], expected: Option<&str>) {
         let backend = scripted("replies: [{text: fine}]");
-        let events = ask(&backend, &messages);
+        let events = ask(&backend, messages);
         let expected = match expected {
             Some(violation) => vec![format!("Permanent: the request is malformed: {violation}")],
             None => vec!["Text(\"fine\")".to_owned(), "End(Done)".to_owned()],
@@ -166,27 +166,27 @@ fn a_request_must_hold_one_result_for_each_call() {
     }
 
     let both = || assistant(&["a", "b"]);
-    check(vec![user("Go."), both(), result("b"), result("a")], None);
+    check(&[user("Go."), both(), result("b"), result("a")], None);
     check(
-        vec![user("Go."), both(), result("a"), result("b"), user("On.")],
+        &[user("Go."), both(), result("a"), result("b"), user("On.")],
         None,
     );
     check(
-        vec![user("Go."), both(), result("a")],
+        &[user("Go."), both(), result("a")],
         Some("the call `b` has no result"),
     );
     check(
-        vec![user("Go."), both(), result("a"), user("On."), result("b")],
+        &[user("Go."), both(), result("a"), user("On."), result("b")],
         Some("the call `b` has no result"),
     );
     let twice = "there is a result for the call `a`, which has one already or was never made";
     check(
-        vec![user("Go."), both(), result("a"), result("a"), result("b")],
+        &[user("Go."), both(), result("a"), result("a"), result("b")],
         Some(twice),
     );
-    check(vec![user("Go."), result("a")], Some(twice));
+    check(&[user("Go."), result("a")], Some(twice));
     check(
-        vec![
+        &[
             user("Go."),
             assistant(&["a"]),
             result("a"),

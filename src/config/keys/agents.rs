@@ -220,6 +220,7 @@ pub static BACKEND: Section = Section {
                 "repetition_penalty",
                 "response_format",
                 "parallel_tool_calls",
+                "stream_options",
                 "prediction",
                 "num_ctx",
                 "keep_alive",
@@ -356,7 +357,7 @@ pub static BACKEND: Section = Section {
             "write it as `system_message` of the agent",
         ),
         Key::refused(
-            &["messages", "tools", "functions", "stream", "stream_options"],
+            &["messages", "tools", "functions", "stream"],
             "massgen writes it into every request itself",
         ),
         Key::refused(&["n"], "massgen asks for one reply at a time"),

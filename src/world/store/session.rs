@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use crate::brief::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -105,8 +106,9 @@ impl Session {
             dir::create(&copy)?;
             notes = workspace.snapshots.keep(workspace.path, &copy)?;
             let real = dir::follow(workspace.path)?.to_abs();
+            let kept = dir.join(WORKSPACE).to_string();
             for old in [workspace.path, &real] {
-                answer = with_moved_paths(&answer, old, &dir.join(WORKSPACE));
+                answer = rewrite_paths(&answer, old, &kept);
             }
         }
         self.write(&stage.path().join("answer.txt"), &answer)?;
@@ -166,57 +168,3 @@ const WORKSPACE: &str = "workspace";
 
 /// The name of the directory that holds our versions of files that the user changed.
 const CONFLICTS: &str = "conflicts";
-
-/// `text` in which every path at or below `old` is one at or below `new`. A path that only begins
-/// with the same letters stays.
-fn with_moved_paths(text: &str, old: &AbsPath, new: &AbsPath) -> String {
-    let (old, new) = (old.to_string(), new.to_string());
-    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let mut moved = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(&old) {
-        moved.push_str(before);
-        let mut following = after.chars();
-        let is_longer_name = match following.next() {
-            Some('.') => following.next().is_some_and(goes_on),
-            Some(next) => goes_on(next),
-            None => false,
-        };
-        moved.push_str(if is_longer_name { &old } else { &new });
-        rest = after;
-    }
-    moved.push_str(rest);
-    moved
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_moved_paths;
-    use crate::path::AbsPath;
-
-    #[track_caller]
-    fn check(text: &str, expected: &str) {
-        let old = AbsPath::new("/w/a_1").unwrap();
-        let new = AbsPath::new("/s/turn_1/workspace").unwrap();
-        assert_eq!(with_moved_paths(text, &old, &new), expected);
-    }
-
-    #[test]
-    fn paths_in_an_answer_follow_the_workspace() {
-        check("see /w/a_1/src/x.rs", "see /s/turn_1/workspace/src/x.rs");
-        check("all is in /w/a_1.", "all is in /s/turn_1/workspace.");
-        check(
-            "`/w/a_1`, (/w/a_1)",
-            "`/s/turn_1/workspace`, (/s/turn_1/workspace)",
-        );
-        check("/w/a_1", "/s/turn_1/workspace");
-    }
-
-    #[test]
-    fn a_path_that_only_begins_alike_stays() {
-        check(
-            "/w/a_12/x /w/a_1-b /w/a_1.bak",
-            "/w/a_12/x /w/a_1-b /w/a_1.bak",
-        );
-    }
-}
