@@ -92,7 +92,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub automation: bool,
     /// The time for the whole coordination, in seconds. Default: the config's, or 1800.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
     /// Logs every detail of the run to the session's log directory. Default: off.
     #[arg(long)]

@@ -37,7 +37,7 @@ pub(crate) fn complete(host: &Host) -> Completed {
                 }
                 host.env = env;
             }
-            Err(error) => warnings.push(format!("its variables are not used: {error}")),
+            Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
         }
     }
     Completed { host, warnings }

@@ -146,6 +146,11 @@ fn shown(place: &AbsPath, host: &Host) -> String {
 }
 
 fn not_found(argument: &str, places: &[AbsPath]) -> Error {
+    let directory = |place: &&AbsPath| kind(place) == Found::Directory;
+    if let Some(place) = places.iter().find(directory) {
+        let message = format!("`{place}` is a directory, and a config is a file");
+        return Error::new(ErrorKind::Config, message).hint("name the file in it");
+    }
     let error = Error::new(
         ErrorKind::Config,
         format!("there is no config `{argument}`"),

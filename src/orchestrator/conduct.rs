@@ -324,7 +324,7 @@ async fn show(shown: &Sender<Event>, event: Event) {
 
 async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
     if let Some(fault) = fault {
-        let message = format!("the run goes on without some of its records: {fault}");
+        let message = format!("the run goes on without some of its records: {fault:#}");
         show(shown, Event::Warning { message }).await;
     }
 }
@@ -354,6 +354,6 @@ fn save(
     });
     match saved {
         Ok(saved) => saved.notes,
-        Err(error) => vec![format!("the session could not be saved: {error}")],
+        Err(error) => vec![format!("the session could not be saved: {error:#}")],
     }
 }

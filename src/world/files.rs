@@ -50,6 +50,11 @@ fn told(
     }
 }
 
+/// Refuses an output file that could not be written, before anything is spent on its content.
+pub fn expect_output_file(path: &AbsPath) -> Result<()> {
+    file::expect_writable_for_user(path)
+}
+
 /// Puts the answer where `--output-file` says, in one step. An existing file is replaced.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
     file::write_for_user(path, text.as_bytes())

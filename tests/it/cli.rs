@@ -128,6 +128,13 @@ fn usage_errors_say_what_to_do() {
         ),
     );
     check_usage(
+        &["--orchestrator-timeout", "-1", "task"],
+        &format!(
+            "error: `-1` is no value of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
+             {help}"
+        ),
+    );
+    check_usage(
         &["--config", "a", "--model", "b", "task"],
         &format!("error: `--config` and `--model` exclude each other\n{help}"),
     );
@@ -373,6 +380,42 @@ fn a_config_that_cannot_be_run_starts_nothing() {
         missing.stderr().starts_with(expected),
         "{}",
         missing.stderr()
+    );
+}
+
+#[test]
+fn a_directory_is_no_config() {
+    let finished = Project::new()
+        .dir("teams")
+        .args(["--config", "teams", "task"])
+        .failure(2);
+    insta::assert_snapshot!(finished.stderr(), @r"
+    error: `[PROJECT]/teams` is a directory, and a config is a file
+    hint: name the file in it
+    ");
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_is_told_before_the_run() {
+    #[track_caller]
+    fn check(file: &str, expected: &str) {
+        let finished = Project::new()
+            .args(["--config", "@examples/basic/offline_demo", "hello", "-o"])
+            .args([file])
+            .failure(3);
+        assert_eq!(finished.stderr(), expected);
+        let _untouched = finished.has_no(".massgen");
+    }
+
+    check(
+        "missing/answer.txt",
+        "error: cannot write `[PROJECT]/missing/answer.txt`\n\
+         caused by: No such file or directory (os error 2)\n\
+         hint: check that the directory exists\n",
+    );
+    check(
+        ".",
+        "error: cannot write `[PROJECT]`\ncaused by: is a directory\nhint: a file is expected\n",
     );
 }
 

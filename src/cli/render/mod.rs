@@ -173,8 +173,12 @@ impl<'o, 'w> Render<'o, 'w> {
         self.line("votes void", Style::Faint, &text);
     }
 
+    /// Says who won; an agent that is alone was not chosen.
     fn winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
+        if self.agents.len() == 1 {
+            return;
+        }
         let votes: Vec<String> = votes
             .iter()
             .map(|(agent, count)| format!("{agent} {count}"))
@@ -306,14 +310,14 @@ impl<'o, 'w> Render<'o, 'w> {
     fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
         self.asked.clear();
-        let style = if status == ExitStatus::Delivered {
-            Style::Good
+        let (label, style) = if status == ExitStatus::Delivered {
+            ("done", Style::Good)
         } else {
-            Style::Bad
+            ("ended", Style::Bad)
         };
         let cost = self.tokens.spent();
         self.line(
-            "done",
+            label,
             style,
             &format!("{summary} ({}{cost})", clock(elapsed)),
         );
@@ -335,7 +339,12 @@ fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
 /// deed of one agent or is shown in another way.
 fn deed(event: &Event) -> Option<Deed> {
     Some(match event {
-        Event::Retrying { reason, .. } => (Style::Warn, "asks again:", reason.clone()),
+        Event::Retrying {
+            reason, wait_ms, ..
+        } => {
+            let wait = clock(Duration::from_millis(*wait_ms));
+            (Style::Warn, "asks again", format!("in {wait}: {reason}"))
+        }
         Event::ToolCalled {
             tool,
             arguments,

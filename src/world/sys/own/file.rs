@@ -114,6 +114,19 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     put(&target, bytes, Durability::Power, permissions).map_err(failed)
 }
 
+/// Says what [`write_for_user`] would say of `path`, as far as that can be known before.
+pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
+    let failed = |error| fault("write", path.as_path(), error);
+    let real = match fs::metadata(path.as_path()) {
+        Ok(metadata) if metadata.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
+        Ok(metadata) if metadata.is_file() => fs::canonicalize(path.as_path()).map_err(failed)?,
+        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => path.as_path().to_owned(),
+        Ok(_) | Err(_) => return Ok(()),
+    };
+    let parent = real.parent().unwrap_or(Path::new("/"));
+    rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| failed(error.into()))
+}
+
 /// `permissions` are those of the file; a new file's are lowered by the umask.
 fn put(
     path: &AbsPath,
@@ -125,7 +138,8 @@ fn put(
     let mut temp = tempfile::Builder::new()
         .prefix(".massgen-")
         .permissions(permissions)
-        .tempfile_in(parent)?;
+        .tempfile_in(parent)
+        .map_err(without_path)?;
     temp.write_all(bytes)?;
     if let Durability::Power = durability {
         temp.as_file().sync_all()?;
@@ -133,6 +147,13 @@ fn put(
     temp.persist(path.as_path())
         .map(drop)
         .map_err(|error| error.error)
+}
+
+/// What the system said, without the made-up name that the error also tells.
+fn without_path(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>()?.raw_os_error());
+    system.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// Adds `bytes` to the end of `path`, which is made if it is missing. A link there is refused.
