@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::diagnostic::{Colour, Diagnostic, Source};
+use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::vendors::Vendor;
 use crate::id::AgentId;
@@ -62,8 +62,8 @@ pub struct Loaded {
 
 impl Loaded {
     /// The warnings as text for a person, each with its line; empty if there are none.
-    pub fn render(&self, colour: Colour) -> String {
-        diagnostic::render(&self.source, &self.warnings, colour)
+    pub fn render(&self) -> String {
+        diagnostic::render(&self.source, &self.warnings)
     }
 
     /// Each warning in one line.
@@ -88,8 +88,8 @@ pub struct Invalid {
 
 impl Invalid {
     /// The diagnostics as text for a person, each with its line.
-    pub fn render(&self, colour: Colour) -> String {
-        diagnostic::render(&self.source, &self.diagnostics, colour)
+    pub fn render(&self) -> String {
+        diagnostic::render(&self.source, &self.diagnostics)
     }
 
     /// The result of the check for scripts.

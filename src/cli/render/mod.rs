@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::lines::{Lines, one_line};
+use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
+use crate::wording::{joined, one_line};
 
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
@@ -165,11 +166,11 @@ impl<'o, 'w> Render<'o, 'w> {
         if attempt > 1 {
             self.line("attempt", Style::Strong, &attempt.to_string());
         }
-        self.line("agents", Style::Strong, &names(agents));
+        self.line("agents", Style::Strong, &joined(agents));
     }
 
     fn voided(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: a new answer came", names(voters));
+        let text = format!("{}: a new answer came", joined(voters));
         self.line("votes void", Style::Faint, &text);
     }
 
@@ -371,10 +372,7 @@ fn deed(event: &Event) -> Option<Deed> {
             format!("for {candidate} ({label}): {reason}"),
         ),
         Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
-        Event::Informed { labels, .. } => {
-            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-            (Style::Faint, "sees", labels.join(", "))
-        }
+        Event::Informed { labels, .. } => (Style::Faint, "sees", joined(labels)),
         Event::DroppedOut {
             reason, timed_out, ..
         } => {
@@ -412,11 +410,6 @@ fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
             (Style::Warn, "conflict", note)
         }
     }
-}
-
-fn names(agents: &[AgentId]) -> String {
-    let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
-    names.join(", ")
 }
 
 /// A duration for people: `9.4 s`, then `2 min 5 s`.
