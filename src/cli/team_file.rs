@@ -64,10 +64,7 @@ impl TeamFile {
     pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
             if let Some(text) = read(&place)? {
-                let in_project = place
-                    .as_path()
-                    .starts_with(host.cwd.join(STATE_DIR).as_path());
-                let chosen = if in_project {
+                let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
                     Chosen::Found
                 } else {
                     Chosen::ByUser
@@ -136,9 +133,9 @@ fn read(place: &AbsPath) -> Result<Option<Vec<u8>>> {
 
 /// A path as somebody who stands in the current directory writes it.
 fn shown(place: &AbsPath, host: &Host) -> String {
-    match place.as_path().strip_prefix(host.cwd.as_path()) {
-        Ok(below) => below.display().to_string(),
-        Err(_) => place.to_string(),
+    match place.below(&host.cwd) {
+        Some(below) => below.to_string(),
+        None => place.to_string(),
     }
 }
 

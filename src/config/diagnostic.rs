@@ -105,11 +105,6 @@ impl Source {
         }
     }
 
-    /// The name of the file or example.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The text, without keys.
     pub fn text(&self) -> &str {
         &self.text

@@ -136,6 +136,19 @@ pub struct Config {
     pub timeouts: TimeoutConfig,
 }
 
+impl Config {
+    /// Every path of the user's that is opened to an agent: context paths and folder guards.
+    pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
+        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let guarded = self
+            .agents
+            .iter()
+            .flat_map(|agent| agent.folder_guard.directories());
+        listed.map(|context| &context.path).chain(guarded)
+    }
+}
+
 /// One agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {

@@ -33,6 +33,7 @@ use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::tools::workflow;
+use crate::wording::counted;
 
 /// The models of a run, by agent.
 pub type Backends = BTreeMap<AgentId, Arc<dyn Backend>>;
@@ -352,21 +353,13 @@ fn conclusion(
             ExitStatus::Denied,
             format!(
                 "{agent} answered; {} delivered, {refused} refused",
-                files(delivered)
+                counted(delivered, "file")
             ),
         ),
         End::Agreed if delivered > 0 => (
             ExitStatus::Delivered,
-            format!("{agent} answered; {} delivered", files(delivered)),
+            format!("{agent} answered; {} delivered", counted(delivered, "file")),
         ),
         End::Agreed => (ExitStatus::Delivered, format!("{agent} answered")),
-    }
-}
-
-fn files(count: usize) -> String {
-    if count == 1 {
-        "1 file".to_owned()
-    } else {
-        format!("{count} files")
     }
 }

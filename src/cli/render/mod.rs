@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
 use crate::wording::{joined, one_line};
 
@@ -40,13 +40,6 @@ pub(crate) struct Render<'o, 'w> {
 struct Speech {
     voice: Voice,
     lines: Lines,
-}
-
-/// Whether an agent speaks or thinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
-    Text,
-    Reasoning,
 }
 
 /// Tokens of the whole run, as the vendors counted them.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::wording::{joined, one_line};
+use crate::wording::{counted, joined, one_line};
 use crate::world::clock::Moment;
 use crate::world::store::records::view::RunView;
 
@@ -120,7 +120,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::WinnerSelected { label, .. } => ("final_agent_selected", label.to_string()),
         Event::FinalStarted { .. } => ("final_round_start", String::new()),
         Event::FinalAnswer { .. } => ("final_answer", String::new()),
-        Event::Delivered { rows } => ("delivered", format!("{} files", rows.len())),
+        Event::Delivered { rows } => ("delivered", counted(rows.len(), "file")),
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
