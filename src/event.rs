@@ -244,4 +244,9 @@ pub enum DeliveryOutcome {
         /// Where our version is kept.
         kept: RealPath,
     },
+    /// It could not be written; the winner's workspace still has it.
+    Failed {
+        /// Why.
+        reason: String,
+    },
 }

@@ -18,7 +18,6 @@ use crate::orchestrator::team::Team;
 use crate::orchestrator::{Backends, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, Phase};
-use crate::world::clock;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -111,10 +110,8 @@ impl Run {
         make_new(&layout.temp_workspaces)?;
         let mut team = Team::assemble(&config, &layout, &base, &order.mentions)?;
         let session = Session::begin(&layout.sessions, order.redactor.clone())?;
-        team.watch_conflicts(Conflicts {
-            run_started_ns: clock::now().unix_nanoseconds(),
-            kept_in: directory(&session.conflicts(TURN)?)?,
-        });
+        let kept_in = directory(&session.conflicts(TURN)?)?;
+        team.watch_conflicts(Conflicts::from_now(kept_in)?);
         let attempts = match config.orchestrator.max_orchestration_restarts {
             0 => Attempts::One,
             _ => Attempts::Several,

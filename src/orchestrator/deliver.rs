@@ -13,12 +13,13 @@ use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
-use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::grants::{manager, write_roots};
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, Phase, Scope};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::{Decision, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
-use crate::world::exec::{self, Change, ChangeKind};
+use crate::world::exec::{self, Change, ChangeKind, Observation, Outcome};
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -69,25 +70,34 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
-    let (end, judge) = match presented.broken_off {
-        None => (End::Agreed, Some(mind)),
-        Some(BrokenOff::Over(over)) => (End::Over(over), None),
+    let (end, is_whole) = match presented.broken_off {
+        None => (End::Agreed, true),
+        Some(BrokenOff::Over(over)) => (End::Over(over), false),
         Some(BrokenOff::Failed(fault)) => {
             let message = format!("the final agent failed, its answer is used as it is: {fault}");
             mind.emit(Event::Warning { message }).await;
-            (End::Agreed, None)
+            (End::Agreed, false)
         }
     };
     let mut worked = presented.worked;
-    let roots = write_roots(&member.grants);
-    if end == End::Agreed && delivered(&worked.changes, &roots).is_empty() {
+    let permissions = manager(&member.grants, Phase::Final);
+    if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
+        let roots = write_roots(&member.grants);
         worked.add(carry_workspace(team, member, &roots).await?);
+    }
+    let rows = rows(&worked, &permissions);
+    let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
+    if let Some(workspace) = &member.workspace
+        && rows.iter().any(failed)
+    {
+        let message = format!("what could not be delivered is still in `{workspace}`");
+        mind.emit(Event::Warning { message }).await;
     }
     Ok(Finished {
         text,
-        rows: rows(&worked, &roots),
+        rows,
         end,
-        mind: judge,
+        mind: is_whole.then_some(mind),
     })
 }
 
@@ -136,12 +146,28 @@ async fn carry_workspace(team: &Team, member: &Member, roots: &[&Grant]) -> Resu
     let Some(call) = copy_all(workspace, &target.root) else {
         return Ok(Worked::default());
     };
+    let root = target.root.clone();
     let work = move || match gate.check(call) {
-        Ok(permitted) => Worked::done(exec::run(permitted).changes),
+        Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
         Err(denial) => Worked::refused(denial),
     };
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| Error::bug("the delivery broke off"))
+}
+
+/// What `observation` changed. If it failed before it came to a single file, the `root` stands for
+/// all of them.
+fn told(observation: Observation, root: RealPath) -> Vec<Change> {
+    let Observation {
+        outcome,
+        content,
+        changes,
+    } = observation;
+    if outcome == Outcome::Done || !changes.is_empty() {
+        return changes;
+    }
+    let kind = ChangeKind::Failed { reason: content };
+    vec![Change { path: root, kind }]
 }
 
 fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
@@ -156,20 +182,32 @@ fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     })
 }
 
-fn delivered<'a>(changes: &'a [Change], roots: &[&Grant]) -> Vec<&'a Change> {
-    let outside = |change: &&Change| {
-        roots
-            .iter()
-            .any(|grant| grant.reach(&change.path).is_some())
+/// The changes in the user's own paths. A workspace inside such a path is not one of them: there
+/// the workspace's grant is the deeper one, and speaks.
+fn delivered<'a>(
+    changes: &'a [Change],
+    permissions: &PathPermissionManager,
+) -> impl Iterator<Item = &'a Change> {
+    let users = |change: &&Change| match permissions.decide(&change.path, Permission::Write) {
+        Decision::Allow { grant } => grant.kind == GrantKind::Context,
+        Decision::Deny(_) => false,
     };
-    changes.iter().filter(outside).collect()
+    changes.iter().filter(users)
+}
+
+/// Whether the file was written or removed, or left alone for the user's sake.
+fn is_done(change: &Change) -> bool {
+    !matches!(
+        change.kind,
+        ChangeKind::Denied { .. } | ChangeKind::Failed { .. }
+    )
 }
 
 /// One row a file: what the whole phase came to, not each step on the way. A refused write counts
 /// unless the same path was written in the end.
-fn rows(worked: &Worked, roots: &[&Grant]) -> Vec<DeliveryRow> {
+fn rows(worked: &Worked, permissions: &PathPermissionManager) -> Vec<DeliveryRow> {
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
-    for change in delivered(&worked.changes, roots) {
+    for change in delivered(&worked.changes, permissions) {
         let path = change.path.to_string();
         let before = outcomes.remove(&path).flatten();
         outcomes.insert(path, combined(before, &change.kind));
@@ -188,7 +226,8 @@ fn rows(worked: &Worked, roots: &[&Grant]) -> Vec<DeliveryRow> {
 
 /// What two changes of the same file come to; `None` if it is as it was.
 fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
-    use DeliveryOutcome::{Changed, Created, Deleted};
+    use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
+    let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
     match (before, after) {
         (Some(Created), ChangeKind::Deleted) => None,
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
@@ -197,5 +236,11 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (_, ChangeKind::Conflict { kept }) => {
             Some(DeliveryOutcome::Conflict { kept: kept.clone() })
         }
+        (_, ChangeKind::Denied { reason }) => Some(Denied {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::Failed { reason }) => Some(Failed {
+            reason: reason.clone(),
+        }),
     }
 }

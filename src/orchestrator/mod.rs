@@ -339,7 +339,17 @@ fn conclusion(
         use DeliveryOutcome::{Changed, Created, Deleted};
         matches!(outcome, Created | Changed | Deleted)
     });
-    let refused = rows.len().saturating_sub(delivered);
+    let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
+    let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
+    let mut summary = format!("{agent} answered");
+    if !rows.is_empty() {
+        summary = format!("{summary}; {} delivered", counted(delivered, "file"));
+    }
+    for (number, what) in [(refused, "refused"), (failed, "not written")] {
+        if number > 0 {
+            summary = format!("{summary}, {number} {what}");
+        }
+    }
     match end {
         End::Over(Over::Interrupted) => (
             ExitStatus::Interrupted,
@@ -349,17 +359,8 @@ fn conclusion(
             ExitStatus::Limit,
             format!("out of time after {seconds} seconds; the best answer so far is {agent}'s"),
         ),
-        End::Agreed if refused > 0 => (
-            ExitStatus::Denied,
-            format!(
-                "{agent} answered; {} delivered, {refused} refused",
-                counted(delivered, "file")
-            ),
-        ),
-        End::Agreed if delivered > 0 => (
-            ExitStatus::Delivered,
-            format!("{agent} answered; {} delivered", counted(delivered, "file")),
-        ),
-        End::Agreed => (ExitStatus::Delivered, format!("{agent} answered")),
+        End::Agreed if failed > 0 => (ExitStatus::Environment, summary),
+        End::Agreed if refused > 0 => (ExitStatus::Denied, summary),
+        End::Agreed => (ExitStatus::Delivered, summary),
     }
 }

@@ -22,6 +22,18 @@ pub struct Version {
     pub changed_ns: i128,
 }
 
+impl Version {
+    /// Whether this is the same file with the content of `other`; a rename in between changes only
+    /// [`Version::changed_ns`].
+    pub fn has_content_of(&self, other: &Version) -> bool {
+        let renamed = Version {
+            changed_ns: self.changed_ns,
+            ..*other
+        };
+        *self == renamed
+    }
+}
+
 /// Whether the rule is on (`enforce_read_before_delete` in YAML).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBeforeDelete {

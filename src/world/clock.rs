@@ -36,11 +36,6 @@ impl Moment {
         self.0.strftime("%H:%M:%S").to_string()
     }
 
-    /// Nanoseconds since 1970, as file systems count them.
-    pub fn unix_nanoseconds(&self) -> i128 {
-        self.0.timestamp().as_nanosecond()
-    }
-
     /// Seconds since 1970, with a fraction.
     pub fn unix_seconds(&self) -> f64 {
         self.0.timestamp().as_duration().as_secs_f64()

@@ -44,6 +44,7 @@ use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::follow::{Followed, follow};
 use crate::world::sys::grant::OpenGrant;
+use crate::world::sys::meta::Meta;
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
@@ -103,6 +104,20 @@ pub struct Conflicts {
     pub run_started_ns: i128,
     /// The directory that receives what could not be written; it is made when it is needed.
     pub kept_in: RealPath,
+}
+
+impl Conflicts {
+    /// Protects what the user does from now on. `kept_in` has just been made, so that it shows the
+    /// time by the clock that stamps files; that one lags behind the time of day by up to a tick,
+    /// and what the user saves within it must not seem older than the run.
+    pub fn from_now(kept_in: RealPath) -> Result<Self> {
+        let made = Dir::open(&kept_in).and_then(Meta::of);
+        let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
+        Ok(Self {
+            run_started_ns: made.version.changed_ns,
+            kept_in,
+        })
+    }
 }
 
 /// What was decided to happen: the call with every path as a place beneath an open grant.

@@ -126,6 +126,15 @@ impl Disk {
         Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
     }
 
+    /// The gate of a run that begins now.
+    pub(crate) fn run_gate_from_now(&self, phase: Phase) -> Gate {
+        let kept_in = self.path("home/kept");
+        let _missing = fs::remove_dir_all(&kept_in);
+        fs::create_dir(kept_in).unwrap();
+        let conflicts = Conflicts::from_now(self.real("home/kept")).unwrap();
+        self.run_gate(phase, conflicts.run_started_ns)
+    }
+
     /// The gate of a run: what is unread may not be destroyed, and what changed since
     /// `run_started_ns` belongs to the user.
     pub(crate) fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {

@@ -23,6 +23,7 @@ mod config;
 mod corpus;
 mod disk;
 mod docs;
+mod edits;
 mod explain;
 mod gate;
 mod races;

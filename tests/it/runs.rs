@@ -253,6 +253,43 @@ fn an_undelivered_workspace_is_carried_to_the_write_path() {
 }
 
 #[test]
+fn a_workspace_inside_the_write_path_is_not_the_users_directory() {
+    let last = r#"calls: [{name: write_file, arguments: {path: late.txt, content: "late"}}]"#;
+    let agents = [agent("one", "w1", &builds("early.txt", "early", last))];
+    let finished = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"])
+        .success()
+        .has_file("early.txt", "early")
+        .has_file("late.txt", "late");
+    let delivered = &status(&finished)["results"]["delivered"];
+    assert_eq!(delivered.as_array().map(Vec::len), Some(2), "{delivered}");
+}
+
+#[test]
+fn what_could_not_be_delivered_is_told() {
+    let agents = [agent(
+        "one",
+        "w1",
+        &builds("out.txt", "made by one", "text: \"all done\""),
+    )];
+    let finished = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .dir("out.txt")
+        .args(["build"])
+        .failure(3);
+    let stderr = finished.stderr();
+    let rows = "delivered:\n  failed   [PROJECT]/out.txt: ";
+    assert!(stderr.contains(rows), "{stderr}");
+    assert!(
+        stderr.contains("one answered; 0 files delivered, 1 not written"),
+        "{stderr}"
+    );
+    let workspace = "what could not be delivered is still in `[PROJECT]/.massgen/workspaces/w1_";
+    assert!(stderr.contains(workspace), "{stderr}");
+}
+
+#[test]
 fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";

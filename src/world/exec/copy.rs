@@ -13,6 +13,7 @@ use crate::world::exec::put::{Manner, Source, put};
 use crate::world::exec::selection::Chosen;
 use crate::world::exec::{Change, ChangeKind, Observation, Outcome};
 use crate::world::gate::{Gate, Place};
+use crate::world::sys::displace::replace_link;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::Kind;
 use crate::world::sys::survey::{Found, Keep};
@@ -162,6 +163,9 @@ impl Transfer {
         match copied {
             Ok(change) => self.changes.extend(change),
             Err(stop) => {
+                if stop.changes.is_empty() {
+                    self.changes.push(left(&destination, &stop));
+                }
                 self.changes.extend(stop.changes);
                 self.errors.push((found.rel, stop.message));
             }
@@ -169,7 +173,10 @@ impl Transfer {
     }
 
     fn observation(self, route: Route<'_>, operation: &str) -> Observation {
-        let is_copied = |change: &&Change| !matches!(change.kind, ChangeKind::Conflict { .. });
+        let is_copied = |change: &&Change| {
+            use ChangeKind::{Changed, Created, Deleted};
+            matches!(change.kind, Created | Changed | Deleted)
+        };
         let copied = self.changes.iter().filter(is_copied).count();
         let content = json!({
             "success": self.errors.is_empty(),
@@ -195,6 +202,18 @@ impl Transfer {
             content: content.to_string(),
             changes: self.changes,
         }
+    }
+}
+
+/// What became of a file that stayed as it was because of `stop`.
+fn left(destination: &Place, stop: &Stop) -> Change {
+    let reason = stop.message.clone();
+    Change {
+        path: destination.real().clone(),
+        kind: match stop.outcome {
+            Outcome::Denied => ChangeKind::Denied { reason },
+            Outcome::Done | Outcome::Failed => ChangeKind::Failed { reason },
+        },
     }
 }
 
@@ -246,17 +265,16 @@ pub(super) fn copy_link(route: Route<'_>) -> Result<Change, Stop> {
     let target = source.dir().link_target(&source.below()).map_err(stop)?;
     let below = destination.below();
     let (dir, name) = destination.dir().make_parent_of(&below).map_err(stop)?;
-    let old = destination.dir().meta(&below).map(|meta| meta.kind);
-    let kind = match (old, existing) {
-        (Err(Fault::Missing), _) => ChangeKind::Created,
-        (Ok(Kind::Link), Existing::Overwrite) => {
-            dir.unlink(name).map_err(stop)?;
-            ChangeKind::Changed
+    let (made, kind) = match (destination.dir().meta(&below), existing) {
+        (Err(Fault::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
+        (Ok(old), Existing::Overwrite) if old.kind == Kind::Link => {
+            let replaced = replace_link(&dir, name, &target, &old.version);
+            (replaced, ChangeKind::Changed)
         }
         (Ok(_), _) => return Err(stop(Fault::Exists)),
         (Err(fault), _) => return Err(stop(fault)),
     };
-    dir.symlink(name, &target).map_err(stop)?;
+    made.map_err(stop)?;
     Ok(Change {
         path: destination.real().clone(),
         kind,

@@ -5,14 +5,16 @@ use serde_json::json;
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
+use crate::permissions::history::Version;
 use crate::tools::call::{Recursion, Selection};
 use crate::world::exec::answer::{Answer, Stop, json_done, json_names, shown_path};
 use crate::world::exec::care::{Hindrance, Intent, hindrance};
 use crate::world::exec::selection::Chosen;
 use crate::world::exec::{Change, ChangeKind, Observation};
 use crate::world::gate::{Gate, Place};
+use crate::world::sys::displace::remove_only;
 use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
+use crate::world::sys::meta::{Kind, Meta};
 use crate::world::sys::survey::{Found, Keep, Survey};
 
 /// How many names a refusal gives as examples.
@@ -38,7 +40,7 @@ pub(super) fn delete_file(gate: &Gate, place: &Place, recursion: Recursion) -> A
             if let Some(why) = hindrance(gate, place.real(), &meta, Intent::Delete) {
                 return Err(Stop::denied(gate, place.real(), why));
             }
-            ("file", vec![remove_name(gate, place)?])
+            ("file", vec![remove_name(gate, place, &meta.version)?])
         }
     };
     let details = json!({"type": kind, "path": path, "file_count": changes.len()});
@@ -60,30 +62,23 @@ pub(super) fn delete_files_batch(gate: &Gate, place: &Place, selection: &Selecti
             Keep::Not
         }
     })?;
-    let files = survey.found.into_iter();
-    let mut files: Vec<Found> = files
-        .filter(|found| found.kind != Kind::Directory)
-        .collect();
+    let mut doomed = doomed(place, survey.found);
     let mut unread = Vec::new();
-    files.retain(
-        |found| match hindered(gate, place, &found.rel, Intent::Delete) {
-            None => true,
-            Some(Hindrance::Unread) => {
-                unread.push(found.rel.clone());
-                false
-            }
-            Some(Hindrance::Conflict | Hindrance::ManyNames) => {
-                skipped.push(found.rel.clone());
-                false
-            }
-        },
-    );
+    doomed.retain(|name| {
+        let hindrance = name.hindrance(gate, place, Intent::Delete);
+        match hindrance {
+            None => return name.meta.kind != Kind::Directory,
+            Some(Hindrance::Unread) => unread.push(name.rel.clone()),
+            Some(Hindrance::Conflict | Hindrance::ManyNames) => skipped.push(name.rel.clone()),
+        }
+        false
+    });
     if !unread.is_empty() {
         return Err(refuse(gate, place.real(), Hindrance::Unread, &unread));
     }
     let mut changes = Vec::new();
-    for found in &files {
-        match remove_name(gate, &place.at(&found.rel)) {
+    for name in &doomed {
+        match remove_name(gate, &place.at(&name.rel), &name.meta.version) {
             Ok(change) => changes.push(change),
             Err(stop) => return Err(stop.with(changes)),
         }
@@ -93,15 +88,40 @@ pub(super) fn delete_files_batch(gate: &Gate, place: &Place, selection: &Selecti
         "operation": "delete_files_batch",
         "summary": {"deleted": changes.len(), "skipped": skipped.len(), "errors": 0},
         "details": {
-            "deleted_files": json_names(files.iter().map(|found| &found.rel)),
+            "deleted_files": json_names(doomed.iter().map(|name| &name.rel)),
             "skipped": json_names(&skipped),
         },
     });
     Ok(Observation::done(content.to_string()).with(changes))
 }
 
+/// A name that is to go, and what stood there when that was decided.
+#[derive(Clone, Debug)]
+pub(super) struct Doomed {
+    /// Where it is, seen from the start.
+    pub(super) rel: RelPath,
+    /// What it is.
+    pub(super) meta: Meta,
+}
+
+impl Doomed {
+    fn hindrance(&self, gate: &Gate, place: &Place, intent: Intent) -> Option<Hindrance> {
+        hindrance(gate, place.at(&self.rel).real(), &self.meta, intent)
+    }
+}
+
+/// What was found, as it is now; what has vanished is left out.
+fn doomed(place: &Place, found: Vec<Found>) -> Vec<Doomed> {
+    let look = |found: Found| {
+        let meta = place.dir().meta(&place.at(&found.rel).below()).ok()?;
+        let rel = found.rel;
+        Some(Doomed { rel, meta })
+    };
+    found.into_iter().filter_map(look).collect()
+}
+
 /// Everything below `place`, if all of it may be removed or moved away.
-pub(super) fn removable(gate: &Gate, place: &Place, intent: Intent) -> Result<Vec<Found>, Stop> {
+pub(super) fn removable(gate: &Gate, place: &Place, intent: Intent) -> Result<Vec<Doomed>, Stop> {
     let mut closed = Vec::new();
     let survey = survey(gate, place, &mut |found| {
         if !gate.allows(place.at(&found.rel).real(), Permission::Write) {
@@ -118,30 +138,31 @@ pub(super) fn removable(gate: &Gate, place: &Place, intent: Intent) -> Result<Ve
         let why = "it holds names that you may not change";
         return Err(refuse(gate, place.real(), why, &closed));
     }
+    let doomed = doomed(place, survey.found);
     for why in [Hindrance::Conflict, Hindrance::Unread] {
-        let is_hindered = |rel: &RelPath| hindered(gate, place, rel, intent) == Some(why);
-        let rels = survey.found.iter().map(|found| &found.rel);
-        let hindered: Vec<RelPath> = rels.filter(|rel| is_hindered(rel)).cloned().collect();
+        let is_hindered = |name: &&Doomed| name.hindrance(gate, place, intent) == Some(why);
+        let hindered = doomed.iter().filter(is_hindered);
+        let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();
         if !hindered.is_empty() {
             return Err(refuse(gate, place.real(), why, &hindered));
         }
     }
-    Ok(survey.found)
+    Ok(doomed)
 }
 
-/// Removes the names of `found`, last first, and then `place` itself.
+/// Removes the names of `doomed`, last first, and then `place` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     place: &Place,
-    found: &[Found],
+    doomed: &[Doomed],
 ) -> Result<Vec<Change>, Stop> {
     let mut changes = Vec::new();
-    for found in found.iter().rev() {
-        let below = place.at(&found.rel);
-        let removed = match found.kind {
+    for name in doomed.iter().rev() {
+        let below = place.at(&name.rel);
+        let removed = match name.meta.kind {
             Kind::Directory => remove_dir(gate, &below).map(|()| None),
             Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
-                remove_name(gate, &below).map(Some)
+                remove_name(gate, &below, &name.meta.version).map(Some)
             }
         };
         match removed {
@@ -155,13 +176,13 @@ pub(super) fn remove_tree(
     }
 }
 
-/// Removes a name that is no directory.
-pub(super) fn remove_name(gate: &Gate, place: &Place) -> Result<Change, Stop> {
+/// Removes a name that is no directory, unless it changed since it was looked at.
+pub(super) fn remove_name(gate: &Gate, place: &Place, seen: &Version) -> Result<Change, Stop> {
     let below = place.below();
     let removed = place
         .dir()
         .parent_of(&below)
-        .and_then(|(parent, name)| parent.unlink(name));
+        .and_then(|(parent, name)| remove_only(&parent, name, seen));
     removed.map_err(|fault| Stop::at(gate, "delete", place, fault))?;
     gate.history().removed(place.real());
     Ok(Change {
@@ -191,12 +212,6 @@ fn survey(
         Some(cut) => Err(Stop::at(gate, "delete", place, cut)),
         None => Ok(survey),
     }
-}
-
-fn hindered(gate: &Gate, place: &Place, rel: &RelPath, intent: Intent) -> Option<Hindrance> {
-    let place = place.at(rel);
-    let meta = place.dir().meta(&place.below()).ok()?;
-    hindrance(gate, place.real(), &meta, intent)
 }
 
 fn refuse(gate: &Gate, path: &RealPath, why: impl std::fmt::Display, rels: &[RelPath]) -> Stop {

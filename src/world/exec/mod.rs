@@ -67,6 +67,16 @@ pub enum ChangeKind {
         /// Where our version is kept.
         kept: RealPath,
     },
+    /// It was to be copied, and a rule that is known only on the disk forbids it.
+    Denied {
+        /// Why.
+        reason: String,
+    },
+    /// It was to be copied and could not be.
+    Failed {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Carries out a permitted action. It blocks on the disk, so that async callers run it in a

@@ -14,7 +14,7 @@ use crate::world::sys::content::Content;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
-use crate::world::sys::staged::{Durability, Staged};
+use crate::world::sys::staged::{Durability, Over, Staged};
 
 /// What a file is filled with.
 #[derive(Debug)]
@@ -57,15 +57,14 @@ pub(super) fn put(
         Intent::Edit(version) => Some(version),
         Intent::Overwrite | Intent::Delete | Intent::Move => old.map(|old| old.version),
     };
+    if old.map(|old| old.version) != seen {
+        return Err(stop(Fault::Changed));
+    }
     let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
     let staged = stage(&dir, source, old.as_ref()).map_err(stop)?;
-    let now = present(place).map_err(stop)?.map(|now| now.version);
-    if seen != now {
-        return Err(stop(Fault::Replaced));
-    }
-    let (existing, kind) = match old {
-        Some(_) => (Existing::Overwrite, ChangeKind::Changed),
-        None => (Existing::Keep, ChangeKind::Created),
+    let (over, kind) = match &seen {
+        Some(version) => (Over::Only(version), ChangeKind::Changed),
+        None => (Over::Nothing, ChangeKind::Created),
     };
     let durability = match place.grant().kind {
         GrantKind::Context => Durability::Synced,
@@ -74,7 +73,14 @@ pub(super) fn put(
         | GrantKind::PreviousTurn
         | GrantKind::BuiltIn => Durability::Lazy,
     };
-    let new = staged.place(name, existing, durability).map_err(stop)?;
+    let new = match staged.place(name, over, durability) {
+        Ok(new) => new,
+        Err(Fault::Changed | Fault::Exists) if place.grant().kind == GrantKind::Context => {
+            let why = Hindrance::Conflict;
+            return Err(refused(gate, place, source, manner.intent, why));
+        }
+        Err(fault) => return Err(stop(fault)),
+    };
     gate.history().wrote(place.real().clone(), new.version);
     Ok(Change {
         path: place.real().clone(),
@@ -150,7 +156,7 @@ fn keep(gate: &Gate, place: &Place, source: &Source<'_>) -> Result<Option<Change
     let rel = below_root(place.real())?;
     let (dir, name): (Dir, &OsStr) = kept_in.make_parent_of(&rel)?;
     let staged = stage(&dir, source, None)?;
-    let _placed = staged.place(name, Existing::Overwrite, Durability::Synced)?;
+    let _placed = staged.place(name, Over::Anything, Durability::Synced)?;
     Ok(Some(Change {
         path: place.real().clone(),
         kind: ChangeKind::Conflict {

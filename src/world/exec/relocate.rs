@@ -10,7 +10,7 @@ use crate::world::exec::delete::{removable, remove_name, remove_tree};
 use crate::world::exec::{Change, ChangeKind, Observation};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
+use crate::world::sys::meta::{Kind, Meta};
 
 /// `move_file`
 pub(super) fn move_file(gate: &Gate, source: &Place, destination: &Place) -> Answer {
@@ -35,7 +35,7 @@ pub(super) fn move_file(gate: &Gate, source: &Place, destination: &Place) -> Ans
     let changes = if is_within_one_workspace(gate, source, destination) {
         rename(source, destination).map_err(stop)?
     } else {
-        carry(gate, source, destination, meta.kind)?
+        carry(gate, source, destination, &meta)?
     };
     gate.history().moved(source.real(), destination.real());
     let (from, to) = (source.real(), destination.real());
@@ -74,7 +74,7 @@ fn carry(
     gate: &Gate,
     source: &Place,
     destination: &Place,
-    kind: Kind,
+    meta: &Meta,
 ) -> Result<Vec<Change>, Stop> {
     let route = Route {
         gate,
@@ -82,15 +82,15 @@ fn carry(
         destination,
         existing: Existing::Keep,
     };
-    match kind {
+    match meta.kind {
         Kind::File => {
             let mut bytes_left = u64::MAX;
             let change = copy_content(route, &mut bytes_left)?;
-            Ok(vec![change, remove_name(gate, source)?])
+            Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
         Kind::Link => {
             let change = copy_link(route)?;
-            Ok(vec![change, remove_name(gate, source)?])
+            Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
         Kind::Directory => carry_tree(route),
         kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => {
@@ -106,14 +106,15 @@ fn carry_tree(route: Route<'_>) -> Result<Vec<Change>, Stop> {
         destination,
         ..
     } = route;
-    let found = removable(gate, source, Intent::Move)?;
-    for found in &found {
+    let doomed = removable(gate, source, Intent::Move)?;
+    for found in &doomed {
         let to = destination.at(&found.rel);
         if let Err(refusal) = gate.ask(to.real(), Permission::Write) {
             return Err(Stop::denied(gate, to.real(), refusal.reason));
         }
-        if matches!(found.kind, Kind::Fifo | Kind::Socket | Kind::Device) {
-            let fault = Fault::NotRegular(found.kind);
+        let kind = found.meta.kind;
+        if matches!(kind, Kind::Fifo | Kind::Socket | Kind::Device) {
+            let fault = Fault::NotRegular(kind);
             return Err(Stop::at(gate, "move", &source.at(&found.rel), fault));
         }
     }
@@ -124,7 +125,7 @@ fn carry_tree(route: Route<'_>) -> Result<Vec<Change>, Stop> {
         return Err(Stop::at(gate, "move", &from, why).with(transfer.changes));
     }
     let mut changes = transfer.changes;
-    match remove_tree(gate, source, &found) {
+    match remove_tree(gate, source, &doomed) {
         Ok(removed) => {
             changes.extend(removed);
             Ok(changes)

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, mkdirat, openat,
+    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, linkat, mkdirat, openat,
     openat2, readlinkat, renameat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
@@ -205,6 +205,25 @@ impl Dir {
             }
             done => Ok(done?),
         }
+    }
+
+    /// Exchanges two names of this directory in one step.
+    pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> Result<(), Fault> {
+        let flags = RenameFlags::EXCHANGE;
+        Ok(renameat_with(&self.0, one, &self.0, other, flags)?)
+    }
+
+    /// Opens a new file without a name for reading and writing; it goes when it is closed, unless
+    /// [`Dir::link_new`] gives it a name. Not every file system can do that.
+    pub(crate) fn nameless_file(&self, mode: Mode) -> Result<File, Fault> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.0, ".", flags, mode)?))
+    }
+
+    /// Gives a nameless file its name; what stands there stays, and the call fails.
+    pub(crate) fn link_new(&self, file: &File, name: &OsStr) -> Result<(), Fault> {
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
     fn beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, Fault> {

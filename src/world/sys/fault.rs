@@ -25,6 +25,9 @@ pub(crate) enum Fault {
     /// A link stands, or something moved, where the check saw none.
     #[error("something on the way to it was replaced while the call ran")]
     Replaced,
+    /// Someone changed the file since it was looked at.
+    #[error("it was changed while the call ran; read it again")]
+    Changed,
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,

@@ -8,6 +8,7 @@ pub(crate) mod fault;
 pub(crate) mod meta;
 pub(crate) mod content;
 pub(crate) mod dir;
+pub(crate) mod displace;
 pub(crate) mod staged;
 pub(crate) mod survey;
 pub(crate) mod follow;

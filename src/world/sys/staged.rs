@@ -7,11 +7,11 @@ use std::io::Write as _;
 
 use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, openat};
 use rustix::io::Errno;
-use uuid::Uuid;
 
-use crate::tools::call::Existing;
+use crate::permissions::history::Version;
 use crate::world::sys::content::{Content, copy};
 use crate::world::sys::dir::Dir;
+use crate::world::sys::displace::{remove_only, replace_only, temporary_name};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::Meta;
 
@@ -24,10 +24,23 @@ pub(crate) enum Durability {
     Synced,
 }
 
+/// What a file may take the place of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Over<'v> {
+    /// Nothing: the name has to be free.
+    Nothing,
+    /// This version of a file, and no other.
+    Only(&'v Version),
+    /// Whatever is there.
+    Anything,
+}
+
 /// A file that has no place yet. It is removed when it is dropped without having been placed.
 #[derive(Debug)]
 pub(crate) struct Staged<'d> {
     dir: &'d Dir,
+    /// The name by which it can be seen meanwhile. It has none for as long as the file system
+    /// allows, so that nothing is left over if the process is killed.
     temporary: Option<OsString>,
     file: File,
 }
@@ -44,13 +57,20 @@ impl<'d> Staged<'d> {
     }
 
     fn with_mode(dir: &'d Dir, mode: Mode) -> Result<Self, Fault> {
-        let temporary = OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()));
-        let handle = openat(
-            dir,
-            &*temporary,
-            OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            mode,
-        )?;
+        match dir.nameless_file(mode) {
+            Ok(file) => Ok(Self {
+                dir,
+                temporary: None,
+                file,
+            }),
+            Err(_) => Self::named(dir, mode),
+        }
+    }
+
+    fn named(dir: &'d Dir, mode: Mode) -> Result<Self, Fault> {
+        let temporary = temporary_name();
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+        let handle = openat(dir, &*temporary, flags | OFlags::CLOEXEC, mode)?;
         Ok(Self {
             dir,
             temporary: Some(temporary),
@@ -87,17 +107,18 @@ impl<'d> Staged<'d> {
     pub(crate) fn place(
         mut self,
         name: &OsStr,
-        existing: Existing,
+        over: Over<'_>,
         durability: Durability,
     ) -> Result<Meta, Fault> {
         if durability == Durability::Synced {
             fsync(&self.file)?;
         }
-        if let Some(temporary) = &self.temporary {
-            match existing {
-                Existing::Overwrite => self.dir.rename_over(temporary, self.dir, name)?,
-                Existing::Keep => self.dir.rename_new(temporary, self.dir, name)?,
-            }
+        let dir = self.dir;
+        match (over, &self.temporary) {
+            (Over::Nothing, None) => dir.link_new(&self.file, name)?,
+            (Over::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
+            (Over::Only(expected), _) => replace_only(dir, self.visible()?, name, expected)?,
+            (Over::Anything, _) => dir.rename_over(self.visible()?, dir, name)?,
         }
         self.temporary = None;
         if durability == Durability::Synced {
@@ -105,13 +126,23 @@ impl<'d> Staged<'d> {
         }
         Meta::of(&self.file)
     }
+
+    /// The temporary name, which the file gets now if it has none: only a name can be renamed.
+    fn visible(&mut self) -> Result<&OsStr, Fault> {
+        if self.temporary.is_none() {
+            let temporary = temporary_name();
+            self.dir.link_new(&self.file, &temporary)?;
+            self.temporary = Some(temporary);
+        }
+        self.temporary.as_deref().ok_or(Fault::Missing)
+    }
 }
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
+        if let (Some(temporary), Ok(ours)) = (&self.temporary, Meta::of(&self.file)) {
             // The call has failed already, and its cause is what the model should read.
-            let _removed = self.dir.unlink(temporary);
+            let _removed = remove_only(self.dir, temporary, &ours.version);
         }
     }
 }
