@@ -9,7 +9,6 @@ use crate::config::vendors::is_known_host;
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::guard::FolderGuard;
 use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
@@ -47,25 +46,12 @@ fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
 }
 
 /// Every path that the config opens to an agent.
-fn opened(config: &Config) -> Vec<&AbsPath> {
-    let mut paths: Vec<&AbsPath> = Vec::new();
-    paths.extend(
-        config
-            .orchestrator
-            .context_paths
-            .iter()
-            .map(|context| &context.path),
-    );
-    for agent in &config.agents {
-        paths.extend(agent.context_paths.iter().map(|context| &context.path));
-        if let Some(Place::Absolute(workspace)) = &agent.cwd {
-            paths.push(workspace);
-        }
-        if let FolderGuard::On { read, write, .. } = &agent.folder_guard {
-            paths.extend(read.iter().chain(write));
-        }
-    }
-    paths
+fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
+    let workspaces = config.agents.iter().filter_map(|agent| match &agent.cwd {
+        Some(Place::Absolute(workspace)) => Some(workspace),
+        Some(Place::Relocated(_) | Place::InState(_)) | None => None,
+    });
+    config.opened_paths().chain(workspaces)
 }
 
 #[cfg(test)]

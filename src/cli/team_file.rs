@@ -64,10 +64,7 @@ impl TeamFile {
     pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
             if let Some(text) = read(&place, read_found)? {
-                let in_project = place
-                    .as_path()
-                    .starts_with(host.cwd.join(STATE_DIR).as_path());
-                let chosen = if in_project {
+                let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
                     Chosen::Found
                 } else {
                     Chosen::ByUser
@@ -139,14 +136,14 @@ fn read(
 
 /// A path as somebody who stands in the current directory writes it.
 fn shown(place: &AbsPath, host: &Host) -> String {
-    match place.as_path().strip_prefix(host.cwd.as_path()) {
-        Ok(below) => below.display().to_string(),
-        Err(_) => place.to_string(),
+    match place.below(&host.cwd) {
+        Some(below) => below.to_string(),
+        None => place.to_string(),
     }
 }
 
 fn not_found(argument: &str, places: &[AbsPath]) -> Error {
-    let directory = |place: &&AbsPath| kind(place) == Found::Directory;
+    let directory = |place: &&AbsPath| look(place) == Found::Directory;
     if let Some(place) = places.iter().find(directory) {
         let message = format!("`{place}` is a directory, and a config is a file");
         return Error::new(ErrorKind::Config, message).hint("name the file in it");

@@ -33,6 +33,7 @@ use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::tools::workflow;
+use crate::wording::counted;
 
 /// The models of a run, by agent.
 pub type Backends = BTreeMap<AgentId, Arc<dyn Backend>>;
@@ -337,8 +338,7 @@ fn conclusion(
     let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
-        let files = if delivered == 1 { "file" } else { "files" };
-        summary = format!("{summary}; {delivered} {files} delivered");
+        summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
     for (number, what) in [(refused, "refused"), (failed, "not written")] {
         if number > 0 {

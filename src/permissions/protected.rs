@@ -59,7 +59,11 @@ const SECRETS: &[&str] = &[
 /// The first protected name on the way from a context path's root down to `rel`, as it stands in
 /// [`PROTECTED`]; `unprotected` lists the names that the context path has taken out.
 pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static str> {
-    let open = |found: &&str| unprotected.iter().any(|name| name.eq_ignore_ascii_case(found));
+    let open = |found: &&str| {
+        unprotected
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(found))
+    };
     let mut parent = Cow::Borrowed("");
     for name in rel.names() {
         let folded = fold(name);
@@ -76,7 +80,9 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded = fold(name);
     let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_ref());
-    let extension = Path::new(folded.as_ref()).extension().and_then(OsStr::to_str);
+    let extension = Path::new(folded.as_ref())
+        .extension()
+        .and_then(OsStr::to_str);
     let is_key = matches!(extension, Some("pem" | "key"));
     is_env || is_key || SECRETS.contains(&folded.as_ref())
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use massgen::config::diagnostic::{Colour, Severity};
+use massgen::config::diagnostic::Severity;
 use massgen::config::examples::{self, EXAMPLES};
 use massgen::config::keys::{SECTIONS, Shape};
 use massgen::config::node::CONFIG_BYTES_MAX;
@@ -37,8 +37,8 @@ fn try_load(name: &str, text: &[u8]) -> Result<Loaded, Box<Invalid>> {
 /// All findings about a text, as the user sees them.
 fn findings(name: &str, text: &[u8]) -> String {
     match try_load(name, text) {
-        Ok(loaded) => loaded.render(Colour::Never),
-        Err(invalid) => invalid.render(Colour::Never),
+        Ok(loaded) => loaded.render(),
+        Err(invalid) => invalid.render(),
     }
 }
 
@@ -139,7 +139,7 @@ fn the_reference_is_what_the_table_gives() {
 fn check_hostile(text: &[u8], expected: &str) {
     let start = Instant::now();
     let invalid = try_load("hostile.yaml", text).unwrap_err();
-    let shown = invalid.render(Colour::Never);
+    let shown = invalid.render();
     let seconds = start.elapsed();
     assert!(shown.contains(expected), "{expected:?} is not in\n{shown}");
     assert!(
@@ -358,7 +358,7 @@ proptest! {
             Err(invalid) => {
                 let is_error = |found: &massgen::config::diagnostic::Diagnostic| found.severity == Severity::Error;
                 prop_assert!(invalid.diagnostics.iter().any(is_error));
-                prop_assert!(!invalid.render(Colour::Always).is_empty());
+                prop_assert!(!invalid.render().is_empty());
             }
         }
     }

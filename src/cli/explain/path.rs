@@ -17,7 +17,7 @@ use crate::world::gate::Verdict;
 struct PathDecision {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
-    phase: String,
+    phase: Phase,
     path: String,
     read: AccessDecision,
     write: AccessDecision,
@@ -97,7 +97,7 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     let followed = read.real.as_ref().map(ToString::to_string);
     PathDecision {
         agent: gates.agent.as_ref().map(ToString::to_string),
-        phase: phase.to_string(),
+        phase,
         path: followed.unwrap_or_else(|| path.as_str().to_owned()),
         read: AccessDecision::of(read),
         write: AccessDecision::of(write),

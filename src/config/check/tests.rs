@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use crate::config::diagnostic::{Colour, Severity};
+use crate::config::diagnostic::Severity;
 use crate::config::keys::{SECTIONS, Status};
 use crate::config::{
     Config, Context, Invalid, Loaded, NoveltyRequirement, Origin, Planning, Rounds, Script,
@@ -47,8 +47,7 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
 /// The config of a YAML that must be valid and without warnings.
 #[track_caller]
 fn config(yaml: &str) -> Config {
-    let loaded =
-        try_load(yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render(Colour::Never)));
+    let loaded = try_load(yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     assert_eq!(loaded.warnings, [], "{yaml}");
     loaded.config
 }
@@ -578,7 +577,7 @@ fn no_message_and_no_text_repeats_a_key() {
     let inline = try_load("agent: {id: a, backend: {type: x, api_key: sk-secret}}").unwrap_err();
     for invalid in [invalid, broken, inline] {
         assert!(!invalid.source.text().contains("sk-secret"));
-        assert!(!invalid.render(Colour::Always).contains("sk-secret"));
+        assert!(!invalid.render().contains("sk-secret"));
         assert!(!invalid.to_json().to_string().contains("sk-secret"));
     }
     let loaded = try_load(&with_backend("api_key: sk-secret")).unwrap();
