@@ -2,10 +2,12 @@
 //! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, and
 //! no path outside. Naming it with `--config` is the user's word for it.
 
+use std::collections::BTreeMap;
+
 use url::Url;
 
 use crate::config::place::Place;
-use crate::config::vendors::is_known_host;
+use crate::config::vendors::{VENDORS, is_known_host};
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
@@ -39,6 +41,18 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
     Ok(())
 }
 
+/// The variables that such a config may put into its text: the vendors' keys, and nothing else of
+/// what the user's environment holds.
+pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let own = |name: &str| {
+        let mut vendors = VENDORS.iter();
+        vendors.any(|vendor| vendor.key_variables.contains(&name))
+    };
+    let kept = env.iter().filter(|(name, _)| own(name));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
     let url = agent.backend.base_url.as_deref()?;
     let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
@@ -70,8 +84,6 @@ fn storage(config: &Config) -> impl Iterator<Item = &AbsPath> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::config::{Context, Origin, load};
 
@@ -146,5 +158,17 @@ mod tests {
             "notopenrouter",
         );
         check("type: openrouter", "../usr/share", "outside this directory");
+    }
+
+    #[test]
+    fn a_found_config_sees_keys_and_no_other_variable() {
+        let env = [
+            ("OPENAI_API_KEY", "k"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("HOME", "/h"),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let seen = variables_of_found(&BTreeMap::from(env));
+        assert_eq!(seen.into_keys().collect::<Vec<_>>(), ["OPENAI_API_KEY"]);
     }
 }

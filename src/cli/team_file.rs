@@ -1,7 +1,9 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
-use crate::cli::found_config::stay_inside;
+use std::borrow::Cow;
+
+use crate::cli::found_config::{stay_inside, variables_of_found};
 use crate::config::examples;
 use crate::config::lookup::config_places;
 use crate::config::node::CONFIG_BYTES_MAX;
@@ -82,10 +84,14 @@ impl TeamFile {
 
     /// Checks the text.
     pub(crate) fn load(&self, host: &Host) -> std::result::Result<Loaded, Box<Invalid>> {
+        let env = match self.chosen {
+            Chosen::ByUser => Cow::Borrowed(&host.env),
+            Chosen::Found => Cow::Owned(variables_of_found(&host.env)),
+        };
         let context = Context {
             base: &host.cwd,
             home: host.home.as_ref(),
-            env: &host.env,
+            env: &env,
         };
         load(&self.text, &self.origin, &context)
     }

@@ -213,6 +213,31 @@ fn a_file_with_several_names_is_not_written() {
     assert_eq!(disk.state("ro"), before);
 }
 
+/// A rename asks only the directory, but the user's sign on the file holds.
+#[test]
+fn a_users_file_that_is_marked_read_only_stays() {
+    let disk = Disk::new();
+    let read_only = fs::Permissions::from_mode(0o444);
+    for place in ["rw/README.md", "ws/mine"] {
+        if place == "ws/mine" {
+            disk.file(place, "mine");
+        }
+        fs::set_permissions(disk.path(place), read_only.clone()).unwrap();
+    }
+    let gate = disk.gate(Final);
+    let file = |path: &str| disk.path(path).display().to_string();
+    let write = |path: &str| json!({"path": file(path), "content": "new"});
+    assert!(refused(&gate, "write_file", &write("rw/README.md")).contains("read-only"));
+    let delete = json!({"path": file("rw/README.md")});
+    assert!(refused(&gate, "delete_file", &delete).contains("read-only"));
+    assert_eq!(
+        fs::read_to_string(disk.path("rw/README.md")).unwrap(),
+        "rw readme\n"
+    );
+    done(&gate, "write_file", &write("ws/mine"));
+    done(&gate, "write_file", &write("rw/src/app.py"));
+}
+
 #[test]
 fn edits_match_exactly_once() {
     let disk = Disk::new();

@@ -106,6 +106,11 @@ impl Meta {
         (self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)) | Mode::WUSR
     }
 
+    /// Whether its owner may write to it.
+    pub(crate) fn is_writable_for_owner(&self) -> bool {
+        self.mode.contains(Mode::WUSR)
+    }
+
     fn from_stat(stat: &Statx) -> Self {
         let mode = RawMode::from(stat.stx_mode);
         Self {
