@@ -31,7 +31,7 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         )));
     }
     let root = locate(base)?.into_real();
-    for path in opened(config).into_iter().chain(storage(config)) {
+    for path in opened(config).chain(storage(config)) {
         if !locate(path)?.into_real().is_within(&root) {
             return Err(beyond(format!(
                 "uses `{path}`, which is outside this directory"
