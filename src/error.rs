@@ -142,9 +142,14 @@ impl Error {
     }
 }
 
+/// The message; in the alternate form (`{:#}`) with what led to it, on the same line.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        match &self.source {
+            Some(source) if f.alternate() => write!(f, ": {source}"),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

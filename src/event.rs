@@ -56,6 +56,8 @@ pub enum Event {
         agent: AgentId,
         /// Why the last try failed.
         reason: String,
+        /// How long it waits before it asks again, in milliseconds.
+        wait_ms: u64,
     },
     /// An agent called a tool; the gate has answered.
     ToolCalled {

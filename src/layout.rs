@@ -88,6 +88,22 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// All directories that a run writes into.
+    pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
+        let shared = [
+            &self.temp_workspaces,
+            &self.snapshots,
+            &self.sessions,
+            &self.logs,
+        ];
+        let workspaces = self.workspaces.values();
+        shared
+            .into_iter()
+            .chain(workspaces.map(|workspace| &workspace.path))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

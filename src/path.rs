@@ -92,15 +92,23 @@ impl RealPath {
 
     /// What lies below `root` to get here; `None` if this is neither `root` nor inside it.
     pub fn below(&self, root: &RealPath) -> Option<RelPath> {
-        self.0
-            .strip_prefix(&root.0)
-            .ok()
-            .map(|rel| RelPath(rel.to_owned()))
+        if !self.begins_like(root) {
+            return None;
+        }
+        let rel = self.0.strip_prefix(&root.0).ok()?;
+        Some(RelPath(rel.to_owned()))
     }
 
     /// Whether this is `root` or inside it.
     pub fn is_within(&self, root: &RealPath) -> bool {
-        self.0.starts_with(&root.0)
+        self.begins_like(root) && self.0.starts_with(&root.0)
+    }
+
+    /// Whether the bytes of `root` stand at the beginning, which a real path inside it has. It
+    /// spares most comparisons of names, which are slower.
+    fn begins_like(&self, root: &RealPath) -> bool {
+        let (path, root) = (self.0.as_os_str(), root.0.as_os_str());
+        path.as_encoded_bytes().starts_with(root.as_encoded_bytes())
     }
 
     /// The real path of `rel` below this directory. `rel` holds plain names, so no link is crossed

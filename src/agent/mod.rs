@@ -26,7 +26,8 @@ use crate::world::gate::Gate;
 const RETRIES_MAX: usize = 4;
 /// The first wait before trying again; it doubles each time, with jitter.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(500);
-/// The longest wait before trying again, also where the vendor asks for more.
+/// The longest wait before trying again. Where the vendor asks for more, the agent drops out: the
+/// others would wait for it.
 const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 /// Model requests in one round or presentation, so that no agent goes on forever.
 pub const STEPS_MAX: u32 = 200;
@@ -104,11 +105,14 @@ impl Mind {
             let Some(wait) = waits.next() else {
                 return Err(fault);
             };
-            let wait = retry_after.map_or(wait, |asked| asked.min(RETRY_WAIT_MAX).max(wait));
-            let reason = fault.message;
+            let wait = retry_after.unwrap_or_default().max(wait);
+            if wait > RETRY_WAIT_MAX {
+                return Err(too_long(&fault, wait));
+            }
             self.emit(Event::Retrying {
                 agent: self.agent.clone(),
-                reason,
+                reason: fault.message,
+                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             })
             .await;
             tokio::time::sleep(wait).await;
@@ -208,5 +212,17 @@ impl Mind {
     /// Tells the outside. Nobody listening any more is no reason to stop.
     pub async fn emit(&self, event: Event) {
         let _closed = self.events.send(event).await;
+    }
+}
+
+/// The fault of a vendor that asks for more patience than there is.
+fn too_long(fault: &BackendError, wait: Duration) -> BackendError {
+    let (asked, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
+    BackendError {
+        kind: FaultKind::Permanent,
+        message: format!(
+            "{} (it asks to wait {asked} s, and massgen waits {most} s at most)",
+            fault.message
+        ),
     }
 }

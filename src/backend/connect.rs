@@ -121,7 +121,7 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         no key for `moonshot`: `MOONSHOT_API_KEY` or `KIMI_API_KEY` is not set
         export `MOONSHOT_API_KEY` or `KIMI_API_KEY`, or write it into `.env` in this directory or in `~/.massgen/.env`
-        or see massgen work without a key: `massgen --config @examples/basic/offline_demo "Write the report"`
+        or see massgen work without a key: `massgen --config @examples/basic/offline_demo "write a hello program"`
         "#);
         assert!(
             refused(&config("moonshot"), &[("KIMI_API_KEY", " ")])

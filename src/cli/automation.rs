@@ -1,10 +1,11 @@
 //! Owns how a script follows a run (`--automation`): `KEY: value` lines on standard output, one
-//! line each, and nothing else there. The keys are those of the Python MassGen.
+//! line each, and nothing else there. The keys are those of the Python MassGen, and `ERROR` for a
+//! run that did not go well.
 
 use std::time::Duration;
 
 use crate::cli::output::Output;
-use crate::error::Result;
+use crate::error::{ExitStatus, Result};
 use crate::event::Event;
 use crate::orchestrator::conduct::Places;
 
@@ -56,7 +57,11 @@ impl<'o, 'w> Automation<'o, 'w> {
                 self.output.warning(message);
                 Ok(())
             }
-            Event::RunEnded { .. } => self.ended(elapsed),
+            Event::DroppedOut { agent, reason, .. } => {
+                self.output.warning(&format!("{agent} drops out: {reason}"));
+                Ok(())
+            }
+            Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { .. }
             | Event::Text { .. }
             | Event::Reasoning { .. }
@@ -69,14 +74,16 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::VotesVoided { .. }
             | Event::Refused { .. }
             | Event::Informed { .. }
-            | Event::DroppedOut { .. }
             | Event::FinalStarted { .. }
             | Event::Delivered { .. }
             | Event::Restarting { .. } => Ok(()),
         }
     }
 
-    fn ended(&mut self, elapsed: Duration) -> Result<()> {
+    fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) -> Result<()> {
+        if status != ExitStatus::Delivered {
+            self.tell("ERROR", summary)?;
+        }
         let seconds = format!("{:.1}s", elapsed.as_secs_f64());
         let answer = self.answer.take();
         if answer.is_some() {
@@ -113,7 +120,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::error::ExitStatus;
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
     use crate::path::AbsPath;
 
@@ -187,12 +193,23 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_no_file_is_named() {
-        let status = ExitStatus::NoAnswer;
-        let (out, _) = run(&[Event::RunEnded {
-            status,
-            summary: String::new(),
-        }]);
-        assert_eq!(out, "DURATION: 12.3s\nCOMPLETED: 0 agents, 12.3s total\n");
+    fn without_an_answer_the_reason_is_told_and_no_file_is_named() {
+        let (out, err) = run(&[
+            Event::DroppedOut {
+                agent: AgentId::parse("writer").unwrap(),
+                reason: "401".to_owned(),
+                timed_out: false,
+            },
+            Event::RunEnded {
+                status: ExitStatus::NoAnswer,
+                summary: "no agent answered".to_owned(),
+            },
+        ]);
+        insta::assert_snapshot!(out, @r"
+        ERROR: no agent answered
+        DURATION: 12.3s
+        COMPLETED: 0 agents, 12.3s total
+        ");
+        assert_eq!(err, "warning: writer drops out: 401\n");
     }
 }

@@ -27,7 +27,7 @@ use crate::orchestrator::conduct::{Order, Run, StartedWith};
 use crate::orchestrator::grants::Mentioned;
 use crate::path::AbsPath;
 use crate::prompt::ParsedPrompt;
-use crate::world::files::{read_capped, write_output_file};
+use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
 use crate::world::store::trace::Detail;
@@ -48,6 +48,9 @@ pub(crate) async fn conduct(
         .output_file
         .as_ref()
         .map(|file| prepared.host.cwd.join(file));
+    if let Some(path) = &answer_file {
+        expect_output_file(path)?;
+    }
     let run = Run::prepare(order(prepared, arguments)?, stop.clone())?;
     let view = if arguments.automation {
         View::Script(Automation::new(output, run.places()))

@@ -7,7 +7,7 @@ use crate::config::lookup::{add_env, env_places};
 use crate::config::vendors::names_endpoint;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::files::read_capped;
+use crate::world::files::read_found;
 
 /// The largest `.env` file, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -27,7 +27,7 @@ pub(crate) fn complete(host: &Host) -> Completed {
     let mut host = host.clone();
     let mut warnings = Vec::new();
     for place in places {
-        match read_capped(&place, ENV_FILE_BYTES_MAX) {
+        match read_found(&place, ENV_FILE_BYTES_MAX) {
             Ok(None) => {}
             Ok(Some(text)) => {
                 let mut env = host.env.clone();
@@ -37,7 +37,7 @@ pub(crate) fn complete(host: &Host) -> Completed {
                 }
                 host.env = env;
             }
-            Err(error) => warnings.push(format!("its variables are not used: {error}")),
+            Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
         }
     }
     Completed { host, warnings }

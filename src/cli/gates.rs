@@ -168,7 +168,7 @@ fn make_directories(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> 
     if layout.workspaces.is_empty() {
         return Ok(Vec::new());
     }
-    prepare_state_dir(&layout.state)?;
+    prepare_state_dir(&layout.state, layout.directories())?;
     let own = layout
         .workspaces
         .values()

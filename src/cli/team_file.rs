@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::prompt::Found;
-use crate::world::files::{look, read_capped};
+use crate::world::files::{look, read_capped, read_found};
 
 /// The text of a team's config and where it stands.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl TeamFile {
     pub(crate) fn named(argument: &str, host: &Host) -> Result<Self> {
         let places = config_places(Some(argument), &host.cwd, host.home.as_ref());
         for (index, place) in places.iter().enumerate() {
-            if let Some(text) = read(place)? {
+            if let Some(text) = read(place, read_capped)? {
                 let name = if index == 0 {
                     argument.to_owned()
                 } else {
@@ -63,7 +63,7 @@ impl TeamFile {
     /// Finds the config of a run that names none; `None` if there is none.
     pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
-            if let Some(text) = read(&place)? {
+            if let Some(text) = read(&place, read_found)? {
                 let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
                     Chosen::Found
                 } else {
@@ -122,12 +122,15 @@ impl TeamFile {
     }
 }
 
-/// The text of the file at `place`, which may be a pipe; a directory counts as nothing.
-fn read(place: &AbsPath) -> Result<Option<Vec<u8>>> {
+/// The text of the file at `place`; a directory counts as nothing.
+fn read(
+    place: &AbsPath,
+    read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
+) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
     match look(place) {
         Found::Missing | Found::Directory => Ok(None),
-        Found::File | Found::Unreadable => read_capped(place, bytes_max),
+        Found::File | Found::Unreadable => read(place, bytes_max),
     }
 }
 
@@ -140,6 +143,11 @@ fn shown(place: &AbsPath, host: &Host) -> String {
 }
 
 fn not_found(argument: &str, places: &[AbsPath]) -> Error {
+    let directory = |place: &&AbsPath| look(place) == Found::Directory;
+    if let Some(place) = places.iter().find(directory) {
+        let message = format!("`{place}` is a directory, and a config is a file");
+        return Error::new(ErrorKind::Config, message).hint("name the file in it");
+    }
     let error = Error::new(
         ErrorKind::Config,
         format!("there is no config `{argument}`"),

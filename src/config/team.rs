@@ -205,7 +205,7 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
         Some(vendor) if vendor.wire == Wire::ChatCompletions => Ok(vendor),
         Some(vendor) => {
             let error = usage(format!(
-                "the backend type `{name}` cannot be used like this"
+                "the backend type `{name}` cannot be used with `--backend`"
             ));
             Err(error.hint(
                 vendor
@@ -229,10 +229,7 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
 
 fn unknown_model(model: Option<&str>) -> Error {
     let message = match model {
-        Some(model) => format!(
-            "whose model {} is cannot be told from its name",
-            quote(model)
-        ),
+        Some(model) => format!("the name {} does not tell whose model it is", quote(model)),
         None => "neither a model nor a backend type is named".to_owned(),
     };
     Error::new(ErrorKind::Usage, message)
@@ -347,7 +344,7 @@ mod tests {
         );
         check(
             (Some("llama3"), None, None),
-            "whose model `llama3` is cannot be told",
+            "the name `llama3` does not tell whose model it is",
         );
         check(
             (None, None, None),
@@ -383,11 +380,11 @@ mod tests {
         );
         check(
             (Some("m"), Some("claude_code"), None),
-            "`claude_code` cannot be used like this",
+            "`claude_code` cannot be used with `--backend`",
         );
         check(
             (Some("m"), Some("scripted"), None),
-            "`scripted` cannot be used like this",
+            "`scripted` cannot be used with `--backend`",
         );
     }
 

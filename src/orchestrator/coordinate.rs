@@ -73,8 +73,6 @@ pub struct Coordinated {
     pub answers: BTreeMap<AgentNumber, Answer>,
     /// The votes that counted at the end, by voter.
     pub votes: BTreeMap<AgentNumber, CountedVote>,
-    /// Why each agent that left did so, in the order of leaving.
-    pub left: Vec<(AgentId, String)>,
 }
 
 /// What limits a coordination.
@@ -106,7 +104,6 @@ pub async fn run(
         parked: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
-        left: Vec::new(),
         snapshots,
         events,
     };
@@ -171,7 +168,6 @@ struct Table<'a> {
     parked: BTreeMap<AgentNumber, Parked>,
     answers: BTreeMap<AgentNumber, Answer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
-    left: Vec<(AgentId, String)>,
     snapshots: &'a mut SnapshotStore,
     events: &'a mpsc::Sender<Event>,
 }
@@ -239,7 +235,6 @@ impl Table<'_> {
     async fn leave(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
         self.parked.remove(&agent);
         if let Some(id) = self.id(agent) {
-            self.left.push((id.clone(), reason.clone()));
             self.emit(Event::DroppedOut {
                 agent: id,
                 reason,
@@ -303,7 +298,7 @@ impl Table<'_> {
                     Some(snapshot.path)
                 }
                 Err(error) => {
-                    let message = format!("there is no snapshot of {label}: {error}");
+                    let message = format!("there is no snapshot of {label}: {error:#}");
                     self.emit(Event::Warning { message }).await;
                     None
                 }
@@ -408,18 +403,12 @@ impl Table<'_> {
             | Effect::Judge(_)
             | Effect::GiveUp => None,
         };
-        let Table {
-            answers,
-            votes,
-            left,
-            ..
-        } = self;
+        let Table { answers, votes, .. } = self;
         Coordinated {
             end,
             tally,
             answers,
             votes,
-            left,
         }
     }
 }

@@ -74,7 +74,12 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         None => (End::Agreed, true),
         Some(BrokenOff::Over(over)) => (End::Over(over), false),
         Some(BrokenOff::Failed(fault)) => {
-            let message = format!("the final agent failed, its answer is used as it is: {fault}");
+            let instead = if text.is_empty() {
+                ""
+            } else {
+                ", its answer is used as it is"
+            };
+            let message = format!("the final agent failed{instead}: {fault}");
             mind.emit(Event::Warning { message }).await;
             (End::Agreed, false)
         }

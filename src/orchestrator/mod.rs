@@ -66,8 +66,6 @@ pub struct TurnResult {
     pub summary: String,
     /// The winner and the final answer, if anyone answered.
     pub answer: Option<FinalAnswer>,
-    /// What became of files outside the workspaces.
-    pub rows: Vec<DeliveryRow>,
 }
 
 /// The answer that a turn ends with.
@@ -124,21 +122,24 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         if text.is_empty() {
             return Ok(turn.nobody_answered(&coordinated));
         }
-        let agent = turn.member(winner.agent)?.id.clone();
+        let member = turn.member(winner.agent)?;
+        let agent = member.id.clone();
+        let could_deliver = !write_roots(&member.grants).is_empty();
         let content = Arc::clone(&text);
         turn.emit(Event::FinalAnswer {
             agent: agent.clone(),
             content,
         })
         .await;
-        turn.emit(Event::Delivered { rows: rows.clone() }).await;
         let (status, summary) = conclusion(end, &agent, &rows, seconds);
+        if could_deliver || !rows.is_empty() {
+            turn.emit(Event::Delivered { rows }).await;
+        }
         let answer = Some(FinalAnswer { agent, text });
         return Ok(TurnResult {
             status,
             summary,
             answer,
-            rows,
         });
     }
 }
@@ -254,11 +255,6 @@ impl Turn {
     }
 
     fn nobody_answered(&self, coordinated: &Coordinated) -> TurnResult {
-        let reasons = coordinated
-            .left
-            .iter()
-            .map(|(id, why)| format!("{id}: {why}"));
-        let reasons = reasons.collect::<Vec<_>>().join("; ");
         let (status, summary) = match coordinated.end {
             End::Over(Over::Interrupted) => (
                 ExitStatus::Interrupted,
@@ -271,16 +267,12 @@ impl Turn {
                     self.config.timeouts.orchestrator_seconds
                 ),
             ),
-            End::Agreed => (
-                ExitStatus::NoAnswer,
-                format!("no agent answered: {reasons}"),
-            ),
+            End::Agreed => (ExitStatus::NoAnswer, "no agent answered".to_owned()),
         };
         TurnResult {
             status,
             summary,
             answer: None,
-            rows: Vec::new(),
         }
     }
 
@@ -321,7 +313,6 @@ fn first_agent_at_once(team: &Team) -> Coordinated {
         }),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
-        left: Vec::new(),
     }
 }
 

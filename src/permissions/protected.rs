@@ -1,6 +1,7 @@
 //! Owns the names that no agent may write in a context path, at any depth and whenever they are
 //! made. Everything here is a comparison of names; nothing looks at the disk.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -58,18 +59,19 @@ const SECRETS: &[&str] = &[
 /// The first protected name on the way from a context path's root down to `rel`, as it stands in
 /// [`PROTECTED`]; `unprotected` lists the names that the context path has taken out.
 pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static str> {
-    let mut previous = String::new();
+    let open = |found: &&str| {
+        unprotected
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(found))
+    };
+    let mut parent = Cow::Borrowed("");
     for name in rel.names() {
         let folded = fold(name);
-        let open = |found: &&str| {
-            unprotected
-                .iter()
-                .any(|name| name.eq_ignore_ascii_case(found))
-        };
-        if let Some(found) = listed(&previous, &folded).filter(|found| !open(found)) {
-            return Some(found);
+        let found = listed(&parent, &folded).filter(|found| !open(found));
+        if found.is_some() {
+            return found;
         }
-        previous = folded;
+        parent = folded;
     }
     None
 }
@@ -77,26 +79,33 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
 /// Whether a file of this name holds secrets by convention (`.env*`, private keys, `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded = fold(name);
-    let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_str());
-    let extension = Path::new(&folded).extension().and_then(OsStr::to_str);
+    let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_ref());
+    let extension = Path::new(folded.as_ref())
+        .extension()
+        .and_then(OsStr::to_str);
     let is_key = matches!(extension, Some("pem" | "key"));
-    is_env || is_key || SECRETS.contains(&folded.as_str())
+    is_env || is_key || SECRETS.contains(&folded.as_ref())
 }
 
-fn listed(previous: &str, folded: &str) -> Option<&'static str> {
-    let dotenv = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded);
-    PROTECTED
-        .iter()
-        .copied()
-        .find(|entry| match entry.split_once('/') {
-            Some((parent, child)) => {
-                parent.eq_ignore_ascii_case(previous) && child.eq_ignore_ascii_case(folded)
-            }
-            None => {
-                entry.eq_ignore_ascii_case(folded)
-                    || (*entry == ".env" && dotenv)
-                    || is_short_name(folded, entry)
-            }
+/// The entry of [`PROTECTED`] that `name`, which lies in `parent`, stands for.
+fn listed(parent: &str, name: &str) -> Option<&'static str> {
+    let dotenv = name.starts_with(".env.") && !ENV_SAMPLES.contains(&name);
+    let short = name.contains('~');
+    let names = |entry: &&str| {
+        entry.eq_ignore_ascii_case(name)
+            || (dotenv && *entry == ".env")
+            || (short && is_short_name(name, entry))
+            || names_both(entry, parent, name)
+    };
+    PROTECTED.iter().copied().find(names)
+}
+
+/// Whether `entry` is `parent/name`. Most entries differ in length already.
+fn names_both(entry: &str, parent: &str, name: &str) -> bool {
+    let length = parent.len().saturating_add(name.len()).saturating_add(1);
+    entry.len() == length
+        && entry.split_once('/').is_some_and(|(first, second)| {
+            first.eq_ignore_ascii_case(parent) && second.eq_ignore_ascii_case(name)
         })
 }
 
@@ -104,8 +113,12 @@ fn listed(previous: &str, folded: &str) -> Option<&'static str> {
 /// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
 /// `.g\u{200c}it`, `.\u{17f}vn`, `.git.` and `.git::$DATA` for names of this list (CVE-2014-9390,
 /// CVE-2019-1352).
-fn fold(name: &OsStr) -> String {
+fn fold(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
+    let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
+    if name.bytes().all(is_plain) && !name.ends_with([' ', '.']) {
+        return name;
+    }
     let before_stream = match name.split_once(':') {
         Some((before, _)) if !before.is_empty() => before,
         _ => &name,
@@ -120,7 +133,7 @@ fn fold(name: &OsStr) -> String {
         }
     }
     folded.truncate(folded.trim_end_matches([' ', '.']).len());
-    folded
+    Cow::Owned(folded)
 }
 
 /// Unicode's `Default_Ignorable_Code_Point`, without the musical signs and Hangul fillers.

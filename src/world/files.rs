@@ -2,7 +2,7 @@
 //! what a path leads to, and writing the one that `--output-file` asks for. Agents' calls never
 //! come here: they pass the gate.
 
-use std::io::ErrorKind as IoKind;
+use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -25,7 +25,21 @@ pub fn look(path: &AbsPath) -> Found {
 /// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
 /// are an error.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    match file::read_capped(path, bytes_max) {
+    told(path, bytes_max, file::read_capped(path, bytes_max))
+}
+
+/// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies
+/// there is an error, because it could keep massgen waiting for ever.
+pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    told(path, bytes_max, file::read_regular_capped(path, bytes_max))
+}
+
+fn told(
+    path: &AbsPath,
+    bytes_max: u64,
+    read: io::Result<Option<Vec<u8>>>,
+) -> Result<Option<Vec<u8>>> {
+    match read {
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
@@ -34,6 +48,11 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         Err(error) if is_missing(error.kind()) => Ok(None),
         Err(error) => Err(own::fault("read", path.as_path(), error)),
     }
+}
+
+/// Refuses an output file that could not be written, before anything is spent on its content.
+pub fn expect_output_file(path: &AbsPath) -> Result<()> {
+    file::expect_writable_for_user(path)
 }
 
 /// Puts the answer where `--output-file` says, in one step. An existing file is replaced.

@@ -70,10 +70,10 @@ fn help_names_every_flag() {
               Prints only `KEY: value` lines for scripts on standard output. Default: off
 
           --orchestrator-timeout <SECONDS>
-              The time for the whole coordination, in seconds. Default: the config's, or 1800
+              The time for the whole run, in seconds. Default: the config's, or 1800
 
           --debug
-              Logs every detail of the run to the session's log directory. Default: off
+              Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
 
           --dry-run
               Shows the team, the grants of every agent in both phases and what each model would first
@@ -124,6 +124,13 @@ fn usage_errors_say_what_to_do() {
         &["--orchestrator-timeout", "0", "task"],
         &format!(
             "error: `0` is no value of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
+             {help}"
+        ),
+    );
+    check_usage(
+        &["--orchestrator-timeout", "-1", "task"],
+        &format!(
+            "error: `-1` is no value of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
              {help}"
         ),
     );
@@ -373,6 +380,42 @@ fn a_config_that_cannot_be_run_starts_nothing() {
         missing.stderr().starts_with(expected),
         "{}",
         missing.stderr()
+    );
+}
+
+#[test]
+fn a_directory_is_no_config() {
+    let finished = Project::new()
+        .dir("teams")
+        .args(["--config", "teams", "task"])
+        .failure(2);
+    insta::assert_snapshot!(finished.stderr(), @r"
+    error: `[PROJECT]/teams` is a directory, and a config is a file
+    hint: name the file in it
+    ");
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_is_told_before_the_run() {
+    #[track_caller]
+    fn check(file: &str, expected: &str) {
+        let finished = Project::new()
+            .args(["--config", "@examples/basic/offline_demo", "hello", "-o"])
+            .args([file])
+            .failure(3);
+        assert_eq!(finished.stderr(), expected);
+        let _untouched = finished.has_no(".massgen");
+    }
+
+    check(
+        "missing/answer.txt",
+        "error: cannot write `[PROJECT]/missing/answer.txt`\n\
+         caused by: No such file or directory (os error 2)\n\
+         hint: check that the directory exists\n",
+    );
+    check(
+        ".",
+        "error: cannot write `[PROJECT]`\ncaused by: is a directory\nhint: a file is expected\n",
     );
 }
 

@@ -26,6 +26,7 @@ mod docs;
 mod edits;
 mod explain;
 mod gate;
+mod hostile;
 mod races;
 mod records;
 mod runs;

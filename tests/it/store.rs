@@ -510,11 +510,11 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
 fn the_state_directory_is_private_and_hides_itself_from_git() {
     let ground = Ground::new();
     let state = ground.abs("project/.massgen");
-    store::prepare_state_dir(&state).unwrap();
+    store::prepare_state_dir(&state, &[]).unwrap();
     assert_eq!(tree(state.as_path()), [".gitignore = *\n"]);
     assert_eq!(mode(state.as_path()), 0o700);
     fs::remove_file(state.as_path().join(".gitignore")).unwrap();
-    store::prepare_state_dir(&state).unwrap();
+    store::prepare_state_dir(&state, &[]).unwrap();
     assert_eq!(tree(state.as_path()), [""; 0]);
 }
 

@@ -84,7 +84,7 @@ fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
         ))
         .hint(
             "or see massgen work without a key: \
-             `massgen --config @examples/basic/offline_demo \"Write the report\"`",
+             `massgen --config @examples/basic/offline_demo \"write a hello program\"`",
         )
 }
 

@@ -1,5 +1,7 @@
 //! Owns the words and looks for what agents did and what became of files. Pure.
 
+use std::time::Duration;
+
 use crate::cli::output::Style;
 use crate::event::{DeliveryOutcome, Event};
 use crate::wording::{joined, one_line};
@@ -14,7 +16,12 @@ pub(super) type Deed = (Style, &'static str, String);
 /// deed of one agent or is shown in another way.
 pub(super) fn deed(event: &Event) -> Option<Deed> {
     Some(match event {
-        Event::Retrying { reason, .. } => (Style::Warn, "asks again:", reason.clone()),
+        Event::Retrying {
+            reason, wait_ms, ..
+        } => {
+            let wait = clock(Duration::from_millis(*wait_ms));
+            (Style::Warn, "asks again", format!("in {wait}: {reason}"))
+        }
         Event::ToolCalled {
             tool,
             arguments,
@@ -75,6 +82,14 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// A duration for people: `9.4 s`, then `2 min 5 s`.
+pub(super) fn clock(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {

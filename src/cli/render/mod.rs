@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
-use crate::cli::render::deeds::{deed, outcome};
+use crate::cli::render::deeds::{clock, deed, outcome};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
@@ -168,8 +168,12 @@ impl<'o, 'w> Render<'o, 'w> {
         self.line("votes void", Style::Faint, &text);
     }
 
+    /// Says who won; an agent that is alone was not chosen.
     fn winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
+        if self.agents.len() == 1 {
+            return;
+        }
         let votes: Vec<String> = votes
             .iter()
             .map(|(agent, count)| format!("{agent} {count}"))
@@ -301,25 +305,17 @@ impl<'o, 'w> Render<'o, 'w> {
     fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
         self.asked.clear();
-        let style = if status == ExitStatus::Delivered {
-            Style::Good
+        let (label, style) = if status == ExitStatus::Delivered {
+            ("done", Style::Good)
         } else {
-            Style::Bad
+            ("ended", Style::Bad)
         };
         let cost = self.tokens.spent();
         self.line(
-            "done",
+            label,
             style,
             &format!("{summary} ({}{cost})", clock(elapsed)),
         );
-    }
-}
-
-/// A duration for people: `9.4 s`, then `2 min 5 s`.
-fn clock(elapsed: Duration) -> String {
-    match elapsed.as_secs() {
-        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
-        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 

@@ -118,6 +118,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         Event::Retrying {
             agent: id("bob"),
             reason: "429".to_owned(),
+            wait_ms: 2_040,
         },
         Event::Voted {
             agent: id("bob"),
@@ -142,7 +143,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     [ann] | Because.
     [bob] sees agent1.1
     [bob] is not accepted: too like agent1.1
-    [bob] asks again: 429
+    [bob] asks again in 2.0 s: 429
     [bob] votes for ann (agent1.1): clear
     [bob] drops out: key refused
     "#);

@@ -225,6 +225,7 @@ impl Checker<'_> {
             (Shape::OneOf(names), Value::Scalar(scalar)) => {
                 nearest(&scalar.text, names.iter().copied())
             }
+            (_, Value::List(_)) if path == "agent" => Some("agents"),
             _ => None,
         };
         self.findings.push(match near {

@@ -1,7 +1,7 @@
 //! Owns what massgen keeps on disk under `.massgen`: workspaces, snapshots, sessions and records.
 //! Nothing that massgen did not make is ever emptied or replaced here.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sys::own::dir::{self, Audience, Made};
 use crate::world::sys::own::file::{self, Durability};
@@ -16,7 +16,22 @@ pub mod session;
 
 /// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a
 /// `.gitignore` that keeps it out of the user's repository. An existing one is left as it is.
-pub fn prepare_state_dir(dir: &AbsPath) -> Result<()> {
+///
+/// A link on the way from there to one of `used` is an error: a repository can bring it along, and
+/// what massgen writes would land wherever it leads. Directories elsewhere are named in the config.
+pub fn prepare_state_dir<'p>(
+    dir: &AbsPath,
+    used: impl IntoIterator<Item = &'p AbsPath>,
+) -> Result<()> {
+    refuse_link(dir)?;
+    for path in used {
+        let below = path.as_path().strip_prefix(dir.as_path());
+        let mut at = dir.clone();
+        for name in below.iter().flat_map(|below| below.iter()) {
+            at = at.join(name);
+            refuse_link(&at)?;
+        }
+    }
     if let Some(parent) = dir.parent() {
         dir::create_all(&parent, Audience::Umask)?;
     }
@@ -24,4 +39,16 @@ pub fn prepare_state_dir(dir: &AbsPath) -> Result<()> {
         file::replace(&dir.join(".gitignore"), b"*\n", Durability::Process)?;
     }
     Ok(())
+}
+
+fn refuse_link(path: &AbsPath) -> Result<()> {
+    if file::is_link(path) {
+        Err(Error::new(
+            ErrorKind::Environment,
+            format!("`{path}` is a symbolic link, and massgen would write where it leads"),
+        )
+        .hint("remove the link, or name the directory that you mean in the config"))
+    } else {
+        Ok(())
+    }
 }

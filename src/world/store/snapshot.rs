@@ -156,7 +156,7 @@ fn notes(copied: &Copied, workspace: &AbsPath) -> Vec<String> {
 }
 
 fn unpointed(error: &Error) -> String {
-    format!("no link leads to the newest snapshot: {error}")
+    format!("no link leads to the newest snapshot: {error:#}")
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
     fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
 }
 
+/// Whether `path` itself is a link.
+pub(crate) fn is_link(path: &AbsPath) -> bool {
+    fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
+}
+
 /// Whether the process may read `path`.
 pub(crate) fn is_readable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()
@@ -49,12 +54,33 @@ pub(crate) fn open(path: &AbsPath) -> io::Result<Reader> {
 
 /// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more.
 pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    read_open(File::open(path.as_path())?, bytes_max)
+}
+
+fn read_open(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = File::open(path.as_path())?
+    let read = file
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
     let fits = u64::try_from(read).is_ok_and(|read| read <= bytes_max);
     Ok(fits.then_some(bytes))
+}
+
+/// As [`read_capped`], of a regular file: a pipe that nobody writes to is never waited for.
+pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flag(OFlags::NONBLOCK))
+        .open(path.as_path())?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        let why = "it is a pipe, a socket or a device, not a file";
+        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+    }
+    read_open(file, bytes_max)
 }
 
 /// Puts `bytes` at `path` in one step: a reader sees the old file or the new one, never a part.
@@ -88,6 +114,19 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     put(&target, bytes, Durability::Power, permissions).map_err(failed)
 }
 
+/// Says what [`write_for_user`] would say of `path`, as far as that can be known before.
+pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
+    let failed = |error| fault("write", path.as_path(), error);
+    let real = match fs::metadata(path.as_path()) {
+        Ok(metadata) if metadata.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
+        Ok(metadata) if metadata.is_file() => fs::canonicalize(path.as_path()).map_err(failed)?,
+        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => path.as_path().to_owned(),
+        Ok(_) | Err(_) => return Ok(()),
+    };
+    let parent = real.parent().unwrap_or(Path::new("/"));
+    rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| failed(error.into()))
+}
+
 /// `permissions` are those of the file; a new file's are lowered by the umask.
 fn put(
     path: &AbsPath,
@@ -99,7 +138,8 @@ fn put(
     let mut temp = tempfile::Builder::new()
         .prefix(".massgen-")
         .permissions(permissions)
-        .tempfile_in(parent)?;
+        .tempfile_in(parent)
+        .map_err(without_path)?;
     temp.write_all(bytes)?;
     if let Durability::Power = durability {
         temp.as_file().sync_all()?;
@@ -109,20 +149,27 @@ fn put(
         .map_err(|error| error.error)
 }
 
+/// What the system said, without the made-up name that the error also tells.
+fn without_path(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>()?.raw_os_error());
+    system.map_or(error, io::Error::from_raw_os_error)
+}
+
 /// Adds `bytes` to the end of `path`, which is made if it is missing. A link there is refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        .custom_flags(no_follow())
+        .custom_flags(flag(OFlags::NOFOLLOW))
         .open(path.as_path())
         .and_then(|mut file| file.write_all(bytes))
         .map_err(|error| fault("write", path.as_path(), error))
 }
 
-fn no_follow() -> i32 {
-    i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0)
+fn flag(flag: OFlags) -> i32 {
+    i32::try_from(flag.bits()).unwrap_or(0)
 }
 
 /// A new file that only grows, by whole pieces: a piece that did not fit is taken back.

@@ -1,0 +1,77 @@
+//! What a repository that the user has just fetched may bring along: links where massgen writes,
+//! and pipes where it reads. massgen ends at once, says why, and touches nothing elsewhere.
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::project::Project;
+
+const TEAM: &str = r#"
+agents:
+  - id: solo
+    backend:
+      type: scripted
+      cwd: w1
+      replies:
+        - calls: [{name: write_file, arguments: {path: a.txt, content: a}}]
+        - calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+
+/// A project whose task is typed, and beside it a directory that is none of massgen's business.
+fn project() -> Project {
+    Project::new()
+        .file("team.yaml", TEAM)
+        .dir("../elsewhere")
+        .args(["-c", "team.yaml", "go"])
+}
+
+#[test]
+fn links_below_the_state_directory_are_not_followed() {
+    for link in [
+        "workspaces",
+        "temp_workspaces",
+        "snapshots",
+        "sessions",
+        "massgen_logs",
+    ] {
+        let link = format!(".massgen/{link}");
+        let project = project().dir(".massgen").link(&link, "../../elsewhere");
+        let finished = project.failure(3);
+        let stderr = finished.stderr();
+        assert!(
+            stderr.contains(&link) && stderr.contains("symbolic link"),
+            "{stderr}"
+        );
+        let elsewhere = finished.project().path("../elsewhere");
+        assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0, "{link}");
+    }
+    let finished = project().link(".massgen", "../elsewhere").failure(3);
+    assert!(
+        finished.stderr().contains("symbolic link"),
+        "{}",
+        finished.stderr()
+    );
+    let _control = project().dir(".massgen/sessions").success();
+}
+
+fn pipe(project: &Project, path: &str) {
+    let path = project.path(path);
+    mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+#[test]
+fn a_pipe_that_was_not_named_is_not_waited_for() {
+    let with_env = project();
+    pipe(&with_env, ".env");
+    let finished = with_env.success();
+    let stderr = finished.stderr();
+    assert!(stderr.contains("its variables are not used"), "{stderr}");
+
+    let with_config = Project::new().dir(".massgen").args(["go"]);
+    pipe(&with_config, ".massgen/config.yaml");
+    let finished = with_config.failure(3);
+    assert!(
+        finished.stderr().contains("it is a pipe"),
+        "{}",
+        finished.stderr()
+    );
+}
