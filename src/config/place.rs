@@ -9,7 +9,7 @@ use crate::path::{AbsPath, RelPath};
 /// The directory that holds all state of massgen's, below the directory that it is started in.
 pub const STATE_DIR: &str = ".massgen";
 /// Where relative workspaces lie below the state directory.
-pub const WORKSPACES: &str = "workspaces";
+const WORKSPACES: &str = "workspaces";
 /// Where the log of each run lies below the state directory.
 pub const LOGS: &str = "massgen_logs";
 /// Where the latest snapshot of each agent is found unless the config names another place.
