@@ -29,10 +29,10 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         )));
     }
     let root = locate(base)?.into_real();
-    for path in opened(config) {
+    for path in opened(config).chain(storage(config)) {
         if !locate(path)?.into_real().is_within(&root) {
             return Err(beyond(format!(
-                "opens `{path}`, which is outside this directory"
+                "uses `{path}`, which is outside this directory"
             )));
         }
     }
@@ -47,11 +47,20 @@ fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
 
 /// Every path that the config opens to an agent.
 fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
-    let workspaces = config.agents.iter().filter_map(|agent| match &agent.cwd {
-        Some(Place::Absolute(workspace)) => Some(workspace),
-        Some(Place::Relocated(_) | Place::InState(_)) | None => None,
-    });
+    let workspaces = config.agents.iter().filter_map(|agent| agent.cwd.as_ref());
+    let workspaces = workspaces.filter_map(Place::absolute);
     config.opened_paths().chain(workspaces)
+}
+
+/// Every directory of the user's that massgen itself would write into.
+fn storage(config: &Config) -> impl Iterator<Item = &AbsPath> {
+    let orchestrator = &config.orchestrator;
+    let places = [
+        &orchestrator.snapshot_storage,
+        &orchestrator.agent_temporary_workspace,
+        &orchestrator.session_storage,
+    ];
+    places.into_iter().filter_map(Place::absolute)
 }
 
 #[cfg(test)]
@@ -67,6 +76,11 @@ mod tests {
             "agent:\n  id: a\n  backend: {{model: m, {backend}}}\n\
              orchestrator:\n  context_paths: [{context_path}]\n"
         );
+        check_yaml(&yaml, expected);
+    }
+
+    #[track_caller]
+    fn check_yaml(yaml: &str, expected: &str) {
         let base = AbsPath::new("/tmp").unwrap();
         let origin = Origin {
             name: "c.yaml".to_owned(),
@@ -82,6 +96,25 @@ mod tests {
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
+    }
+
+    #[test]
+    fn a_found_config_stores_nothing_beyond_the_project() {
+        for key in [
+            "snapshot_storage",
+            "agent_temporary_workspace",
+            "session_storage",
+        ] {
+            let yaml = |place: &str| {
+                format!(
+                    "agent:\n  id: a\n  backend: {{type: openrouter, model: m}}\n\
+                     orchestrator:\n  {key}: {place}\n"
+                )
+            };
+            check_yaml(&yaml("kept"), "");
+            check_yaml(&yaml("/tmp/.massgen/kept"), "");
+            check_yaml(&yaml("/usr/share/kept"), "outside this directory");
+        }
     }
 
     #[test]

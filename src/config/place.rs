@@ -49,6 +49,14 @@ impl Place {
         Place::Relocated(RelPath::new(name).unwrap_or_default())
     }
 
+    /// The path that the user chose in full; `None` below the state directory.
+    pub fn absolute(&self) -> Option<&AbsPath> {
+        match self {
+            Place::Absolute(path) => Some(path),
+            Place::Relocated(_) | Place::InState(_) => None,
+        }
+    }
+
     /// Where it is for somebody who stands in `base`; relocated ones lie in `section` of the state
     /// directory, or directly in it.
     pub fn resolve(&self, base: &AbsPath, section: Option<&str>) -> AbsPath {

@@ -385,6 +385,19 @@ fn copies_take_links_as_links_and_leave_special_files() {
 }
 
 #[test]
+fn a_copy_of_a_snapshot_can_be_changed_by_its_owner() {
+    let disk = Disk::new();
+    disk.file("ro/frozen.sh", "x");
+    fs::set_permissions(disk.path("ro/frozen.sh"), fs::Permissions::from_mode(0o555)).unwrap();
+    let gate = disk.gate(Final);
+    let to = disk.path("rw/copy.sh");
+    let copy = json!({"source_path": disk.path("ro/frozen.sh"), "destination_path": to});
+    done(&gate, "copy_file", &copy);
+    let mode = fs::metadata(to).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
 fn copies_keep_holes() {
     let disk = Disk::new();
     disk.file("ws/sparse", "");
