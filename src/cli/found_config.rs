@@ -61,10 +61,8 @@ fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
 
 /// Every path that the config opens to an agent.
 fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
-    let workspaces = config.agents.iter().filter_map(|agent| match &agent.cwd {
-        Some(Place::Absolute(workspace)) => Some(workspace),
-        Some(Place::Relocated(_) | Place::InState(_)) | None => None,
-    });
+    let workspaces = config.agents.iter().filter_map(|agent| agent.cwd.as_ref());
+    let workspaces = workspaces.filter_map(Place::absolute);
     config.opened_paths().chain(workspaces)
 }
 
@@ -76,10 +74,7 @@ fn storage(config: &Config) -> impl Iterator<Item = &AbsPath> {
         &orchestrator.agent_temporary_workspace,
         &orchestrator.session_storage,
     ];
-    places.into_iter().filter_map(|place| match place {
-        Place::Absolute(path) => Some(path),
-        Place::Relocated(_) | Place::InState(_) => None,
-    })
+    places.into_iter().filter_map(Place::absolute)
 }
 
 #[cfg(test)]

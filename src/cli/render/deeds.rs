@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cli::output::Style;
-use crate::cli::render::clock;
 use crate::event::{DeliveryOutcome, Event};
 use crate::wording::{joined, one_line};
 
@@ -83,6 +82,14 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// A duration for people: `9.4 s`, then `2 min 5 s`.
+pub(super) fn clock(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
-use crate::cli::render::deeds::{deed, outcome};
+use crate::cli::render::deeds::{clock, deed, outcome};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
@@ -316,14 +316,6 @@ impl<'o, 'w> Render<'o, 'w> {
             style,
             &format!("{summary} ({}{cost})", clock(elapsed)),
         );
-    }
-}
-
-/// A duration for people: `9.4 s`, then `2 min 5 s`.
-pub(super) fn clock(elapsed: Duration) -> String {
-    match elapsed.as_secs() {
-        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
-        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 

@@ -165,7 +165,7 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
 
 /// A config with every key that is served.
 const FULL: &str = r"
-x-common: &common {type: ollama, temperature: 0.2, top_k: 40}
+x-common: &common {type: ollama, temperature: 0.2, top_k: 40, stream_options: null}
 agents:
   - id: one
     system_message: be brief
@@ -252,6 +252,7 @@ fn every_served_key_of_an_agent_is_read() {
             "chat_template_kwargs": {"enable_thinking": false},
             "temperature": 0.2,
             "top_k": 40,
+            "stream_options": null,
         })
     );
     assert_eq!(two.backend.model, "4");
