@@ -23,6 +23,7 @@ mod config;
 mod corpus;
 mod disk;
 mod docs;
+mod endpoint_runs;
 mod explain;
 mod gate;
 mod races;
