@@ -1,6 +1,7 @@
 //! Owns an HTTP server on loopback whose every byte and pause is decided by the test.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,7 +34,10 @@ pub(crate) struct Recorded {
     pub(crate) body: String,
 }
 
-/// A server that gives its answers in order and then the last one for ever.
+/// What a server answers to each request.
+type Answering = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
+
+/// A server that keeps every request.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// Where it listens, such as `http://127.0.0.1:4711`.
@@ -123,15 +127,27 @@ impl Recorded {
 }
 
 impl Server {
-    /// Listens on a free port.
+    /// Gives its answers in order and then the last one for ever.
     pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+        let next = AtomicUsize::new(0);
+        Self::answering(move |_| {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            answers[index.min(answers.len() - 1)].clone()
+        })
+        .await
+    }
+
+    /// Answers each request as `answer` says; listens on a free port.
+    pub(crate) async fn answering(
+        answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let closed = Arc::new(Mutex::new(0));
         let task = tokio::spawn(serve(
             listener,
-            answers,
+            Arc::new(Box::new(answer)),
             Arc::clone(&requests),
             Arc::clone(&closed),
         ));
@@ -162,24 +178,21 @@ impl Drop for Server {
 
 async fn serve(
     listener: TcpListener,
-    answers: Vec<Answer>,
+    answering: Arc<Answering>,
     requests: Arc<Mutex<Vec<Recorded>>>,
     closed: Arc<Mutex<usize>>,
 ) {
-    let mut remaining = answers.into_iter().peekable();
     loop {
         let (mut connection, _) = listener.accept().await.unwrap();
-        let next = remaining.next().unwrap();
-        if remaining.peek().is_none() {
-            remaining = vec![next.clone()].into_iter().peekable();
-        }
+        let answering = Arc::clone(&answering);
         let (requests, closed) = (Arc::clone(&requests), Arc::clone(&closed));
         tokio::spawn(async move {
             let Some(request) = receive(&mut connection).await else {
                 return;
             };
+            let answer = answering(&request);
             requests.lock().unwrap().push(request);
-            for step in next.steps {
+            for step in answer.steps {
                 match step {
                     Step::Send(bytes) => {
                         if connection.write_all(&bytes).await.is_err() {

@@ -24,6 +24,7 @@ mod corpus;
 mod disk;
 mod docs;
 mod edits;
+mod endpoint_runs;
 mod explain;
 mod gate;
 mod hostile;

@@ -1,0 +1,437 @@
+//! Whole runs of the real binary against a real HTTP server on loopback, whose models play by
+//! simple rules: they read the conversation, use tools, answer, vote and present.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::http_server::{Answer, Recorded, Server};
+use crate::project::{Finished, Project};
+
+/// The most that all requests of a two-agent question without files may hold, in bytes: a third of
+/// what the Python MassGen sends for it.
+const QUESTION_BYTES_MAX: usize = 35_000;
+/// The most that an agent's first request may hold beside the task without file access, in bytes.
+const FIRST_BYTES_MAX: usize = 3 * 1024;
+/// The same with every file tool, in bytes.
+const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
+
+/// A server of Chat Completions that runs beside the test.
+struct Endpoint {
+    server: Server,
+    /// Serves as long as it lives.
+    _runtime: Runtime,
+}
+
+impl Endpoint {
+    /// A server whose every model plays by the rules.
+    fn start() -> Self {
+        Self::answering(play)
+    }
+
+    /// A server that gives `first` once to every model, and then lets it play.
+    fn with_trouble(first: Answer) -> Self {
+        let troubled = std::sync::Mutex::new(std::collections::BTreeSet::new());
+        Self::answering(move |request| {
+            if troubled.lock().unwrap().insert(model(request)) {
+                first.clone()
+            } else {
+                play(request)
+            }
+        })
+    }
+
+    fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let server = runtime.block_on(Server::answering(answer));
+        Self {
+            server,
+            _runtime: runtime,
+        }
+    }
+
+    fn base_url(&self) -> String {
+        format!("{}/v1", self.server.url)
+    }
+
+    /// One agent of a config; `more` is added to its backend.
+    fn agent(&self, id: &str, model: &str, more: &str) -> String {
+        let base_url = self.base_url();
+        format!(
+            "  - id: {id}\n    backend: \
+             {{type: chatcompletion, base_url: \"{base_url}\", model: {model}{more}}}\n"
+        )
+    }
+
+    /// The bodies of the requests of each model, in order.
+    fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
+        let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for request in self.server.requests() {
+            bodies
+                .entry(model(&request))
+                .or_default()
+                .push(request.json());
+        }
+        bodies
+    }
+}
+
+fn model(request: &Recorded) -> String {
+    request.json()["model"].as_str().unwrap().to_owned()
+}
+
+/// What a model says: `builder…` writes a file first, and all answer, vote for the first agent and
+/// present. The final `builder…` also writes where it is told that it may.
+fn play(request: &Recorded) -> Answer {
+    let body = request.json();
+    let model = body["model"].as_str().unwrap();
+    let called = |name: &str| {
+        body["messages"]
+            .to_string()
+            .contains(&format!("\"{name}\""))
+    };
+    let offered = |name: &str| body["tools"].to_string().contains(&format!("\"{name}\""));
+    let builds = model.starts_with("builder") && !called("write_file");
+    if builds && offered("new_answer") {
+        let arguments = json!({"path": "notes.txt", "content": format!("notes of {model}\n")});
+        streamed("I write it down.", Some(("write_file", arguments)))
+    } else if offered("new_answer") && !called("new_answer") {
+        let content = format!("forty-two, says {model}");
+        streamed("", Some(("new_answer", json!({"content": content}))))
+    } else if offered("vote") {
+        let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
+        streamed("I have read them.", Some(("vote", vote)))
+    } else if let (true, Some(directory)) = (builds, writable(&body)) {
+        let arguments =
+            json!({"path": format!("{directory}/result.txt"), "content": "forty-two\n"});
+        streamed("", Some(("write_file", arguments)))
+    } else {
+        streamed(&format!("It is forty-two, {model} is sure."), None)
+    }
+}
+
+/// The path of the user's that the system message opens for writing.
+fn writable(body: &Value) -> Option<&str> {
+    let system = body["messages"][0]["content"].as_str()?;
+    let line = |line: &'_ str| -> Option<(usize, usize)> {
+        let path = line
+            .strip_prefix("- ")?
+            .strip_suffix(": the user's, read and write")?;
+        let start = path.as_ptr() as usize - system.as_ptr() as usize;
+        Some((start, start + path.len()))
+    };
+    let (start, end) = system.lines().find_map(line)?;
+    Some(&system[start..end])
+}
+
+/// A reply as a stream: text word by word, a call in two pieces, the usage at the end.
+fn streamed(text: &str, call: Option<(&str, Value)>) -> Answer {
+    let mut answer = Answer::stream();
+    for word in text.split_inclusive(' ') {
+        answer = answer.piece(event(&json!({"content": word}), None));
+    }
+    if let Some((name, arguments)) = &call {
+        let arguments = arguments.to_string();
+        let (head, tail) = arguments.split_at(arguments.len() / 2);
+        let begun = json!({"index": 0, "id": format!("call_{name}"), "type": "function",
+            "function": {"name": name, "arguments": head}});
+        let rest = json!({"index": 0, "function": {"arguments": tail}});
+        for piece in [begun, rest] {
+            answer = answer.piece(event(&json!({"tool_calls": [piece]}), None));
+        }
+    }
+    let reason = if call.is_some() { "tool_calls" } else { "stop" };
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}});
+    answer
+        .piece(event(&json!({}), Some(reason)))
+        .piece(format!("data: {usage}\n\ndata: [DONE]\n\n"))
+        .end()
+}
+
+fn event(delta: &Value, finish_reason: Option<&str>) -> String {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
+    format!("data: {}\n\n", json!({"choices": [choice]}))
+}
+
+fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
+    Answer::whole(
+        status,
+        headers,
+        json!({"error": {"message": message}}).to_string(),
+    )
+}
+
+/// A project with this team in `team.yaml`, about to be run with a question.
+fn asks(agents: &[String], rest: &str) -> Project {
+    Project::new()
+        .file("team.yaml", format!("agents:\n{}{rest}\n", agents.concat()))
+        .args(["--config", "team.yaml", "What is six times seven?"])
+}
+
+#[test]
+fn teams_of_any_size_agree_on_an_answer() {
+    #[track_caller]
+    fn check(count: usize, requests: usize, expected: &str) {
+        let endpoint = Endpoint::start();
+        let agents: Vec<String> = (1..=count)
+            .map(|n| endpoint.agent(&format!("a{n}"), &format!("m{n}"), ""))
+            .collect();
+        let finished = asks(&agents, "").success();
+        assert_eq!(finished.stdout(), expected);
+        assert_eq!(endpoint.server.requests().len(), requests);
+        let tokens = format!("{} tokens read, {} written", requests * 100, requests * 10);
+        assert!(finished.stderr().contains(&tokens), "{}", finished.stderr());
+    }
+
+    check(1, 1, "forty-two, says m1\n");
+    check(2, 5, "It is forty-two, m1 is sure.\n");
+    check(5, 11, "It is forty-two, m1 is sure.\n");
+}
+
+#[test]
+fn one_agent_needs_no_config() {
+    #[track_caller]
+    fn check(flags: &[&str]) {
+        let endpoint = Endpoint::start();
+        let base_url = endpoint.base_url();
+        let finished = Project::new()
+            .args(["--model", "m1", "--base-url", &base_url])
+            .args(flags)
+            .args(["What is six times seven?"])
+            .success();
+        assert_eq!(finished.stdout(), "forty-two, says m1\n");
+        let [request] = &endpoint.server.requests()[..] else {
+            panic!("one request is enough");
+        };
+        assert_eq!(request.line, "POST /v1/chat/completions");
+        assert_eq!(request.headers.get("authorization"), None);
+    }
+
+    check(&[]);
+    check(&["--backend", "chatcompletion"]);
+    check(&["--backend", "ollama"]);
+    check(&["--backend", "vllm"]);
+}
+
+#[test]
+fn the_winner_delivers_through_the_endpoint() {
+    let endpoint = Endpoint::start();
+    let agents = [
+        endpoint.agent("one", "builder1", ", cwd: w1"),
+        endpoint.agent("two", "builder2", ", cwd: w2"),
+    ];
+    let write_here = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+    let finished = asks(&agents, write_here)
+        .dir("out")
+        .success()
+        .has_file("out/result.txt", "forty-two\n")
+        .has_no("out/notes.txt");
+    assert!(
+        finished
+            .stderr()
+            .contains("delivered:\n  created  [PROJECT]/out/result.txt\n"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn what_is_sent_is_short() {
+    let endpoint = Endpoint::start();
+    let agents = [
+        endpoint.agent("one", "m1", ""),
+        endpoint.agent("two", "m2", ""),
+    ];
+    let _answered = asks(&agents, "").success();
+    let sizes: Vec<usize> = endpoint
+        .server
+        .requests()
+        .iter()
+        .map(|request| request.body.len())
+        .collect();
+    let sum: usize = sizes.iter().sum();
+    assert!(sum <= QUESTION_BYTES_MAX, "{sizes:?}");
+    assert!(sizes[0] <= FIRST_BYTES_MAX, "{sizes:?}");
+
+    let endpoint = Endpoint::start();
+    let agents = [
+        endpoint.agent("one", "m1", ", cwd: w1"),
+        endpoint.agent("two", "m2", ", cwd: w2"),
+    ];
+    let open = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n";
+    let _answered = asks(&agents, open).success();
+    let first = &endpoint.server.requests()[0];
+    let tools = first.json()["tools"].as_array().unwrap().len();
+    assert_eq!(tools, 20, "every file tool, and the two of the workflow");
+    let size = first.body.len();
+    assert!(size <= FIRST_BYTES_WITH_TOOLS_MAX, "{size}");
+}
+
+#[test]
+fn vendors_can_cache_what_an_agent_sends_while_it_coordinates() {
+    let endpoint = Endpoint::start();
+    let agents = [
+        endpoint.agent("one", "builder1", ", cwd: w1"),
+        endpoint.agent("two", "builder2", ", cwd: w2"),
+        endpoint.agent("three", "m3", ""),
+    ];
+    let _answered = asks(&agents, "").success();
+    for (model, bodies) in endpoint.bodies() {
+        let coordination: Vec<&Value> = bodies
+            .iter()
+            .filter(|body| body["tools"].to_string().contains("\"vote\""))
+            .collect();
+        assert!(coordination.len() >= 2, "{model}");
+        for pair in coordination.windows(2) {
+            assert_eq!(pair[0]["tools"].to_string(), pair[1]["tools"].to_string());
+            let (before, after) = (&pair[0]["messages"], &pair[1]["messages"]);
+            let (before, after) = (before.as_array().unwrap(), after.as_array().unwrap());
+            assert!(after.len() > before.len());
+            assert_eq!(before[..], after[..before.len()], "{model}");
+        }
+    }
+}
+
+#[test]
+fn trouble_that_passes_costs_only_time() {
+    #[track_caller]
+    fn check(first: Answer, expected: &str) {
+        let endpoint = Endpoint::with_trouble(first);
+        let agents = [endpoint.agent("one", "m1", "")];
+        let finished = asks(&agents, "").success();
+        assert_eq!(finished.stdout(), "forty-two, says m1\n");
+        let stderr = finished.stderr();
+        assert!(stderr.contains("[one] asks again in "), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+
+    check(
+        refusal("500 Internal Server Error", &[], "out of luck"),
+        "answered 500 Internal Server Error: out of luck",
+    );
+    check(
+        refusal("429 Too Many Requests", &["retry-after: 1"], "slow down"),
+        "[one] asks again in 1.0 s: `chatcompletion` answered 429 Too Many Requests: slow down",
+    );
+    check(
+        Answer::stream().piece(event(&json!({"content": "forty"}), None)),
+        "broke the connection off",
+    );
+}
+
+#[test]
+fn nobody_waits_an_hour() {
+    let headers = ["retry-after: 3600"];
+    let endpoint =
+        Endpoint::answering(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));
+    let agents = [endpoint.agent("one", "m1", "")];
+    let begun = Instant::now();
+    let finished = asks(&agents, "").failure(1);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let expected = "come tomorrow (it asks to wait 3600 s, and massgen waits 60 s at most)";
+    let stderr = finished.stderr();
+    assert!(stderr.contains(expected), "{stderr}");
+}
+
+#[test]
+fn a_refused_key_is_named_once_and_shown_nowhere() {
+    const KEY: &str = "sk-not-the-right-one";
+    let endpoint = Endpoint::answering(|request| {
+        let sent = request.headers.get("authorization").unwrap();
+        refusal("401 Unauthorized", &[], &format!("bad key: {sent}"))
+    });
+    let agents = [endpoint.agent("one", "m1", "")];
+    let finished = asks(&agents, "").env("OPENAI_API_KEY", KEY).failure(1);
+    let stderr = finished.stderr();
+    let expected = "answered 401 Unauthorized: bad key: Bearer [key] \
+                    (the key is from `OPENAI_API_KEY`)";
+    assert_eq!(stderr.matches(expected).count(), 1, "{stderr}");
+    assert!(stderr.contains("ended: no agent answered ("), "{stderr}");
+    assert!(!stderr.contains(KEY), "{stderr}");
+    assert!(!state(&finished).contains(KEY));
+}
+
+#[test]
+fn an_unknown_model_leaves_the_others_alone() {
+    let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+        "m0" => refusal("404 Not Found", &[], "no model m0"),
+        _ => play(request),
+    });
+    let agents = [
+        endpoint.agent("typo", "m0", ""),
+        endpoint.agent("well", "m1", ""),
+    ];
+    let finished = asks(&agents, "").success();
+    assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("[typo] drops out: "), "{stderr}");
+    assert!(stderr.contains("no model m0"), "{stderr}");
+}
+
+#[test]
+fn five_agents_agree_although_the_server_of_one_is_down() {
+    let endpoint = Endpoint::start();
+    let mut agents: Vec<String> = (1..=4)
+        .map(|n| endpoint.agent(&format!("a{n}"), &format!("m{n}"), ""))
+        .collect();
+    agents.push(
+        "  - id: down\n    backend: \
+         {type: ollama, base_url: \"http://127.0.0.1:9/v1\", model: m5}\n"
+            .to_owned(),
+    );
+    let finished = asks(&agents, "").success();
+    assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
+    let stderr = finished.stderr();
+    let expected = "[down] drops out: `ollama` cannot be reached at \
+                    `http://127.0.0.1:9/v1/chat/completions`";
+    assert!(stderr.contains(expected), "{stderr}");
+}
+
+#[test]
+fn a_script_learns_how_a_run_went() {
+    #[track_caller]
+    fn keys(endpoint: &Endpoint, code: i32) -> Vec<String> {
+        let agents = [endpoint.agent("one", "m1", "")];
+        let finished = asks(&agents, "").args(["--automation"]).failure(code);
+        let key = |line: &str| line.split_once(": ").unwrap().0.to_owned();
+        finished.stdout().lines().map(key).collect()
+    }
+
+    let well = ["LOG_DIR", "STATUS", "QUESTION", "WINNER", "ANSWER_FILE"];
+    let keys_well = keys(&Endpoint::start(), 0);
+    assert_eq!(keys_well[..well.len()], well, "{keys_well:?}");
+    let refuses = Endpoint::answering(|_| refusal("404 Not Found", &[], "no"));
+    let badly = [
+        "LOG_DIR",
+        "STATUS",
+        "QUESTION",
+        "ERROR",
+        "DURATION",
+        "COMPLETED",
+    ];
+    assert_eq!(keys(&refuses, 1), badly);
+}
+
+/// Everything that a run left under `.massgen`, as one text.
+fn state(finished: &Finished) -> String {
+    let mut text = String::new();
+    let mut directories = vec![finished.project().path(".massgen")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                directories.push(path);
+            } else if let Ok(content) = std::fs::read(&path) {
+                text.push_str(&String::from_utf8_lossy(&content));
+            }
+        }
+    }
+    assert!(!text.is_empty());
+    text
+}
