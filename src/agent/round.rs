@@ -218,21 +218,38 @@ impl Seat {
                     }
                 }
                 Decision::None if idle => {
-                    self.round.undecided = self.round.undecided.saturating_add(1);
-                    if self.round.undecided >= UNDECIDED_REPLIES_MAX {
-                        let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
-                        return self.stop(reason, false).await;
+                    if self.undecided(said.text).await.is_none() {
+                        return;
                     }
-                    self.mind.tell(brief::decide_now(self.desk.agents));
                 }
                 Decision::None => {}
                 Decision::One { id, call } => {
-                    if self.hand_in(&id, call, said.text).await.is_none() {
+                    if self.decided(&id, call, said.text).await.is_none() {
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// A reply without any call. The text of an agent that is alone and has no tools is its answer;
+    /// others are asked to decide, and if they never do, their text is the answer that they lack.
+    /// `None` when the coordination is over.
+    async fn undecided(&mut self, text: String) -> Option<()> {
+        self.round.undecided = self.round.undecided.saturating_add(1);
+        let was_last = self.round.undecided >= UNDECIDED_REPLIES_MAX;
+        let can_only_talk = self.desk.agents == 1 && self.mind.gate.is_none();
+        let has_answered = self.known.contains_key(&self.desk.me);
+        if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
+            return self.hand_in(None, Submission::Answer(text)).await;
+        }
+        if was_last {
+            let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
+            self.stop(reason, false).await;
+            return None;
+        }
+        self.mind.tell(brief::decide_now(self.desk.agents));
+        Some(())
     }
 
     /// Shows answers that came while the agent was at work.
@@ -277,8 +294,8 @@ impl Seat {
         }
     }
 
-    /// Hands a decision in and waits for the verdict; `None` when the coordination is over.
-    async fn hand_in(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
+    /// A reply with one decision; `None` when the coordination is over.
+    async fn decided(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
             WorkflowCall::NewAnswer { content } => Submission::Answer(content.unwrap_or(text)),
             WorkflowCall::Vote {
@@ -299,11 +316,17 @@ impl Seat {
                 return Some(());
             }
         };
+        self.hand_in(Some(id), submission).await
+    }
+
+    /// Hands a decision in, which came with the call `id` if with any, and waits for the verdict;
+    /// `None` when the coordination is over.
+    async fn hand_in(&mut self, id: Option<&str>, submission: Submission) -> Option<()> {
         match self.submit(submission).await {
             Verdict::Closed => None,
             Verdict::Refused(refusal) => {
                 let reason = brief::refusal(&refusal);
-                self.mind.answer_call(id, reason.clone());
+                self.reply(id, reason.clone());
                 let agent = self.mind.agent.clone();
                 self.mind.emit(Event::Refused { agent, reason }).await;
                 // News that came meanwhile is not the agent's fault, and ends with the answers.
@@ -319,7 +342,7 @@ impl Seat {
             }
             Verdict::Judge { recorded } => {
                 let counted = recorded.map_or_else(|| brief::counted().to_owned(), brief::accepted);
-                self.mind.answer_call(id, counted);
+                self.reply(id, counted);
                 if let Some(label) = recorded {
                     self.known.insert(label.agent, label.ordinal);
                 }
@@ -329,6 +352,13 @@ impl Seat {
                 self.round = Round::begin(self.desk.limits.later, self.desk.limits.grace);
                 Some(())
             }
+        }
+    }
+
+    fn reply(&mut self, id: Option<&str>, text: String) {
+        match id {
+            Some(id) => self.mind.answer_call(id, text),
+            None => self.mind.tell(text),
         }
     }
 

@@ -142,7 +142,8 @@ pub(crate) fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
         .collect()
 }
 
-fn connect_all(config: &Config, host: &Host) -> Result<Backends> {
+/// The models of all agents; nobody is called yet.
+pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Backends> {
     let http = HttpClient::new();
     let env = |name: &str| host.env(name).map(str::to_owned);
     let around = Surroundings {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 use crate::brief;
-use crate::cli::conduct::mentioned;
+use crate::cli::conduct::{connect_all, mentioned};
 use crate::cli::output::Output;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
@@ -37,6 +37,9 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
     }
     text.push_str("nothing was sent and nothing was written\n");
     output.result(&text)?;
+    if let Err(error) = connect_all(config, host) {
+        output.warning(&format!("a run would end at once: {error:#}"));
+    }
     Ok(ExitStatus::Delivered)
 }
 

@@ -56,14 +56,25 @@ impl TaskSource {
     pub(crate) fn read(self, input: impl Read) -> Result<String> {
         let task = match self {
             TaskSource::Typed(task) => task,
-            TaskSource::Input => read_text(input)?,
-            TaskSource::TypedThenInput(task) => format!("{task}\n\n{}", read_text(input)?),
+            TaskSource::Input => piped(input)?,
+            TaskSource::TypedThenInput(task) => format!("{task}\n\n{}", piped(input)?),
         };
         if task.trim().is_empty() {
             Err(no_task())
         } else {
             Ok(task)
         }
+    }
+}
+
+/// Standard input, which somebody asked for: with nothing in it, a run would be about nothing.
+fn piped(input: impl Read) -> Result<String> {
+    let text = read_text(input)?;
+    if text.trim().is_empty() {
+        Err(usage("standard input is empty, and `-` asks for it")
+            .hint("see why the command before `|` prints nothing, or leave `-` away"))
+    } else {
+        Ok(text)
     }
 }
 
@@ -168,7 +179,11 @@ mod tests {
         );
         let binary = TaskSource::Input.read(&b"\xff\xfe"[..]).unwrap_err();
         assert_eq!(binary.to_string(), "standard input is not UTF-8 text");
-        let blank = TaskSource::Input.read(&b" \n"[..]).unwrap_err();
-        assert_eq!(blank.to_string(), "there is no task");
+        let both = TaskSource::TypedThenInput("review".to_owned());
+        for source in [TaskSource::Input, both] {
+            let blank = source.read(&b" \n"[..]).unwrap_err();
+            let expected = "standard input is empty, and `-` asks for it";
+            assert_eq!(blank.to_string(), expected);
+        }
     }
 }

@@ -441,11 +441,27 @@ fn a_mention_that_leads_nowhere_is_told() {
         "--dry-run",
         "fix @gone.rs for @alice",
     ];
-    let finished = Project::new().args(words).env("OPENAI_API_KEY", "k").run();
-    let warnings = warnings(&finished);
+    let finished = Project::new()
+        .args(words)
+        .env("OPENAI_API_KEY", "k")
+        .env("GEMINI_API_KEY", "k")
+        .success();
     assert_eq!(
-        warnings,
+        warnings(&finished),
         ["warning: `[PROJECT]/gone.rs` is mentioned and does not exist"]
+    );
+}
+
+#[test]
+fn a_dry_run_tells_that_a_key_is_missing() {
+    let words = ["--config", "@examples/basic/single_agent", "--dry-run"];
+    let finished = Project::new().args(words).args(["why?"]).success();
+    assert_eq!(
+        warnings(&finished),
+        [
+            "warning: a run would end at once: no key for `chatcompletion`: `OPENAI_API_KEY` is not \
+             set"
+        ]
     );
 }
 

@@ -1,11 +1,14 @@
 //! Whole runs of the real binary against a real HTTP server on loopback, whose models play by
 //! simple rules: they read the conversation, use tools, answer, vote and present.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 
 use crate::http_server::{Answer, Recorded, Server};
 use crate::project::{Finished, Project};
@@ -21,8 +24,8 @@ const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 /// A server of Chat Completions that runs beside the test.
 struct Endpoint {
     server: Server,
-    /// Serves as long as it lives.
-    _runtime: Runtime,
+    /// The server's thread ends when this is dropped.
+    _serving: oneshot::Sender<()>,
 }
 
 impl Endpoint {
@@ -33,7 +36,7 @@ impl Endpoint {
 
     /// A server that gives `first` once to every model, and then lets it play.
     fn with_trouble(first: Answer) -> Self {
-        let troubled = std::sync::Mutex::new(std::collections::BTreeSet::new());
+        let troubled = Mutex::new(BTreeSet::new());
         Self::answering(move |request| {
             if troubled.lock().unwrap().insert(model(request)) {
                 first.clone()
@@ -44,15 +47,20 @@ impl Endpoint {
     }
 
     fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let server = runtime.block_on(Server::answering(answer));
+        let (started, starting) = mpsc::channel();
+        let (serving, ended) = oneshot::channel::<()>();
+        thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                started.send(Server::answering(answer).await).unwrap();
+                // The test drops its end when it is done.
+                ended.await.unwrap_err();
+            });
+        });
+        let server = starting.recv().unwrap();
         Self {
             server,
-            _runtime: runtime,
+            _serving: serving,
         }
     }
 
@@ -98,19 +106,20 @@ fn play(request: &Recorded) -> Answer {
     };
     let offered = |name: &str| body["tools"].to_string().contains(&format!("\"{name}\""));
     let builds = model.starts_with("builder") && !called("write_file");
-    if builds && offered("new_answer") {
+    let coordinates = offered("new_answer");
+    if builds && coordinates {
         let arguments = json!({"path": "notes.txt", "content": format!("notes of {model}\n")});
-        streamed("I write it down.", Some(("write_file", arguments)))
-    } else if offered("new_answer") && !called("new_answer") {
+        streamed("I write it down.", Some(("write_file", &arguments)))
+    } else if coordinates && !called("new_answer") {
         let content = format!("forty-two, says {model}");
-        streamed("", Some(("new_answer", json!({"content": content}))))
-    } else if offered("vote") {
+        streamed("", Some(("new_answer", &json!({"content": content}))))
+    } else if coordinates {
         let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
-        streamed("I have read them.", Some(("vote", vote)))
+        streamed("I have read them.", Some(("vote", &vote)))
     } else if let (true, Some(directory)) = (builds, writable(&body)) {
         let arguments =
             json!({"path": format!("{directory}/result.txt"), "content": "forty-two\n"});
-        streamed("", Some(("write_file", arguments)))
+        streamed("", Some(("write_file", &arguments)))
     } else {
         streamed(&format!("It is forty-two, {model} is sure."), None)
     }
@@ -118,25 +127,22 @@ fn play(request: &Recorded) -> Answer {
 
 /// The path of the user's that the system message opens for writing.
 fn writable(body: &Value) -> Option<&str> {
-    let system = body["messages"][0]["content"].as_str()?;
-    let line = |line: &'_ str| -> Option<(usize, usize)> {
-        let path = line
-            .strip_prefix("- ")?
-            .strip_suffix(": the user's, read and write")?;
-        let start = path.as_ptr() as usize - system.as_ptr() as usize;
-        Some((start, start + path.len()))
-    };
-    let (start, end) = system.lines().find_map(line)?;
-    Some(&system[start..end])
+    body["messages"][0]["content"]
+        .as_str()?
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("- ")?
+                .strip_suffix(": the user's, read and write")
+        })
 }
 
 /// A reply as a stream: text word by word, a call in two pieces, the usage at the end.
-fn streamed(text: &str, call: Option<(&str, Value)>) -> Answer {
+fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
     let mut answer = Answer::stream();
     for word in text.split_inclusive(' ') {
         answer = answer.piece(event(&json!({"content": word}), None));
     }
-    if let Some((name, arguments)) = &call {
+    if let Some((name, arguments)) = call {
         let arguments = arguments.to_string();
         let (head, tail) = arguments.split_at(arguments.len() / 2);
         let begun = json!({"index": 0, "id": format!("call_{name}"), "type": "function",
@@ -217,6 +223,30 @@ fn one_agent_needs_no_config() {
     check(&["--backend", "chatcompletion"]);
     check(&["--backend", "ollama"]);
     check(&["--backend", "vllm"]);
+}
+
+#[test]
+fn a_model_that_can_only_talk_is_heard() {
+    #[track_caller]
+    fn check(more: &str, count: usize, requests: usize, expected: &str) {
+        let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+            "talker" => streamed("Six by seven is forty-two.", None),
+            _ => play(request),
+        });
+        let agents = [
+            endpoint.agent("talker", "talker", more),
+            endpoint.agent("zoe", "m2", ""),
+        ];
+        let finished = asks(&agents[..count], "").success();
+        assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
+        assert_eq!(endpoint.bodies()["talker"].len(), requests);
+    }
+
+    let answer = "Six by seven is forty-two.\n";
+    check("", 1, 1, answer);
+    check(", cwd: w1", 1, 3, answer);
+    // Three replies for its answer, and three for the vote that it never gives; then it presents.
+    check("", 2, 7, answer);
 }
 
 #[test]
@@ -322,6 +352,12 @@ fn trouble_that_passes_costs_only_time() {
     check(
         Answer::stream().piece(event(&json!({"content": "forty"}), None)),
         "broke the connection off",
+    );
+    check(
+        Answer::stream()
+            .piece(event(&json!({"content": "forty"}), None))
+            .end(),
+        "ended its reply in the middle",
     );
 }
 

@@ -184,6 +184,12 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
       write deny  protected-name: the name is protected
                   to change that: list the name under `unprotected` of context `[PROJECT]/src`
     ");
+    let words = ["explain", "path", "src/a.txt", "--config", "team.yaml"];
+    let finished = project().args(words).args(["--agent", "ann"]).success();
+    assert_eq!(
+        finished.stdout().matches("[PROJECT]/src/a.txt\n").count(),
+        1
+    );
     let words = [
         "explain",
         "path",

@@ -425,7 +425,7 @@ fn an_agent_is_told_to_finish_when_its_round_is_nearly_over() {
   text: "still thinking"
 "#;
     let limits = "timeout_settings:\n  initial_round_timeout_seconds: 1\n";
-    let config = team(&[agent("one", "", slow)], limits);
+    let config = team(&[agent("one", "w1", slow)], limits);
     let finished = Project::new().config(&config).args(["think"]).success();
     assert_eq!(finished.stdout(), "what I have\n");
 }

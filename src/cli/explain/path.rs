@@ -64,9 +64,12 @@ impl PathReport {
 
 impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = None;
         for decision in &self.0 {
             let agent = decision.agent.as_deref().unwrap_or("the agent");
-            writeln!(f, "{}", decision.path)?;
+            if shown.replace(&decision.path) != Some(&decision.path) {
+                writeln!(f, "{}", decision.path)?;
+            }
             writeln!(f, "{agent}, {} phase:", decision.phase)?;
             for (access, answer) in [("read", &decision.read), ("write", &decision.write)] {
                 let AccessDecision {
