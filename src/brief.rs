@@ -8,6 +8,7 @@ use crate::ballot::Refusal;
 use crate::config::{Planning, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
+use crate::wording::joined;
 
 /// One place that an agent may use, as it is told about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,8 +301,7 @@ pub fn refusal(refusal: &Refusal) -> String {
             "not counted: there is no answer to vote for yet; give one with `new_answer`".to_owned()
         }
         Refusal::UnknownCandidate { candidates } => {
-            let names: Vec<String> = candidates.iter().map(ToString::to_string).collect();
-            format!("not counted: you can vote for {}", names.join(", "))
+            format!("not counted: you can vote for {}", joined(candidates))
         }
         Refusal::Outdated => {
             "not counted: a newer answer is there; look at it and decide again".to_owned()

@@ -207,6 +207,15 @@ impl Event {
     }
 }
 
+/// What a model's stream carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// Text of the reply.
+    Text,
+    /// Reasoning that the vendor shows.
+    Reasoning,
+}
+
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeliveryRow {

@@ -61,11 +61,6 @@ impl AgentNumber {
         Self(u16::try_from(index.saturating_add(1)).unwrap_or(u16::MAX))
     }
 
-    /// The index (from 0) into the sorted ids.
-    pub fn index(self) -> usize {
-        usize::from(self.0.saturating_sub(1))
-    }
-
     /// Reads `agent2`; `None` for everything else.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("agent")?;

@@ -9,6 +9,7 @@ pub mod error;
 pub mod id;
 pub mod path;
 pub mod host;
+pub mod wording;
 
 // rules: pure functions; no disk, no clock, no network
 pub mod permissions;

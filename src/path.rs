@@ -38,6 +38,18 @@ impl AbsPath {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
+    /// What lies below `root` to get here, by the text alone; `None` if this is neither `root` nor
+    /// inside it.
+    pub fn below(&self, root: &AbsPath) -> Option<RelPath> {
+        let rel = self.0.strip_prefix(&root.0).ok()?;
+        Some(RelPath(rel.to_owned()))
+    }
+
+    /// Whether this is `root` or inside it, by the text alone.
+    pub fn is_within(&self, root: &AbsPath) -> bool {
+        self.0.starts_with(&root.0)
+    }
+
     /// The path for the standard library.
     pub fn as_path(&self) -> &Path {
         &self.0

@@ -9,6 +9,7 @@ use crate::brief;
 use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
+use crate::wording::beginning;
 use crate::world::exec::{self, Change, Observation, Outcome};
 use crate::world::gate::{Denial, Gate};
 
@@ -160,7 +161,7 @@ impl Mind {
                     agent: self.agent.clone(),
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
-                    summary: shown(&observation.content),
+                    summary: beginning(&observation.content, SHOWN_CHARS_MAX),
                 };
                 self.emit(finished).await;
                 let Observation {
@@ -175,16 +176,9 @@ impl Mind {
         let event = Event::ToolCalled {
             agent: self.agent.clone(),
             tool: request.name.clone(),
-            arguments: shown(&request.arguments),
+            arguments: beginning(&request.arguments, SHOWN_CHARS_MAX),
             denied,
         };
         self.emit(event).await;
-    }
-}
-
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

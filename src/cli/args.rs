@@ -91,10 +91,10 @@ pub(crate) struct RunArguments {
     /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
-    /// The time for the whole coordination, in seconds. Default: the config's, or 1800.
+    /// The time for the whole run, in seconds. Default: the config's, or 1800.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
-    /// Logs every detail of the run to the session's log directory. Default: off.
+    /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
     /// Shows the team, the grants of every agent in both phases and what each model would first be

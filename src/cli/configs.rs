@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
-use crate::cli::lines::plural;
 use crate::cli::output::{Form, Output};
 use crate::cli::team_file::TeamFile;
-use crate::config::diagnostic::{Colour, Diagnostic, Severity};
+use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::{examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::wording::counted;
 
 /// Whether warnings count as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Findings {
             Ok(Ok(loaded)) => Self {
                 errors: 0,
                 warnings: loaded.warnings.len(),
-                text: loaded.render(Colour::Never),
+                text: loaded.render(),
                 json: loaded.to_json(),
             },
             Ok(Err(invalid)) => {
@@ -106,7 +106,7 @@ impl Findings {
                 Self {
                     errors,
                     warnings: invalid.diagnostics.len().saturating_sub(errors),
-                    text: invalid.render(Colour::Never),
+                    text: invalid.render(),
                     json: invalid.to_json(),
                 }
             }
@@ -133,8 +133,8 @@ impl Findings {
             (errors, warnings) => {
                 format!(
                     "{}, {}",
-                    plural(errors, "error"),
-                    plural(warnings, "warning")
+                    counted(errors, "error"),
+                    counted(warnings, "warning")
                 )
             }
         };

@@ -2,14 +2,15 @@
 //! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, and
 //! no path outside. Naming it with `--config` is the user's word for it.
 
+use std::collections::BTreeMap;
+
 use url::Url;
 
 use crate::config::place::Place;
-use crate::config::vendors::is_known_host;
+use crate::config::vendors::{VENDORS, is_known_host};
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::guard::FolderGuard;
 use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
@@ -30,14 +31,26 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         )));
     }
     let root = locate(base)?.into_real();
-    for path in opened(config) {
+    for path in opened(config).chain(storage(config)) {
         if !locate(path)?.into_real().is_within(&root) {
             return Err(beyond(format!(
-                "opens `{path}`, which is outside this directory"
+                "uses `{path}`, which is outside this directory"
             )));
         }
     }
     Ok(())
+}
+
+/// The variables that such a config may put into its text: the vendors' keys, and nothing else of
+/// what the user's environment holds.
+pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let own = |name: &str| {
+        let mut vendors = VENDORS.iter();
+        vendors.any(|vendor| vendor.key_variables.contains(&name))
+    };
+    let kept = env.iter().filter(|(name, _)| own(name));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
@@ -47,31 +60,25 @@ fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
 }
 
 /// Every path that the config opens to an agent.
-fn opened(config: &Config) -> Vec<&AbsPath> {
-    let mut paths: Vec<&AbsPath> = Vec::new();
-    paths.extend(
-        config
-            .orchestrator
-            .context_paths
-            .iter()
-            .map(|context| &context.path),
-    );
-    for agent in &config.agents {
-        paths.extend(agent.context_paths.iter().map(|context| &context.path));
-        if let Some(Place::Absolute(workspace)) = &agent.cwd {
-            paths.push(workspace);
-        }
-        if let FolderGuard::On { read, write, .. } = &agent.folder_guard {
-            paths.extend(read.iter().chain(write));
-        }
-    }
-    paths
+fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
+    let workspaces = config.agents.iter().filter_map(|agent| agent.cwd.as_ref());
+    let workspaces = workspaces.filter_map(Place::absolute);
+    config.opened_paths().chain(workspaces)
+}
+
+/// Every directory of the user's that massgen itself would write into.
+fn storage(config: &Config) -> impl Iterator<Item = &AbsPath> {
+    let orchestrator = &config.orchestrator;
+    let places = [
+        &orchestrator.snapshot_storage,
+        &orchestrator.agent_temporary_workspace,
+        &orchestrator.session_storage,
+    ];
+    places.into_iter().filter_map(Place::absolute)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::config::{Context, Origin, load};
 
@@ -81,6 +88,11 @@ mod tests {
             "agent:\n  id: a\n  backend: {{model: m, {backend}}}\n\
              orchestrator:\n  context_paths: [{context_path}]\n"
         );
+        check_yaml(&yaml, expected);
+    }
+
+    #[track_caller]
+    fn check_yaml(yaml: &str, expected: &str) {
         let base = AbsPath::new("/tmp").unwrap();
         let origin = Origin {
             name: "c.yaml".to_owned(),
@@ -96,6 +108,25 @@ mod tests {
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
+    }
+
+    #[test]
+    fn a_found_config_stores_nothing_beyond_the_project() {
+        for key in [
+            "snapshot_storage",
+            "agent_temporary_workspace",
+            "session_storage",
+        ] {
+            let yaml = |place: &str| {
+                format!(
+                    "agent:\n  id: a\n  backend: {{type: openrouter, model: m}}\n\
+                     orchestrator:\n  {key}: {place}\n"
+                )
+            };
+            check_yaml(&yaml("kept"), "");
+            check_yaml(&yaml("/tmp/.massgen/kept"), "");
+            check_yaml(&yaml("/usr/share/kept"), "outside this directory");
+        }
     }
 
     #[test]
@@ -122,5 +153,17 @@ mod tests {
             "notopenrouter",
         );
         check("type: openrouter", "../usr/share", "outside this directory");
+    }
+
+    #[test]
+    fn a_found_config_sees_keys_and_no_other_variable() {
+        let env = [
+            ("OPENAI_API_KEY", "k"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("HOME", "/h"),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let seen = variables_of_found(&BTreeMap::from(env));
+        assert_eq!(seen.into_keys().collect::<Vec<_>>(), ["OPENAI_API_KEY"]);
     }
 }

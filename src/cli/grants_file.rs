@@ -35,16 +35,9 @@ struct Raw {
 #[serde(deny_unknown_fields)]
 struct RawContext {
     path: String,
-    permission: RawPermission,
+    permission: Permission,
     #[serde(default)]
     protected_paths: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RawPermission {
-    Read,
-    Write,
 }
 
 impl GrantsFile {
@@ -132,10 +125,7 @@ impl Paths<'_> {
 
     /// massgen's own state inside a context path is hidden from agents.
     fn context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
-        let permission = match context.permission {
-            RawPermission::Read => Permission::Read,
-            RawPermission::Write => Permission::Write,
-        };
+        let permission = context.permission;
         let mut grant = match locate(&self.cwd.join(&context.path))? {
             Located::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
             Located::File(root) => Grant::file(root, permission),
@@ -155,8 +145,7 @@ impl Paths<'_> {
 /// A protected path as seen from its context path, which it must be inside.
 fn protected(root: &RealPath, path: &str) -> Result<RelPath> {
     let (root, path) = (root.to_abs(), root.to_abs().join(path));
-    let below = path.as_path().strip_prefix(root.as_path());
-    below.ok().and_then(RelPath::new).ok_or_else(|| {
+    path.below(&root).ok_or_else(|| {
         Error::new(
             ErrorKind::Config,
             format!("the protected path `{path}` is outside its context path `{root}`"),

@@ -57,22 +57,6 @@ impl Lines {
     }
 }
 
-/// `text` as a single line of at most `chars_max` characters.
-pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
-}
-
-/// A count with its noun: `1 error`, `2 errors`.
-pub(crate) fn plural(count: usize, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,16 +92,5 @@ mod tests {
         let indented = format!("{}{}", " ".repeat(90), "y".repeat(20));
         let (first, second) = indented.split_at(100);
         check(&[&indented], &[first], Some(second));
-    }
-
-    #[test]
-    fn one_line_holds_everything_up_to_its_limit() {
-        assert_eq!(one_line("a\n  b\tc", 10), "a b c");
-        assert_eq!(one_line("äöüß", 3), "äöü…");
-        assert_eq!(one_line("", 3), "");
-        assert_eq!(
-            [plural(0, "vote"), plural(1, "vote")],
-            ["0 votes", "1 vote"]
-        );
     }
 }

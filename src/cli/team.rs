@@ -4,15 +4,15 @@
 use futures_util::future::join_all;
 
 use crate::cli::args::RunArguments;
-use crate::cli::lines::plural;
 use crate::cli::output::Output;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::diagnostic::{Colour, Severity};
+use crate::config::diagnostic::Severity;
 use crate::config::team::{LocalServer, Quick, Workspaces, from_surroundings, quick};
 use crate::config::vendors::{KeyNeed, VENDORS, Vendor, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
+use crate::wording::counted;
 use crate::world::http::HttpClient;
 
 /// The team of a run. `workspaces` says what agents get that no config describes.
@@ -86,12 +86,12 @@ pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> 
             Ok(loaded.config)
         }
         Err(invalid) => {
-            output.note(&invalid.render(Colour::Never));
+            output.note(&invalid.render());
             let found = invalid.diagnostics.iter();
             let errors = found
                 .filter(|found| found.severity == Severity::Error)
                 .count();
-            let errors = plural(errors, "error");
+            let errors = counted(errors, "error");
             let message = format!("`{}` cannot be run: it has {errors}", file.name());
             Err(Error::new(ErrorKind::Config, message)
                 .hint("change what is marked above; nothing has been started"))

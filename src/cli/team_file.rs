@@ -1,7 +1,9 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
-use crate::cli::found_config::stay_inside;
+use std::borrow::Cow;
+
+use crate::cli::found_config::{stay_inside, variables_of_found};
 use crate::config::examples;
 use crate::config::lookup::config_places;
 use crate::config::node::CONFIG_BYTES_MAX;
@@ -64,10 +66,7 @@ impl TeamFile {
     pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
             if let Some(text) = read(&place, read_found)? {
-                let in_project = place
-                    .as_path()
-                    .starts_with(host.cwd.join(STATE_DIR).as_path());
-                let chosen = if in_project {
+                let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
                     Chosen::Found
                 } else {
                     Chosen::ByUser
@@ -85,10 +84,14 @@ impl TeamFile {
 
     /// Checks the text.
     pub(crate) fn load(&self, host: &Host) -> std::result::Result<Loaded, Box<Invalid>> {
+        let env = match self.chosen {
+            Chosen::ByUser => Cow::Borrowed(&host.env),
+            Chosen::Found => Cow::Owned(variables_of_found(&host.env)),
+        };
         let context = Context {
             base: &host.cwd,
             home: host.home.as_ref(),
-            env: &host.env,
+            env: &env,
         };
         load(&self.text, &self.origin, &context)
     }
@@ -139,9 +142,9 @@ fn read(
 
 /// A path as somebody who stands in the current directory writes it.
 fn shown(place: &AbsPath, host: &Host) -> String {
-    match place.as_path().strip_prefix(host.cwd.as_path()) {
-        Ok(below) => below.display().to_string(),
-        Err(_) => place.to_string(),
+    match place.below(&host.cwd) {
+        Some(below) => below.to_string(),
+        None => place.to_string(),
     }
 }
 

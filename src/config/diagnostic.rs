@@ -7,6 +7,8 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
 use serde_json::{Value, json};
 
+use crate::wording::beginning;
+
 /// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
 const LINE_BYTES_MAX: usize = 240;
 /// The longest piece of the user's text that a message repeats, in characters.
@@ -22,15 +24,6 @@ pub enum Severity {
     Error,
     /// The config can be run, and something in it will not happen as written.
     Warning,
-}
-
-/// Whether text for a person carries terminal colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// Plain text.
-    Never,
-    /// ANSI colours.
-    Always,
 }
 
 /// One finding.
@@ -112,11 +105,6 @@ impl Source {
         }
     }
 
-    /// The name of the file or example.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The text, without keys.
     pub fn text(&self) -> &str {
         &self.text
@@ -145,43 +133,20 @@ impl Source {
 
 /// The user's own text as messages repeat it: short, in backticks, without control characters.
 pub fn quote(text: &str) -> String {
-    let mut shown: String = text
+    let shown: String = beginning(text, QUOTE_CHARS_MAX)
         .chars()
-        .take(QUOTE_CHARS_MAX)
         .flat_map(|c| {
             let escape = c.is_control().then(|| c.escape_debug());
             let plain = (!c.is_control()).then_some(c);
             escape.into_iter().flatten().chain(plain)
         })
         .collect();
-    if text.chars().nth(QUOTE_CHARS_MAX).is_some() {
-        shown.push('…');
-    }
     format!("`{shown}`")
 }
 
-/// Choices as a sentence names them: "`a`, `b` or `c`".
-pub fn choices(names: &[&str]) -> String {
-    listed(names, "or")
-}
-
-/// Names as a sentence lists them, the last two joined by `conjunction`.
-pub fn listed(names: &[&str], conjunction: &str) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
-        None => String::new(),
-    }
-}
-
 /// All findings for a person, errors and warnings in the order given, each with its line.
-pub fn render(source: &Source, diagnostics: &[Diagnostic], colour: Colour) -> String {
-    let renderer = match colour {
-        Colour::Never => Renderer::plain(),
-        Colour::Always => Renderer::styled(),
-    };
-    let renderer = renderer.decor_style(DecorStyle::Ascii);
+pub fn render(source: &Source, diagnostics: &[Diagnostic]) -> String {
+    let renderer = Renderer::plain().decor_style(DecorStyle::Ascii);
     let texts: Vec<String> = diagnostics
         .iter()
         .map(|diagnostic| renderer.render(&[group(source, diagnostic)]))
@@ -311,7 +276,7 @@ mod tests {
     #[test]
     fn a_person_sees_the_line_and_the_way_out() {
         let (source, diagnostics) = sample();
-        insta::assert_snapshot!(render(&source, &diagnostics, Colour::Never), @r#"
+        insta::assert_snapshot!(render(&source, &diagnostics), @r#"
 error: there is no backend type `grokk`
  --> team.yaml:3:19
   |
@@ -332,7 +297,6 @@ warning: `display_type` is not supported
 error: the file is too large
 --> team.yaml
 "#);
-        assert!(render(&source, &diagnostics, Colour::Always).contains("\u{1b}["));
     }
 
     #[test]
@@ -386,7 +350,7 @@ error: the file is too large
         let text = format!("a: b\nkey: {}", "x".repeat(500));
         let source = Source::new("f", text);
         let diagnostic = Diagnostic::error("key", "too long").at(&(10..510));
-        insta::assert_snapshot!(render(&source, &[diagnostic], Colour::Never), @r#"
+        insta::assert_snapshot!(render(&source, &[diagnostic]), @r#"
 error: too long
 --> f:2:6
  = key: key
@@ -404,7 +368,7 @@ error: too long
         let source = Source::new("f", "a: ü\n".to_owned());
         for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 3..90] {
             let diagnostic = Diagnostic::error("a", "wrong").at(&span);
-            assert!(render(&source, &[diagnostic], Colour::Never).contains("wrong"));
+            assert!(render(&source, &[diagnostic]).contains("wrong"));
         }
     }
 }

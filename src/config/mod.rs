@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::diagnostic::{Colour, Diagnostic, Source};
+use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::vendors::Vendor;
 use crate::id::AgentId;
@@ -62,8 +62,8 @@ pub struct Loaded {
 
 impl Loaded {
     /// The warnings as text for a person, each with its line; empty if there are none.
-    pub fn render(&self, colour: Colour) -> String {
-        diagnostic::render(&self.source, &self.warnings, colour)
+    pub fn render(&self) -> String {
+        diagnostic::render(&self.source, &self.warnings)
     }
 
     /// Each warning in one line.
@@ -88,8 +88,8 @@ pub struct Invalid {
 
 impl Invalid {
     /// The diagnostics as text for a person, each with its line.
-    pub fn render(&self, colour: Colour) -> String {
-        diagnostic::render(&self.source, &self.diagnostics, colour)
+    pub fn render(&self) -> String {
+        diagnostic::render(&self.source, &self.diagnostics)
     }
 
     /// The result of the check for scripts.
@@ -134,6 +134,19 @@ pub struct Config {
     pub orchestrator: OrchestratorConfig,
     /// How long things may take.
     pub timeouts: TimeoutConfig,
+}
+
+impl Config {
+    /// Every path of the user's that is opened to an agent: context paths and folder guards.
+    pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
+        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let guarded = self
+            .agents
+            .iter()
+            .flat_map(|agent| agent.folder_guard.directories());
+        listed.map(|context| &context.path).chain(guarded)
+    }
 }
 
 /// One agent.

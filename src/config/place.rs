@@ -9,7 +9,7 @@ use crate::path::{AbsPath, RelPath};
 /// The directory that holds all state of massgen's, below the directory that it is started in.
 pub const STATE_DIR: &str = ".massgen";
 /// Where relative workspaces lie below the state directory.
-pub const WORKSPACES: &str = "workspaces";
+const WORKSPACES: &str = "workspaces";
 /// Where the log of each run lies below the state directory.
 pub const LOGS: &str = "massgen_logs";
 /// Where the latest snapshot of each agent is found unless the config names another place.
@@ -47,6 +47,14 @@ impl Place {
     /// A place of massgen's own choice; `name` is a plain name.
     pub fn relocated(name: &str) -> Self {
         Place::Relocated(RelPath::new(name).unwrap_or_default())
+    }
+
+    /// The path that the user chose in full; `None` below the state directory.
+    pub fn absolute(&self) -> Option<&AbsPath> {
+        match self {
+            Place::Absolute(path) => Some(path),
+            Place::Relocated(_) | Place::InState(_) => None,
+        }
     }
 
     /// Where it is for somebody who stands in `base`; relocated ones lie in `section` of the state

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
-use crate::config::diagnostic::{listed, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::wording::listed;
 
 /// The most agents of a team that is made from what is there: each of them costs the user money.
 const TEAM_AGENTS_MAX: usize = 3;

@@ -17,7 +17,7 @@ use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Backends, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, Phase};
+use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -211,15 +211,18 @@ impl Run {
 
 /// What the user should know about what the run opens.
 fn notices(team: &Team) -> Vec<String> {
-    let Some(member) = team.members.first() else {
-        return Vec::new();
-    };
+    let mut grants: Vec<Grant> = Vec::new();
+    for grant in team.members.iter().flat_map(|member| &member.grants) {
+        if grant.kind == GrantKind::Context && !grants.contains(grant) {
+            grants.push(grant.clone());
+        }
+    }
     let open = |grant: &Grant| {
         let names = grant.unprotected.join(", ");
         (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
     };
-    let mut notices: Vec<String> = member.grants.iter().filter_map(open).collect();
-    let secrets = readable_secrets(&manager(&member.grants, Phase::Coordination));
+    let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
+    let secrets = readable_secrets(&manager(&grants, Phase::Coordination));
     if let Some(first) = secrets.first() {
         let more = match secrets.len() {
             1 => String::new(),

@@ -33,6 +33,7 @@ use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::tools::workflow;
+use crate::wording::counted;
 
 /// The models of a run, by agent.
 pub type Backends = BTreeMap<AgentId, Arc<dyn Backend>>;
@@ -65,8 +66,6 @@ pub struct TurnResult {
     pub summary: String,
     /// The winner and the final answer, if anyone answered.
     pub answer: Option<FinalAnswer>,
-    /// What became of files outside the workspaces.
-    pub rows: Vec<DeliveryRow>,
 }
 
 /// The answer that a turn ends with.
@@ -132,16 +131,15 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
             content,
         })
         .await;
-        if could_deliver || !rows.is_empty() {
-            turn.emit(Event::Delivered { rows: rows.clone() }).await;
-        }
         let (status, summary) = conclusion(end, &agent, &rows, seconds);
+        if could_deliver || !rows.is_empty() {
+            turn.emit(Event::Delivered { rows }).await;
+        }
         let answer = Some(FinalAnswer { agent, text });
         return Ok(TurnResult {
             status,
             summary,
             answer,
-            rows,
         });
     }
 }
@@ -275,7 +273,6 @@ impl Turn {
             status,
             summary,
             answer: None,
-            rows: Vec::new(),
         }
     }
 
@@ -337,8 +334,7 @@ fn conclusion(
     let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
-        let files = if delivered == 1 { "file" } else { "files" };
-        summary = format!("{summary}; {delivered} {files} delivered");
+        summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
     for (number, what) in [(refused, "refused"), (failed, "not written")] {
         if number > 0 {

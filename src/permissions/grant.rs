@@ -3,10 +3,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::path::{RealPath, RelPath};
 
 /// What may be done to a path. `Write` includes `Read`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Permission {
     /// Read, list and search.
     Read,
@@ -24,7 +27,8 @@ impl fmt::Display for Permission {
 }
 
 /// Which half of a turn an agent is in. A gate is made for one phase and never changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Agents work on their own, answer and vote; every context path is read-only.
     Coordination,

@@ -24,6 +24,17 @@ pub enum FolderGuard {
     },
 }
 
+impl FolderGuard {
+    /// The directories that it lists; none without a guard.
+    pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
+        let (read, write): (&[AbsPath], &[AbsPath]) = match self {
+            FolderGuard::Off => (&[], &[]),
+            FolderGuard::On { read, write, .. } => (read, write),
+        };
+        read.iter().chain(write)
+    }
+}
+
 /// Whether `Downloads/` in the workspace is open under a guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Downloads {

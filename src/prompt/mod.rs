@@ -230,10 +230,10 @@ impl Reader<'_> {
     }
 
     fn reach(&self, path: &AbsPath) -> Reach {
-        let holds = |inner: &AbsPath| inner.as_path().starts_with(path.as_path());
+        let holds = |inner: &AbsPath| inner.is_within(path);
         if path != self.base && holds(self.base) || self.home.is_some_and(holds) {
             Reach::Broad
-        } else if path.as_path().starts_with(self.base.as_path()) {
+        } else if path.is_within(self.base) {
             Reach::Inside
         } else {
             Reach::Outside
@@ -267,10 +267,10 @@ fn suggestions(mentions: &[Mention], base: &AbsPath) -> Vec<String> {
         .into_iter()
         .filter(|(_, files)| *files >= FILES_FOR_SUGGESTION_MIN)
         .map(|(directory, files)| {
-            let name = match directory.as_path().strip_prefix(base.as_path()) {
-                Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
-                Ok(below) => format!("{}/", below.display()),
-                Err(_) => format!("{directory}/"),
+            let name = match directory.below(base) {
+                Some(below) if below.is_root() => ".".to_owned(),
+                Some(below) => format!("{below}/"),
+                None => format!("{directory}/"),
             };
             let mention = if name.contains(char::is_whitespace) {
                 format!("@\"{name}\"")

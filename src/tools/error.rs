@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
 use crate::tools::spec::{Need, ToolSpec};
+use crate::wording::beginning;
 
 /// How much of a model's own words an error repeats, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
@@ -123,10 +124,5 @@ fn parameters(tool: &ToolSpec) -> String {
 
 /// The beginning of `text`, for an error, without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
-    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut out: String = chars.by_ref().take(EXCERPT_CHARS_MAX).collect();
-    if chars.next().is_some() {
-        out.push('…');
-    }
-    out
+    beginning(text, EXCERPT_CHARS_MAX).replace(char::is_control, " ")
 }

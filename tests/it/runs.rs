@@ -385,6 +385,20 @@ fn files_that_look_like_secrets_are_named_when_a_run_opens_them() {
 }
 
 #[test]
+fn secrets_that_only_one_agent_may_read_are_named_too() {
+    let one = agent("one", "", &answers("one", "agent2"));
+    let own_path = "w2\n      context_paths: [keys]";
+    let two = agent("two", own_path, &answers("two", "agent2"));
+    let finished = Project::new()
+        .file("keys/id_rsa", "x")
+        .config(&team(&[one, two], ""))
+        .args(["go"])
+        .success();
+    let said = finished.stderr();
+    assert!(said.contains("`[PROJECT]/keys/id_rsa`"), "{said}");
+}
+
+#[test]
 fn two_write_paths_both_take_files() {
     let last = r#"calls:
     - {name: write_file, arguments: {path: "{{cwd}}/one/a.txt", content: "1"}}

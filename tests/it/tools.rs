@@ -213,6 +213,31 @@ fn a_file_with_several_names_is_not_written() {
     assert_eq!(disk.state("ro"), before);
 }
 
+/// A rename asks only the directory, but the user's sign on the file holds.
+#[test]
+fn a_users_file_that_is_marked_read_only_stays() {
+    let disk = Disk::new();
+    let read_only = fs::Permissions::from_mode(0o444);
+    for place in ["rw/README.md", "ws/mine"] {
+        if place == "ws/mine" {
+            disk.file(place, "mine");
+        }
+        fs::set_permissions(disk.path(place), read_only.clone()).unwrap();
+    }
+    let gate = disk.gate(Final);
+    let file = |path: &str| disk.path(path).display().to_string();
+    let write = |path: &str| json!({"path": file(path), "content": "new"});
+    assert!(refused(&gate, "write_file", &write("rw/README.md")).contains("read-only"));
+    let delete = json!({"path": file("rw/README.md")});
+    assert!(refused(&gate, "delete_file", &delete).contains("read-only"));
+    assert_eq!(
+        fs::read_to_string(disk.path("rw/README.md")).unwrap(),
+        "rw readme\n"
+    );
+    done(&gate, "write_file", &write("ws/mine"));
+    done(&gate, "write_file", &write("rw/src/app.py"));
+}
+
 #[test]
 fn edits_match_exactly_once() {
     let disk = Disk::new();
@@ -382,6 +407,19 @@ fn copies_take_links_as_links_and_leave_special_files() {
     assert_eq!(disk.text("rw/out/mine.txt"), "the user's");
     let inside = json!({"source_path": "out", "destination_path": "out/again"});
     assert!(refused(&gate, "copy_file", &inside).contains("inside"));
+}
+
+#[test]
+fn a_copy_of_a_snapshot_can_be_changed_by_its_owner() {
+    let disk = Disk::new();
+    disk.file("ro/frozen.sh", "x");
+    fs::set_permissions(disk.path("ro/frozen.sh"), fs::Permissions::from_mode(0o555)).unwrap();
+    let gate = disk.gate(Final);
+    let to = disk.path("rw/copy.sh");
+    let copy = json!({"source_path": disk.path("ro/frozen.sh"), "destination_path": to});
+    done(&gate, "copy_file", &copy);
+    let mode = fs::metadata(to).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
 }
 
 #[test]

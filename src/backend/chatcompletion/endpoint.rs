@@ -9,6 +9,7 @@ use crate::backend::connect::Surroundings;
 use crate::config::BackendConfig;
 use crate::config::vendors::{Dialect, KeyNeed, Vendor};
 use crate::error::{Error, ErrorKind, Result};
+use crate::wording::listed;
 
 /// The parameter of a config that names the version of Azure's API; it goes into the URL.
 const API_VERSION: &str = "api_version";
@@ -75,8 +76,7 @@ pub(super) fn key(
 }
 
 fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
-    let names: Vec<String> = variables.iter().map(|name| format!("`{name}`")).collect();
-    let names = names.join(" or ");
+    let names = listed(variables, "or");
     let message = format!("no key for `{}`: {names} is not set", vendor.name);
     Error::new(ErrorKind::Environment, message)
         .hint(format!(

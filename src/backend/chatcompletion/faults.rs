@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::backend::chatcompletion::endpoint::Key;
 use crate::backend::{BackendError, FaultKind};
+use crate::wording::beginning;
 use crate::world::http::{SetupError, innermost};
 
 /// How much of a vendor's words is shown.
@@ -176,12 +177,7 @@ impl Faults {
             words.replace(secret, "[key]")
         };
         let printable = words.replace(char::is_control, " ");
-        let printable = printable.trim();
-        let mut quote: String = printable.chars().take(WORDS_CHARS_MAX).collect();
-        if quote.len() < printable.len() {
-            quote.push('…');
-        }
-        quote
+        beginning(printable.trim(), WORDS_CHARS_MAX)
     }
 }
 

@@ -28,14 +28,7 @@ struct Question<'a> {
     #[serde(borrow, default)]
     agent: Option<Cow<'a, str>>,
     #[serde(default)]
-    phase: Option<AskedPhase>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum AskedPhase {
-    Coordination,
-    Final,
+    phase: Option<Phase>,
 }
 
 /// One line of the output.
@@ -50,7 +43,7 @@ struct Reply<'a> {
 #[derive(Debug, Serialize)]
 struct ReplyPath<'a> {
     path: Cow<'a, str>,
-    access: &'static str,
+    access: Permission,
     grant: Option<Cow<'a, str>>,
 }
 
@@ -128,10 +121,7 @@ fn reply(
     let question: Question<'_> =
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
     let gates = speaker(agents, question.agent.as_deref())?;
-    let phase = match question.phase {
-        Some(AskedPhase::Final) => Phase::Final,
-        Some(AskedPhase::Coordination) | None => Phase::Coordination,
-    };
+    let phase = question.phase.unwrap_or(Phase::Coordination);
     let written = match parse(&question.tool, question.args.get()) {
         Ok(call) => {
             let verdicts = gates.gate(phase).explain(&call);
@@ -178,7 +168,7 @@ fn decided(verdicts: &[Verdict]) -> Reply<'_> {
             Some(real) => real.as_path().to_string_lossy(),
             None => verdict.path.as_str().into(),
         },
-        access: access_word(verdict.wanted),
+        access: verdict.wanted,
         grant: verdict
             .grant
             .as_ref()
@@ -191,12 +181,5 @@ fn decided(verdicts: &[Verdict]) -> Reply<'_> {
             refusal.reason.as_str().into()
         }),
         paths: paths.collect(),
-    }
-}
-
-fn access_word(wanted: Permission) -> &'static str {
-    match wanted {
-        Permission::Read => "read",
-        Permission::Write => "write",
     }
 }

@@ -20,7 +20,7 @@ const OUTSIDE_GRANTS: &str = "outside-grants";
 struct PathDecision {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
-    phase: String,
+    phase: Phase,
     path: String,
     read: AccessDecision,
     write: AccessDecision,
@@ -103,7 +103,7 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     let followed = read.real.as_ref().map(ToString::to_string);
     PathDecision {
         agent: gates.agent.as_ref().map(ToString::to_string),
-        phase: phase.to_string(),
+        phase,
         path: followed.unwrap_or_else(|| path.as_str().to_owned()),
         read: AccessDecision::of(read),
         write: AccessDecision::of(write),

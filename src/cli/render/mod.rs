@@ -5,18 +5,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::lines::{Lines, one_line};
+use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
+use crate::cli::render::deeds::{clock, deed, outcome};
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
+use crate::wording::{joined, one_line};
+
+mod deeds;
 
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 /// The most of what an agent did that is shown on its line, in characters.
 const DEED_CHARS_MAX: usize = 240;
-/// The most of a tool's arguments or result that is shown, in characters.
-const SUMMARY_CHARS_MAX: usize = 160;
 /// The most lines of an answer that are shown while agents still coordinate.
 const ANSWER_LINES_MAX: usize = 20;
 /// The longest line that tells who is being waited for, in characters; it must not wrap.
@@ -39,13 +41,6 @@ pub(crate) struct Render<'o, 'w> {
 struct Speech {
     voice: Voice,
     lines: Lines,
-}
-
-/// Whether an agent speaks or thinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
-    Text,
-    Reasoning,
 }
 
 /// Tokens of the whole run, as the vendors counted them.
@@ -165,11 +160,11 @@ impl<'o, 'w> Render<'o, 'w> {
         if attempt > 1 {
             self.line("attempt", Style::Strong, &attempt.to_string());
         }
-        self.line("agents", Style::Strong, &names(agents));
+        self.line("agents", Style::Strong, &joined(agents));
     }
 
     fn voided(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: a new answer came", names(voters));
+        let text = format!("{}: a new answer came", joined(voters));
         self.line("votes void", Style::Faint, &text);
     }
 
@@ -321,119 +316,6 @@ impl<'o, 'w> Render<'o, 'w> {
             style,
             &format!("{summary} ({}{cost})", clock(elapsed)),
         );
-    }
-}
-
-/// The look of a verb, the verb, and the rest of the sentence.
-type Deed = (Style, &'static str, String);
-
-fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
-    let call = one_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
-    match denied {
-        None => (Style::Plain, "calls", call),
-        Some(why) => (Style::Bad, "is denied", format!("{call}: {why}")),
-    }
-}
-
-/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
-/// deed of one agent or is shown in another way.
-fn deed(event: &Event) -> Option<Deed> {
-    Some(match event {
-        Event::Retrying {
-            reason, wait_ms, ..
-        } => {
-            let wait = clock(Duration::from_millis(*wait_ms));
-            (Style::Warn, "asks again", format!("in {wait}: {reason}"))
-        }
-        Event::ToolCalled {
-            tool,
-            arguments,
-            denied,
-            ..
-        } => called(tool, arguments, denied.as_deref()),
-        Event::ToolFinished {
-            tool,
-            success,
-            summary,
-            ..
-        } => {
-            let (style, verb) = if *success {
-                (Style::Faint, "did")
-            } else {
-                (Style::Warn, "failed")
-            };
-            (
-                style,
-                verb,
-                one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX),
-            )
-        }
-        Event::Answered { label, .. } => (Style::Good, "answers", format!("as {label}:")),
-        Event::Voted {
-            candidate,
-            label,
-            reason,
-            ..
-        } => (
-            Style::Good,
-            "votes",
-            format!("for {candidate} ({label}): {reason}"),
-        ),
-        Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
-        Event::Informed { labels, .. } => {
-            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-            (Style::Faint, "sees", labels.join(", "))
-        }
-        Event::DroppedOut {
-            reason, timed_out, ..
-        } => {
-            let verb = if *timed_out {
-                "is out of time:"
-            } else {
-                "drops out:"
-            };
-            (Style::Bad, verb, reason.clone())
-        }
-        Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
-        Event::RunStarted { .. }
-        | Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::VotesVoided { .. }
-        | Event::WinnerSelected { .. }
-        | Event::FinalAnswer { .. }
-        | Event::Delivered { .. }
-        | Event::Restarting { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => return None,
-    })
-}
-
-fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
-    match outcome {
-        DeliveryOutcome::Created => (Style::Good, "created", String::new()),
-        DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
-        DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
-        DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
-        DeliveryOutcome::Conflict { kept } => {
-            let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
-            (Style::Warn, "conflict", note)
-        }
-        DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
-    }
-}
-
-fn names(agents: &[AgentId]) -> String {
-    let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
-    names.join(", ")
-}
-
-/// A duration for people: `9.4 s`, then `2 min 5 s`.
-fn clock(elapsed: Duration) -> String {
-    match elapsed.as_secs() {
-        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
-        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::event::DeliveryOutcome;
 use crate::id::AgentNumber;
 
 /// What an event is told with: the seconds since the start of the run.

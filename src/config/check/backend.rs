@@ -6,12 +6,13 @@ use url::Url;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View};
-use crate::config::diagnostic::{Diagnostic, listed, quote};
+use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::BACKEND;
 use crate::config::keys::{Status, nearest};
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, Script};
 use crate::path::AbsPath;
+use crate::wording::listed;
 
 /// The key whose entries go into requests beside the others.
 const EXTRA_BODY: &str = "extra_body";

@@ -81,8 +81,7 @@ impl Checker<'_> {
                 Some(root.join(text.written))
             };
             let Some(absolute) = absolute else { continue };
-            let below = absolute.as_path().strip_prefix(root.as_path()).ok();
-            if let Some(inside) = below.and_then(RelPath::new) {
+            if let Some(inside) = absolute.below(root) {
                 found.push(inside);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.written));

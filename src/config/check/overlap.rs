@@ -7,7 +7,6 @@ use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::place::{LOGS, Place, STATE_DIR};
 use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
-use crate::permissions::guard::FolderGuard;
 
 /// A directory that massgen writes, or that one agent writes.
 struct Territory<'a> {
@@ -43,7 +42,7 @@ impl Checker<'_> {
         let mut outer: Option<&Territory<'_>> = None;
         for inner in &sound {
             match outer {
-                Some(outer) if is_within(&inner.path, &outer.path) => {
+                Some(outer) if inner.path.is_within(&outer.path) => {
                     self.refuse_pair(outer, inner);
                 }
                 _ => outer = Some(inner),
@@ -133,7 +132,7 @@ impl Checker<'_> {
         let base = self.context.base;
         let state = base.join(STATE_DIR);
         let path = &territory.path;
-        let is_inside_state = is_within(path, &state) && *path != state;
+        let is_inside_state = path.is_within(&state) && *path != state;
         if !territory.is_absolute || is_inside_state {
             return None;
         }
@@ -184,21 +183,7 @@ fn given_path_beside<'c>(storage: &Territory<'_>, config: &'c Config) -> Option<
     if !storage.is_absolute {
         return None;
     }
-    let shared = config.orchestrator.context_paths.iter();
-    let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
-    let listed = shared.chain(own).map(|entry| &entry.path);
-    let guarded = config
-        .agents
-        .iter()
-        .flat_map(|agent| match &agent.folder_guard {
-            FolderGuard::Off => [].iter().chain(&[]),
-            FolderGuard::On { read, write, .. } => read.iter().chain(write),
-        });
-    listed
-        .chain(guarded)
-        .find(|given| is_within(&storage.path, given) || is_within(given, &storage.path))
-}
-
-fn is_within(inner: &AbsPath, outer: &AbsPath) -> bool {
-    inner.as_path().starts_with(outer.as_path())
+    config
+        .opened_paths()
+        .find(|given| storage.path.is_within(given) || given.is_within(&storage.path))
 }

@@ -25,7 +25,7 @@ pub(super) fn breadth(path: &AbsPath, context: &Context<'_>) -> Option<&'static 
             .any(|dir| path.as_path() == std::path::Path::new(dir))
     };
     let is_below = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
-    let holds = |inner: &AbsPath| inner.as_path().starts_with(path.as_path());
+    let holds = |inner: &AbsPath| inner.is_within(path);
     if is(SYSTEM_DIRS) || is_below(KERNEL_DIRS) {
         Some("a directory of the system")
     } else if context.home == Some(path) {
@@ -34,10 +34,7 @@ pub(super) fn breadth(path: &AbsPath, context: &Context<'_>) -> Option<&'static 
         Some("a parent of your home directory")
     } else if path != context.base && holds(context.base) {
         Some("a parent of the directory that you are in")
-    } else if path
-        .as_path()
-        .starts_with(context.base.join(STATE_DIR).as_path())
-    {
+    } else if path.is_within(&context.base.join(STATE_DIR)) {
         Some("massgen's own state")
     } else {
         None

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use crate::config::diagnostic::{Colour, Severity};
+use crate::config::diagnostic::Severity;
 use crate::config::keys::{SECTIONS, Status};
 use crate::config::{
     Config, Context, Invalid, Loaded, NoveltyRequirement, Origin, Planning, Rounds, Script,
@@ -47,8 +47,7 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
 /// The config of a YAML that must be valid and without warnings.
 #[track_caller]
 fn config(yaml: &str) -> Config {
-    let loaded =
-        try_load(yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render(Colour::Never)));
+    let loaded = try_load(yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     assert_eq!(loaded.warnings, [], "{yaml}");
     loaded.config
 }
@@ -166,7 +165,7 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
 
 /// A config with every key that is served.
 const FULL: &str = r"
-x-common: &common {type: ollama, temperature: 0.2, top_k: 40}
+x-common: &common {type: ollama, temperature: 0.2, top_k: 40, stream_options: null}
 agents:
   - id: one
     system_message: be brief
@@ -253,6 +252,7 @@ fn every_served_key_of_an_agent_is_read() {
             "chat_template_kwargs": {"enable_thinking": false},
             "temperature": 0.2,
             "top_k": 40,
+            "stream_options": null,
         })
     );
     assert_eq!(two.backend.model, "4");
@@ -578,7 +578,7 @@ fn no_message_and_no_text_repeats_a_key() {
     let inline = try_load("agent: {id: a, backend: {type: x, api_key: sk-secret}}").unwrap_err();
     for invalid in [invalid, broken, inline] {
         assert!(!invalid.source.text().contains("sk-secret"));
-        assert!(!invalid.render(Colour::Always).contains("sk-secret"));
+        assert!(!invalid.render().contains("sk-secret"));
         assert!(!invalid.to_json().to_string().contains("sk-secret"));
     }
     let loaded = try_load(&with_backend("api_key: sk-secret")).unwrap();

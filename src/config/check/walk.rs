@@ -4,10 +4,11 @@
 use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
-use crate::config::diagnostic::{Diagnostic, Span, listed, quote};
+use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::root::ROOT;
 use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
+use crate::wording::listed;
 
 /// Keys whose value is useless with a variable that is not set in it.
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];

@@ -1,7 +1,7 @@
 //! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
 //! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
 
-use crate::config::diagnostic::choices;
+use crate::wording::listed;
 
 pub mod agents;
 pub mod orchestrator;
@@ -98,7 +98,7 @@ impl Shape {
             Shape::Flag => "`true` or `false`".to_owned(),
             Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
             Shape::Number(least, most) => format!("a number from {least} to {most}"),
-            Shape::OneOf(names) => choices(names),
+            Shape::OneOf(names) => listed(names, "or"),
             Shape::List(Shape::Text) => "a list of texts".to_owned(),
             Shape::List(_) => "a list".to_owned(),
             Shape::Mapping(_) => "a mapping".to_owned(),

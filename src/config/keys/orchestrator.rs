@@ -4,7 +4,7 @@ use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// How demanding agents are asked to be, mildest first.
-pub const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
+const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
 /// The most answers that one agent can be allowed.
 const ANSWERS_MAX: i64 = 1_000;
 /// The most restarts that can be allowed.

@@ -95,7 +95,8 @@ pub static TIMEOUT_SETTINGS: Section = Section {
         Key::served(
             &["orchestrator_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
-            "The whole coordination. When it is over, the best answer so far is delivered.",
+            "The whole run. When it is over, the best answer so far is the result, and no files are \
+             delivered.",
         )
         .or("1800"),
         Key::served(

@@ -31,6 +31,8 @@ pub(super) enum Hindrance {
     Conflict,
     /// It is one of several names of the same file.
     ManyNames,
+    /// Its owner may not write to it. A rename would not ask, but the user said so.
+    MarkedReadOnly,
 }
 
 impl fmt::Display for Hindrance {
@@ -40,6 +42,7 @@ impl fmt::Display for Hindrance {
             Hindrance::Conflict => {
                 "the user changed it since the run began; read it and change it with edit_file"
             }
+            Hindrance::MarkedReadOnly => "its permission bits say that it is read-only",
             Hindrance::ManyNames => {
                 "it is one of several names (hard links) of the same file; write to a new name"
             }
@@ -61,6 +64,9 @@ pub(super) fn hindrance(
     if replaces && meta.names > 1 {
         return Some(Hindrance::ManyNames);
     }
+    if !meta.is_writable_for_owner() && is_users(gate, path) {
+        return Some(Hindrance::MarkedReadOnly);
+    }
     if is_conflict(gate, path, meta, intent) {
         return Some(Hindrance::Conflict);
     }
@@ -68,11 +74,15 @@ pub(super) fn hindrance(
     (destroys && is_unread(gate, path, meta)).then_some(Hindrance::Unread)
 }
 
+/// Whether a context path's grant speaks for `path`.
+fn is_users(gate: &Gate, path: &RealPath) -> bool {
+    let grant = gate.speaking_for(path);
+    grant.is_some_and(|grant| grant.kind == GrantKind::Context)
+}
+
 fn is_conflict(gate: &Gate, path: &RealPath, meta: &Meta, intent: Intent) -> bool {
-    let is_users = gate
-        .speaking_for(path)
-        .is_some_and(|grant| grant.kind == GrantKind::Context);
-    let Some(conflicts) = gate.policy().conflicts.as_ref().filter(|_| is_users) else {
+    let conflicts = gate.policy().conflicts.as_ref();
+    let Some(conflicts) = conflicts.filter(|_| is_users(gate, path)) else {
         return false;
     };
     let history = gate.history();

@@ -69,7 +69,9 @@ pub(super) fn delete_files_batch(gate: &Gate, place: &Place, selection: &Selecti
         match hindrance {
             None => return name.meta.kind != Kind::Directory,
             Some(Hindrance::Unread) => unread.push(name.rel.clone()),
-            Some(Hindrance::Conflict | Hindrance::ManyNames) => skipped.push(name.rel.clone()),
+            Some(Hindrance::Conflict | Hindrance::ManyNames | Hindrance::MarkedReadOnly) => {
+                skipped.push(name.rel.clone());
+            }
         }
         false
     });

@@ -100,9 +100,15 @@ impl Meta {
         Ok(Self::from_stat(&stat))
     }
 
-    /// The permission bits that a copy takes over: never those that lend the owner's rights.
+    /// The permission bits that a copy takes over: never those that lend the owner's rights. Its
+    /// owner may change it, also if it is a copy of a snapshot, which nobody may change.
     pub(crate) fn permission_bits(&self) -> Mode {
-        self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+        (self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)) | Mode::WUSR
+    }
+
+    /// Whether its owner may write to it.
+    pub(crate) fn is_writable_for_owner(&self) -> bool {
+        self.mode.contains(Mode::WUSR)
     }
 
     fn from_stat(stat: &Statx) -> Self {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, Voice};
 use crate::path::AbsPath;
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::filing::Filing;
 use crate::world::store::records::history::History;
-use crate::world::store::records::outputs::{Outputs, Voice, printable};
+use crate::world::store::records::outputs::{Outputs, printable};
 use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;

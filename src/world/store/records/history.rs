@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::event::Event;
 use crate::id::AgentId;
+use crate::wording::{counted, joined, one_line};
 use crate::world::clock::Moment;
 use crate::world::store::records::view::RunView;
 
@@ -73,7 +74,10 @@ impl History {
         let width = names.max().unwrap_or(0);
         let rows = self.happenings.iter().map(|happening| {
             let (time, agent) = (happening.at.time_of_day(), name(happening));
-            let (what, details) = (happening.event_type, one_line(&happening.details));
+            let (what, details) = (
+                happening.event_type,
+                one_line(&happening.details, DETAILS_CHARS_MAX),
+            );
             format!("{time}  {agent:width$}  {what:20}  {details}")
         });
         let mut lines: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
@@ -82,13 +86,8 @@ impl History {
     }
 }
 
-/// How many characters of a free text the table shows.
-const DETAILS_CHARS: usize = 100;
-
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(DETAILS_CHARS).collect()
-}
+/// The most characters of a free text that the table shows.
+const DETAILS_CHARS_MAX: usize = 100;
 
 /// The fields of `event` that are told nowhere else; answers have files of their own.
 fn context(event: &Event) -> Value {
@@ -121,7 +120,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::WinnerSelected { label, .. } => ("final_agent_selected", label.to_string()),
         Event::FinalStarted { .. } => ("final_round_start", String::new()),
         Event::FinalAnswer { .. } => ("final_answer", String::new()),
-        Event::Delivered { rows } => ("delivered", format!("{} files", rows.len())),
+        Event::Delivered { rows } => ("delivered", counted(rows.len(), "file")),
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
@@ -133,9 +132,4 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,
     })
-}
-
-fn joined<T: ToString>(items: &[T]) -> String {
-    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-    items.join(", ")
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, Voice};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::store::redact::{RedactedStream, Redactor};
@@ -13,15 +13,6 @@ use crate::world::sys::own::file;
 
 /// How much streamed text makes an event of the log.
 const EVENT_BYTES: usize = 4096;
-
-/// What a stream carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
-    /// Text of the reply.
-    Text,
-    /// Reasoning that the vendor shows.
-    Reasoning,
-}
 
 /// The streams of all agents of one attempt.
 #[derive(Debug)]

@@ -1,0 +1,116 @@
+//! Owns the words and looks for what agents did and what became of files. Pure.
+
+use std::time::Duration;
+
+use crate::cli::output::Style;
+use crate::event::{DeliveryOutcome, Event};
+use crate::wording::{joined, one_line};
+
+/// The most of a tool's arguments or result that is shown, in characters.
+const SUMMARY_CHARS_MAX: usize = 160;
+
+/// The look of a verb, the verb, and the rest of the sentence.
+pub(super) type Deed = (Style, &'static str, String);
+
+/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
+/// deed of one agent or is shown in another way.
+pub(super) fn deed(event: &Event) -> Option<Deed> {
+    Some(match event {
+        Event::Retrying {
+            reason, wait_ms, ..
+        } => {
+            let wait = clock(Duration::from_millis(*wait_ms));
+            (Style::Warn, "asks again", format!("in {wait}: {reason}"))
+        }
+        Event::ToolCalled {
+            tool,
+            arguments,
+            denied,
+            ..
+        } => called(tool, arguments, denied.as_deref()),
+        Event::ToolFinished {
+            tool,
+            success,
+            summary,
+            ..
+        } => {
+            let (style, verb) = if *success {
+                (Style::Faint, "did")
+            } else {
+                (Style::Warn, "failed")
+            };
+            (
+                style,
+                verb,
+                one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX),
+            )
+        }
+        Event::Answered { label, .. } => (Style::Good, "answers", format!("as {label}:")),
+        Event::Voted {
+            candidate,
+            label,
+            reason,
+            ..
+        } => (
+            Style::Good,
+            "votes",
+            format!("for {candidate} ({label}): {reason}"),
+        ),
+        Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
+        Event::Informed { labels, .. } => (Style::Faint, "sees", joined(labels)),
+        Event::DroppedOut {
+            reason, timed_out, ..
+        } => {
+            let verb = if *timed_out {
+                "is out of time:"
+            } else {
+                "drops out:"
+            };
+            (Style::Bad, verb, reason.clone())
+        }
+        Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::VotesVoided { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    })
+}
+
+/// A duration for people: `9.4 s`, then `2 min 5 s`.
+pub(super) fn clock(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
+    let call = one_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
+    match denied {
+        None => (Style::Plain, "calls", call),
+        Some(why) => (Style::Bad, "is denied", format!("{call}: {why}")),
+    }
+}
+
+/// What became of one file: the look of a word, the word, and what is to be said after the path.
+pub(super) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
+    match outcome {
+        DeliveryOutcome::Created => (Style::Good, "created", String::new()),
+        DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
+        DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
+        DeliveryOutcome::Conflict { kept } => {
+            let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
+            (Style::Warn, "conflict", note)
+        }
+        DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
+    }
+}
