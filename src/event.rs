@@ -226,6 +226,18 @@ pub struct DeliveryRow {
     pub outcome: DeliveryOutcome,
 }
 
+impl DeliveryOutcome {
+    /// Whether the file is now as the agents want it.
+    pub fn is_delivered(&self) -> bool {
+        match self {
+            DeliveryOutcome::Created | DeliveryOutcome::Changed | DeliveryOutcome::Deleted => true,
+            DeliveryOutcome::Denied { .. }
+            | DeliveryOutcome::Conflict { .. }
+            | DeliveryOutcome::Failed { .. } => false,
+        }
+    }
+}
+
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]

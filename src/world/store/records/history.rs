@@ -120,7 +120,10 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::WinnerSelected { label, .. } => ("final_agent_selected", label.to_string()),
         Event::FinalStarted { .. } => ("final_round_start", String::new()),
         Event::FinalAnswer { .. } => ("final_answer", String::new()),
-        Event::Delivered { rows } => ("delivered", counted(rows.len(), "file")),
+        Event::Delivered { rows } => {
+            let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
+            ("delivered", counted(delivered.count(), "file"))
+        }
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
