@@ -190,10 +190,17 @@ impl Run {
         let recording = record_and_show(&mut recorder, &mut events, &shown);
         let (played, ()) = tokio::join!(playing, recording);
         let (result, team, mut snapshots) = played?;
-        for message in save(&mut session, &team, &mut snapshots, (&task, &result)) {
+        let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
+        for message in kept.notes {
             tell(&mut recorder, &shown, Event::Warning { message }).await;
         }
-        let (status, summary) = (result.status, result.summary.clone());
+        let status = result.status;
+        let summary = match &kept.workspace {
+            Some(workspace) if result.rows.is_empty() => {
+                format!("{}; its files are in `{workspace}`", result.summary)
+            }
+            Some(_) | None => result.summary.clone(),
+        };
         tell(&mut recorder, &shown, Event::RunEnded { status, summary }).await;
         let fault = recorder.finish();
         warn(&shown, fault).await;
@@ -332,15 +339,22 @@ async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
     }
 }
 
+/// What is left of a turn beside its answer.
+#[derive(Debug, Default)]
+struct Kept {
+    workspace: Option<AbsPath>,
+    notes: Vec<String>,
+}
+
 /// Saves the turn in its session; what did not work is said, the answer is shown in any case.
 fn save(
     session: &mut Session,
     team: &Team,
     snapshots: &mut SnapshotStore,
     (task, result): (&str, &TurnResult),
-) -> Vec<String> {
+) -> Kept {
     let Some(answer) = &result.answer else {
-        return Vec::new();
+        return Kept::default();
     };
     let snapshots = snapshots.of(&answer.agent);
     let member = team.members.iter().find(|member| member.id == answer.agent);
@@ -356,7 +370,13 @@ fn save(
         }),
     });
     match saved {
-        Ok(saved) => saved.notes,
-        Err(error) => vec![format!("the session could not be saved: {error:#}")],
+        Ok(saved) => Kept {
+            workspace: saved.workspace,
+            notes: saved.notes,
+        },
+        Err(error) => Kept {
+            workspace: None,
+            notes: vec![format!("the session could not be saved: {error:#}")],
+        },
     }
 }

@@ -184,6 +184,10 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
       write deny  protected-name: the name is protected
                   to change that: list the name under `unprotected` of context `[PROJECT]/src`
     ");
+    let words = ["explain", "path", "/etc/hosts", "--config", "team.yaml"];
+    let finished = project().args(words).success();
+    let reason = "deny  outside-grants: nothing that is open to the agent leads there\n";
+    assert!(finished.stdout().contains(reason), "{}", finished.stdout());
     let words = ["explain", "path", "src/a.txt", "--config", "team.yaml"];
     let finished = project().args(words).args(["--agent", "ann"]).success();
     assert_eq!(

@@ -290,6 +290,22 @@ fn what_could_not_be_delivered_is_told() {
 }
 
 #[test]
+fn without_a_delivery_the_place_of_the_files_is_told() {
+    let last = "text: \"all done\"";
+    let agents = [agent("one", "w1", &builds("out.txt", "made by one", last))];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["build"])
+        .success();
+    let place = finished
+        .stderr()
+        .split_once("done: one answered; its files are in `[PROJECT]/")
+        .and_then(|(_, rest)| rest.split('`').next().map(str::to_owned));
+    let place = place.unwrap_or_else(|| panic!("{}", finished.stderr()));
+    let _kept = finished.has_file(&format!("{place}/out.txt"), "made by one");
+}
+
+#[test]
 fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";

@@ -12,6 +12,9 @@ use crate::permissions::grant::{Permission, Phase};
 use crate::tools::call::{Access, FinalLink, UserPath};
 use crate::world::gate::Verdict;
 
+/// The rule of a path that no grant reaches.
+const OUTSIDE_GRANTS: &str = "outside-grants";
+
 /// The decisions about one path, for one agent in one phase.
 #[derive(Debug, Serialize)]
 struct PathDecision {
@@ -124,7 +127,11 @@ impl AccessDecision {
                 decision: "deny",
                 rule: refusal.rule,
                 change: what_would_change(refusal.rule, &named),
-                reason: refusal.reason,
+                reason: match refusal.rule {
+                    // The gate says it to the agent, about the agent's directories.
+                    OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
+                    _ => refusal.reason,
+                },
                 grant,
             },
         }
@@ -134,11 +141,9 @@ impl AccessDecision {
 /// What the user could do so that the access is allowed; `None` where nothing helps.
 fn what_would_change(rule: &str, grant: &str) -> Option<String> {
     Some(match rule {
-        "outside-grants" => {
-            "add it to `orchestrator.context_paths`, or mention it in the prompt as \
+        OUTSIDE_GRANTS => "add it to `orchestrator.context_paths`, or mention it in the prompt as \
                              `@PATH`, or `@PATH:w` for writing"
-                .to_owned()
-        }
+            .to_owned(),
         "coordination-phase" => "the final agent may write, if the path was given with \
                                  `permission: write`"
             .to_owned(),

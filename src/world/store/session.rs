@@ -55,6 +55,8 @@ pub struct LiveWorkspace<'a> {
 pub struct SavedTurn {
     /// Where it is.
     pub dir: AbsPath,
+    /// The copy of the winner's workspace, if there was anything in it.
+    pub workspace: Option<AbsPath>,
     /// What the user should know about it, one sentence each.
     pub notes: Vec<String>,
 }
@@ -105,6 +107,7 @@ impl Session {
             let copy = stage.path().join(WORKSPACE);
             dir::create(&copy)?;
             notes = workspace.snapshots.keep(workspace.path, &copy)?;
+            dir::remove_empty(&copy);
             let real = dir::follow(workspace.path)?.to_abs();
             let kept = dir.join(WORKSPACE).to_string();
             for old in [workspace.path, &real] {
@@ -125,7 +128,12 @@ impl Session {
         dir::move_if_there(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
         stage.publish(&dir)?;
         self.summarise(turn, &timestamp, &dir)?;
-        Ok(SavedTurn { dir, notes })
+        let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
+        Ok(SavedTurn {
+            dir,
+            workspace,
+            notes,
+        })
     }
 
     /// Ends the session. If nothing was saved, its directory goes.
