@@ -66,6 +66,8 @@ pub struct TurnResult {
     pub summary: String,
     /// The winner and the final answer, if anyone answered.
     pub answer: Option<FinalAnswer>,
+    /// What became of files outside the workspaces.
+    pub rows: Vec<DeliveryRow>,
 }
 
 /// The answer that a turn ends with.
@@ -133,13 +135,14 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         .await;
         let (status, summary) = conclusion(end, &agent, &rows, seconds);
         if could_deliver || !rows.is_empty() {
-            turn.emit(Event::Delivered { rows }).await;
+            turn.emit(Event::Delivered { rows: rows.clone() }).await;
         }
         let answer = Some(FinalAnswer { agent, text });
         return Ok(TurnResult {
             status,
             summary,
             answer,
+            rows,
         });
     }
 }
@@ -273,6 +276,7 @@ impl Turn {
             status,
             summary,
             answer: None,
+            rows: Vec::new(),
         }
     }
 
