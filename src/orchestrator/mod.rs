@@ -66,7 +66,7 @@ pub struct TurnResult {
     pub summary: String,
     /// The winner and the final answer, if anyone answered.
     pub answer: Option<FinalAnswer>,
-    /// What became of the user's files.
+    /// What became of files outside the workspaces.
     pub rows: Vec<DeliveryRow>,
 }
 
