@@ -41,7 +41,7 @@ pub enum ExitStatus {
     NoAnswer = 1,
     /// Usage or config error.
     Usage = 2,
-    /// No key, no server, a missing kernel feature.
+    /// No key, a missing kernel feature, a full disk.
     Environment = 3,
     /// The work was denied by permissions.
     Denied = 4,

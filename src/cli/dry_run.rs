@@ -50,16 +50,14 @@ fn line(text: &mut String, line: &str) {
 
 fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
     let backend = &agent.backend;
-    let model = format!("{} {}", backend.vendor.name, backend.model);
-    line(
-        text,
-        &format!(
-            "agent {} ({}): {}",
-            member.id,
-            member.number,
-            model.trim_end()
-        ),
-    );
+    let vendor = backend.vendor.name;
+    let model = if backend.model == vendor {
+        ""
+    } else {
+        &backend.model
+    };
+    let title = format!("agent {} ({}): {vendor} {model}", member.id, member.number);
+    line(text, title.trim_end());
 }
 
 fn permissions(text: &mut String, member: &Member, phase: Phase) {
