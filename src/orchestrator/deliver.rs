@@ -17,7 +17,7 @@ use crate::orchestrator::grants::{manager, write_roots};
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::{Decision, PathPermissionManager};
+use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::exec::{self, Change, ChangeKind, Observation, Outcome};
 
@@ -194,8 +194,10 @@ fn delivered<'a>(
     permissions: &PathPermissionManager,
 ) -> impl Iterator<Item = &'a Change> {
     let users = |change: &&Change| match permissions.decide(&change.path, Permission::Write) {
-        Decision::Allow { grant } => grant.kind == GrantKind::Context,
-        Decision::Deny(_) => false,
+        Decision::Allow { grant } | Decision::Deny(DenyReason::Lowered { grant, .. }) => {
+            grant.kind == GrantKind::Context
+        }
+        Decision::Deny(DenyReason::OutsideGrants) => false,
     };
     changes.iter().filter(users)
 }

@@ -306,6 +306,31 @@ fn without_a_delivery_the_place_of_the_files_is_told() {
 }
 
 #[test]
+fn what_a_carried_workspace_leaves_out_is_told() {
+    let builds = r#"
+- when: {lacks: new_answer}
+  text: "all done"
+- calls:
+    - {name: write_file, arguments: {path: a.txt, content: "a"}}
+    - {name: write_file, arguments: {path: .env, content: "KEY=1"}}
+    - {name: write_file, arguments: {path: __pycache__/a.pyc, content: "generated"}}
+    - {name: new_answer, arguments: {content: "see a.txt"}}
+"#;
+    let config = team(&[agent("one", "w1", builds)], WRITE_HERE);
+    let finished = Project::new().config(&config).args(["build"]).failure(4);
+    let finished = finished
+        .has_file("a.txt", "a")
+        .has_no(".env")
+        .has_no("__pycache__");
+    let told = finished.stderr();
+    assert!(
+        told.contains("[PROJECT]/.env: the name is protected"),
+        "{told}"
+    );
+    assert!(!told.contains("__pycache__: "), "{told}");
+}
+
+#[test]
 fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";

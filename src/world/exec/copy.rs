@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::path::RelPath;
 use crate::permissions::grant::Permission;
+use crate::permissions::history::is_generated;
 use crate::tools::call::{Existing, Selection};
 use crate::world::exec::answer::{Answer, Stop, json_done, shown, shown_path};
 use crate::world::exec::care::Intent;
@@ -112,7 +113,7 @@ pub(super) fn copy_tree(route: Route<'_>, chosen: Option<&Chosen>) -> Result<Tra
         match gate.ask(destination.at(&found.rel).real(), Permission::Write) {
             Ok(_) => Keep::Deep,
             Err(refusal) => {
-                transfer.skipped.push((found.rel.clone(), refusal.reason));
+                transfer.leave_out(destination, &found.rel, refusal.reason);
                 Keep::Not
             }
         }
@@ -137,6 +138,19 @@ pub(super) fn copy_tree(route: Route<'_>, chosen: Option<&Chosen>) -> Result<Tra
 }
 
 impl Transfer {
+    /// Notes a name that is closed at the destination. What tools generate is not missed there.
+    fn leave_out(&mut self, destination: &Place, rel: &RelPath, reason: String) {
+        if !is_generated(rel) {
+            self.changes.push(Change {
+                path: destination.at(rel).real().clone(),
+                kind: ChangeKind::Denied {
+                    reason: reason.clone(),
+                },
+            });
+        }
+        self.skipped.push((rel.clone(), reason));
+    }
+
     /// Copies one name and notes what came of it.
     fn take(&mut self, route: Route<'_>, found: Found, bytes_left: &mut u64) {
         let (source, destination) = (
