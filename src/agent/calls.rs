@@ -109,17 +109,13 @@ impl Mind {
     async fn carry_out_one(&self, call: FileCall) -> (Message, Worked) {
         let FileCall { request, call } = call;
         let (content, worked) = match (call, &self.gate) {
-            (Err(reason), _) => {
-                self.called(&request, Some(reason.clone())).await;
-                (reason, Worked::default())
-            }
+            (Err(reason), _) => self.turned_away(&request, reason).await,
             (Ok(call), Some(gate)) if self.offers(&request.name) => {
                 self.through_gate(&request, call, gate.clone()).await
             }
             (Ok(_), _) => {
                 let reason = brief::not_offered(&request.name);
-                self.called(&request, Some(reason.clone())).await;
-                (reason, Worked::default())
+                self.turned_away(&request, reason).await
             }
         };
         (
@@ -147,12 +143,10 @@ impl Mind {
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
                 let reason = brief::call_broke_off().to_owned();
-                self.called(request, Some(reason.clone())).await;
-                (reason, Worked::default())
+                self.turned_away(request, reason).await
             }
             Ok(Err(denial)) => {
-                let reason = denial.to_string();
-                self.called(request, Some(reason.clone())).await;
+                let (reason, _) = self.turned_away(request, denial.to_string()).await;
                 (reason, Worked::refused(denial))
             }
             Ok(Ok(observation)) => {
@@ -170,6 +164,12 @@ impl Mind {
                 (content, Worked::done(changes))
             }
         }
+    }
+
+    /// A call that is not carried out changes nothing, and the model reads why.
+    async fn turned_away(&self, request: &CallRequest, reason: String) -> (String, Worked) {
+        self.called(request, Some(reason.clone())).await;
+        (reason, Worked::default())
     }
 
     async fn called(&self, request: &CallRequest, denied: Option<String>) {

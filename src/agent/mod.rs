@@ -209,10 +209,15 @@ impl Mind {
         })
     }
 
-    /// Tells the outside. Nobody listening any more is no reason to stop.
+    /// Tells the outside.
     pub async fn emit(&self, event: Event) {
-        let _closed = self.events.send(event).await;
+        emit(&self.events, event).await;
     }
+}
+
+/// Sends an event. Nobody listening any more is no reason to stop.
+pub async fn emit(events: &Sender<Event>, event: Event) {
+    let _closed = events.send(event).await;
 }
 
 /// The fault of a vendor that asks for more patience than there is.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::emit;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -291,7 +292,7 @@ async fn record_and_show(
 async fn tell(recorder: &mut Recorder, shown: &Sender<Event>, event: Event) {
     log(&event);
     let fault = recorder.record(&event);
-    show(shown, event).await;
+    emit(shown, event).await;
     warn(shown, fault).await;
 }
 
@@ -327,15 +328,10 @@ async fn wait(due: Option<Duration>) {
     }
 }
 
-async fn show(shown: &Sender<Event>, event: Event) {
-    // Nobody looking any more is no reason to stop.
-    let _closed = shown.send(event).await;
-}
-
 async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
     if let Some(fault) = fault {
         let message = format!("the run goes on without some of its records: {fault:#}");
-        show(shown, Event::Warning { message }).await;
+        emit(shown, Event::Warning { message }).await;
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::agent::Mind;
 use crate::agent::patience::{Over, Patience};
 use crate::agent::round::{Board, Desk, RoundLimits, Submission, Verdict, coordinate};
+use crate::agent::{Mind, emit};
 use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Tally};
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
@@ -389,8 +389,7 @@ impl Table<'_> {
     }
 
     async fn emit(&self, event: Event) {
-        // Nobody listening any more is no reason to stop.
-        let _closed = self.events.send(event).await;
+        emit(self.events, event).await;
     }
 
     fn result(self, (end, effect): (End, Effect)) -> Coordinated {

@@ -16,10 +16,10 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Mind;
 use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{Judgement, judge};
 use crate::agent::round::RoundLimits;
+use crate::agent::{Mind, emit};
 use crate::backend::Backend;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
 use crate::brief;
@@ -297,8 +297,7 @@ impl Turn {
     }
 
     async fn emit(&self, event: Event) {
-        // Nobody listening any more is no reason to stop.
-        let _closed = self.events.send(event).await;
+        emit(&self.events, event).await;
     }
 }
 
