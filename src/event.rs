@@ -3,11 +3,15 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::RealPath;
+use crate::permissions::grant::Phase;
+use crate::spending::Usage;
+use crate::spending::money::Money;
+use crate::tools::request::CallRequest;
 
 /// Something that happened in a run. Its JSON form is a line of the event log.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +30,8 @@ pub enum Event {
     Asking {
         /// Who.
         agent: AgentId,
+        /// The model.
+        model: Arc<str>,
     },
     /// An agent's model wrote text.
     Text {
@@ -41,14 +47,32 @@ pub enum Event {
         /// A piece of it, as it streamed.
         text: String,
     },
-    /// A request to a model ended.
+    /// A request to a model ended, with a whole reply or without.
     Asked {
         /// Who.
         agent: AgentId,
-        /// Tokens of the request.
-        input_tokens: u64,
-        /// Tokens of the reply.
-        output_tokens: u64,
+        /// The model.
+        model: Arc<str>,
+        /// The phase of the agent.
+        phase: Phase,
+        /// What the vendor counted, as far as it has said so.
+        #[serde(flatten)]
+        usage: Usage,
+        /// What it cost; nothing is said where the price is not known.
+        cost_usd: Option<Money>,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
+    },
+    /// A model gave a whole reply, which counts.
+    Replied {
+        /// Who.
+        agent: AgentId,
+        /// Its text; may be empty.
+        text: Arc<str>,
+        /// Its calls, in order.
+        calls: Vec<CallRequest>,
+        /// Why it stopped.
+        stop: StopReason,
     },
     /// A model could not be asked and will be asked again.
     Retrying {
@@ -59,10 +83,46 @@ pub enum Event {
         /// How long it waits before it asks again, in milliseconds.
         wait_ms: u64,
     },
+    /// A request waits because a limit of requests or tokens in a time is met.
+    Held {
+        /// Who.
+        agent: AgentId,
+        /// Which limit.
+        reason: String,
+        /// How long it waits, in milliseconds.
+        wait_ms: u64,
+    },
+    /// An agent goes on with another model.
+    FellBack {
+        /// Who.
+        agent: AgentId,
+        /// The model so far.
+        from: Arc<str>,
+        /// The model from now on.
+        to: Arc<str>,
+        /// Why.
+        reason: String,
+    },
+    /// A conversation was too long for its model and was shortened.
+    Shortened {
+        /// Who.
+        agent: AgentId,
+        /// What was left out, in one sentence.
+        how: String,
+    },
+    /// A limit of money, tokens or tool calls was met.
+    LimitMet {
+        /// Whose limit; the run's if it is nobody's.
+        agent: Option<AgentId>,
+        /// Which limit, in one sentence.
+        limit: String,
+    },
     /// An agent called a tool; the gate has answered.
     ToolCalled {
         /// Who.
         agent: AgentId,
+        /// The call's id in the conversation.
+        call_id: String,
         /// The tool.
         tool: String,
         /// The arguments as the model wrote them, shortened.
@@ -74,6 +134,8 @@ pub enum Event {
     ToolFinished {
         /// Who.
         agent: AgentId,
+        /// The call's id in the conversation.
+        call_id: String,
         /// The tool.
         tool: String,
         /// Whether it did what was asked.
@@ -182,10 +244,14 @@ impl Event {
     /// Whom it is about, if it is about one agent.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
-            Event::Asking { agent }
+            Event::Asking { agent, .. }
             | Event::Text { agent, .. }
             | Event::Reasoning { agent, .. }
             | Event::Asked { agent, .. }
+            | Event::Replied { agent, .. }
+            | Event::Held { agent, .. }
+            | Event::FellBack { agent, .. }
+            | Event::Shortened { agent, .. }
             | Event::Retrying { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
@@ -197,6 +263,7 @@ impl Event {
             | Event::WinnerSelected { agent, .. }
             | Event::FinalStarted { agent }
             | Event::FinalAnswer { agent, .. } => Some(agent),
+            Event::LimitMet { agent, .. } => agent.as_ref(),
             Event::RunStarted { .. }
             | Event::VotesVoided { .. }
             | Event::Delivered { .. }
@@ -205,6 +272,21 @@ impl Event {
             | Event::RunEnded { .. } => None,
         }
     }
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StopReason {
+    /// It had said all, or it waits for its tool calls.
+    #[default]
+    Done,
+    /// The vendor's limit of output tokens was met.
+    Length,
+    /// The vendor held content back, or the model refused.
+    Filtered,
+    /// The vendor wants to be asked again, with the reply as it stands.
+    Paused,
 }
 
 /// What a model's stream carries.

@@ -13,6 +13,7 @@ pub mod wording;
 
 // rules: pure functions; no disk, no clock, no network
 pub mod permissions;
+pub mod spending;
 pub mod tools;
 pub mod prompt;
 pub mod config;

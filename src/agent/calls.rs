@@ -4,11 +4,12 @@
 use futures_util::stream::{self, StreamExt};
 
 use crate::agent::Mind;
-use crate::backend::{CallRequest, Message};
+use crate::backend::conversation::Message;
 use crate::brief;
 use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
+use crate::tools::request::CallRequest;
 use crate::wording::beginning;
 use crate::world::exec::{self, Change, Observation, Outcome};
 use crate::world::gate::{Denial, Gate};
@@ -93,7 +94,9 @@ impl Mind {
             }
         }
         results.extend(self.read_at_once(reads).await);
-        self.messages.extend(results);
+        for result in results {
+            self.conversation.push(result);
+        }
         worked
     }
 
@@ -153,6 +156,7 @@ impl Mind {
                 self.called(request, None).await;
                 let finished = Event::ToolFinished {
                     agent: self.agent.clone(),
+                    call_id: request.id.clone(),
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
@@ -175,6 +179,7 @@ impl Mind {
     async fn called(&self, request: &CallRequest, denied: Option<String>) {
         let event = Event::ToolCalled {
             agent: self.agent.clone(),
+            call_id: request.id.clone(),
             tool: request.name.clone(),
             arguments: beginning(&request.arguments, SHOWN_CHARS_MAX),
             denied,

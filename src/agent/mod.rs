@@ -11,14 +11,18 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::StreamExt;
+use serde_json::Value;
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
-use crate::backend::{
-    Backend, BackendError, CallRequest, FaultKind, Message, ReplyEvent, Request, StopReason, Usage,
-};
-use crate::event::Event;
+use crate::backend::conversation::{Conversation, Message};
+use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
+use crate::event::{Event, StopReason};
 use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+use crate::spending::Usage;
 use crate::tools::parse;
+use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::world::gate::Gate;
 
@@ -37,16 +41,18 @@ pub const STEPS_MAX: u32 = 200;
 pub struct Mind {
     /// Whose it is.
     pub agent: AgentId,
-    /// The model.
-    pub backend: Arc<dyn Backend>,
+    /// The model that is asked, and after it those that are asked when it cannot go on.
+    pub models: Vec<Model>,
+    /// The half of the turn that the conversation belongs to.
+    pub phase: Phase,
     /// What the model is told first, in every request.
     pub system: Arc<str>,
     /// The tools that it is offered, in every request.
     pub tools: Arc<[ToolOffer]>,
     /// What decides about its calls; without one it has no file access.
     pub gate: Option<Gate>,
-    /// The conversation, oldest first; it only grows.
-    pub messages: Vec<Message>,
+    /// What was said so far.
+    pub conversation: Conversation,
     /// Where events go.
     pub events: Sender<Event>,
 }
@@ -60,6 +66,13 @@ pub struct Said {
     pub calls: Vec<CallRequest>,
 }
 
+/// A whole reply as it came.
+struct Heard {
+    said: Said,
+    echo: Option<Value>,
+    stop: StopReason,
+}
+
 impl Mind {
     /// Whether the model was offered the tool of this name.
     pub fn offers(&self, name: &str) -> bool {
@@ -69,13 +82,13 @@ impl Mind {
 
     /// Adds something that massgen says.
     pub fn tell(&mut self, text: impl Into<Arc<str>>) {
-        self.messages.push(Message::User(text.into()));
+        self.conversation.push(Message::User(text.into()));
     }
 
     /// Adds the result of a call.
     pub fn answer_call(&mut self, call_id: &str, content: impl Into<String>) {
         let content = content.into();
-        self.messages.push(Message::CallResult {
+        self.conversation.push(Message::CallResult {
             call_id: call_id.to_owned(),
             content,
         });
@@ -92,11 +105,7 @@ impl Mind {
             .build();
         loop {
             let fault = match self.ask().await {
-                Ok(said) => {
-                    let (text, calls) = (said.text.clone(), said.calls.clone());
-                    self.messages.push(Message::Assistant { text, calls });
-                    return Ok(said);
-                }
+                Ok(reply) => return Ok(self.take(reply).await),
                 Err(fault) => fault,
             };
             let FaultKind::Transient { retry_after } = fault.kind else {
@@ -119,44 +128,64 @@ impl Mind {
         }
     }
 
-    async fn ask(&self) -> Result<Said, BackendError> {
-        let asked = tokio::time::Instant::now();
-        let reply = self.hear().await;
-        let milliseconds = asked.elapsed().as_millis();
-        let (agent, messages) = (self.agent.as_str(), self.messages.len());
-        tracing::debug!(
-            agent,
-            messages,
-            milliseconds,
-            failed = reply.is_err(),
-            "a model was asked"
-        );
+    /// Adds a whole reply to the conversation.
+    async fn take(&mut self, reply: Heard) -> Said {
+        let Heard { said, echo, stop } = reply;
+        let (text, calls) = (said.text.clone(), said.calls.clone());
+        self.emit(Event::Replied {
+            agent: self.agent.clone(),
+            text: text.as_str().into(),
+            calls: calls.clone(),
+            stop,
+        })
+        .await;
+        self.conversation
+            .push(Message::Assistant { text, calls, echo });
+        said
+    }
+
+    async fn ask(&self) -> Result<Heard, BackendError> {
+        let Some(model) = self.models.first() else {
+            return Err(permanent("the agent has no model"));
+        };
+        let asked = Instant::now();
+        self.emit(Event::Asking {
+            agent: self.agent.clone(),
+            model: Arc::clone(&model.name),
+        })
+        .await;
+        let mut usage = Usage::default();
+        let reply = self.hear(model, &mut usage).await;
+        let elapsed_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
+        let failed = reply.is_err();
+        tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
+        self.emit(Event::Asked {
+            agent: self.agent.clone(),
+            model: Arc::clone(&model.name),
+            phase: self.phase,
+            usage,
+            cost_usd: None,
+            elapsed_ms,
+        })
+        .await;
         reply
     }
 
-    async fn hear(&self) -> Result<Said, BackendError> {
-        self.emit(Event::Asking {
-            agent: self.agent.clone(),
-        })
-        .await;
-        let request = Request {
+    async fn hear(&self, model: &Model, usage: &mut Usage) -> Result<Heard, BackendError> {
+        let mut reply = model.backend.ask(Request {
             system: Arc::clone(&self.system),
-            messages: &self.messages,
+            conversation: &self.conversation,
             tools: Arc::clone(&self.tools),
-        };
-        let mut reply = self.backend.ask(request);
-        let mut said = Said {
-            text: String::new(),
-            calls: Vec::new(),
-        };
-        let mut usage = Usage::default();
+        });
+        let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
         while let Some(event) = reply.next().await {
             match event? {
-                ReplyEvent::Text(text) => {
-                    said.text.push_str(&text);
+                ReplyEvent::Text(piece) => {
+                    text.push_str(&piece);
                     self.emit(Event::Text {
                         agent: self.agent.clone(),
-                        text,
+                        text: piece,
                     })
                     .await;
                 }
@@ -167,45 +196,19 @@ impl Mind {
                     })
                     .await;
                 }
-                ReplyEvent::Call(call) => said.calls.push(call),
-                ReplyEvent::Usage(counted) => usage = counted,
-                ReplyEvent::End(stop) => return self.ended(said, stop, usage).await,
+                ReplyEvent::Call(call) => calls.push(call),
+                ReplyEvent::Echo(wanted) => echo = Some(wanted),
+                ReplyEvent::Usage(counted) => *usage = counted,
+                ReplyEvent::End(stop) => {
+                    let said = Said { text, calls };
+                    return ended(Heard { said, echo, stop });
+                }
             }
         }
         let kind = FaultKind::Transient { retry_after: None };
         Err(BackendError {
             kind,
             message: "the reply was cut before its end".to_owned(),
-        })
-    }
-
-    async fn ended(
-        &self,
-        said: Said,
-        stop: StopReason,
-        usage: Usage,
-    ) -> Result<Said, BackendError> {
-        let Usage {
-            input_tokens,
-            output_tokens,
-            ..
-        } = usage;
-        let agent = self.agent.clone();
-        self.emit(Event::Asked {
-            agent,
-            input_tokens,
-            output_tokens,
-        })
-        .await;
-        let nothing = said.text.is_empty() && said.calls.is_empty();
-        let message = match stop {
-            StopReason::Filtered if nothing => "the vendor held the whole reply back",
-            StopReason::Length if nothing => "the reply met the vendor's length limit while empty",
-            StopReason::Done | StopReason::Filtered | StopReason::Length => return Ok(said),
-        };
-        Err(BackendError {
-            kind: FaultKind::Permanent,
-            message: message.to_owned(),
         })
     }
 
@@ -218,6 +221,27 @@ impl Mind {
 /// Sends an event. Nobody listening any more is no reason to stop.
 pub async fn emit(events: &Sender<Event>, event: Event) {
     let _closed = events.send(event).await;
+}
+
+/// A whole reply, if there is anything in it.
+fn ended(heard: Heard) -> Result<Heard, BackendError> {
+    let nothing = heard.said.text.is_empty() && heard.said.calls.is_empty();
+    match heard.stop {
+        StopReason::Filtered if nothing => Err(permanent("the vendor held the whole reply back")),
+        StopReason::Length if nothing => Err(permanent(
+            "the reply met the vendor's length limit while empty",
+        )),
+        StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
+            Ok(heard)
+        }
+    }
+}
+
+fn permanent(message: &str) -> BackendError {
+    BackendError {
+        kind: FaultKind::Permanent,
+        message: message.to_owned(),
+    }
 }
 
 /// The fault of a vendor that asks for more patience than there is.

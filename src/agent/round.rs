@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use crate::agent::calls::FileCall;
 use crate::agent::{Mind, STEPS_MAX};
-use crate::backend::CallRequest;
 use crate::ballot::Refusal;
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
 use crate::id::{AgentNumber, AnswerLabel};
+use crate::tools::request::CallRequest;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
 
 /// How long after the grace of a round an agent may take for its decision, until it drops out.

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::Backend;
-use crate::backend::chatcompletion::Completions;
+use crate::backend::remote::Remote;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::script::ReplyList;
+use crate::backend::{Backend, Model};
 use crate::config::vendors::{VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, Script};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,14 +35,25 @@ impl fmt::Debug for Surroundings<'_> {
     }
 }
 
-/// Makes the backend that `config` describes.
+/// Makes the model that `config` describes, and after it those that are asked when it cannot go on.
 ///
 /// # Errors
 /// `Config` for a type that is not served, a malformed endpoint or script; `Environment` for a
 /// missing key.
-pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
+pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<Model>> {
+    let configs = std::iter::once(config).chain(&config.fallback);
+    let model = |config: &BackendConfig| {
+        Ok(Model {
+            name: config.model.as_str().into(),
+            backend: backend(config, around)?,
+        })
+    };
+    configs.map(model).collect()
+}
+
+fn backend(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
     match config.vendor.wire {
-        Wire::ChatCompletions => Ok(Arc::new(Completions::connect(config, around)?)),
+        Wire::Remote(format) => Ok(Arc::new(Remote::connect(config, format, around)?)),
         Wire::Scripted => Ok(Arc::new(Scripted::new(replies(config, around)?))),
         Wire::Unserved => Err(unserved(config.vendor)),
     }
@@ -80,6 +91,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::config::ReplyTimes;
     use crate::config::vendors::find;
 
     fn config(vendor: &str) -> BackendConfig {
@@ -90,6 +102,8 @@ mod tests {
             api_key: None,
             parameters: Map::new(),
             script: None,
+            times: ReplyTimes::default(),
+            fallback: Vec::new(),
         }
     }
 

@@ -1,18 +1,23 @@
-//! Owns the conversation with a model: what is sent, what streams back, and the one trait that all
-//! backends implement. A backend never touches files and never decides anything.
+//! Owns the asking of models: what is sent, what streams back, and the one trait that all backends
+//! implement. A backend never touches files and never decides anything.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use serde::Deserialize;
 use serde_json::Value;
 
+use crate::backend::conversation::Conversation;
+use crate::event::StopReason;
+use crate::spending::Usage;
+use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
-pub mod chatcompletion;
+mod chatcompletion;
 pub mod connect;
+pub mod conversation;
+pub mod remote;
 mod scripted;
 
 /// One request to a model: everything it will know.
@@ -21,44 +26,19 @@ pub struct Request<'a> {
     /// The system message. It is the same in every request of an agent's phase, so that vendors can
     /// cache it.
     pub system: Arc<str>,
-    /// The conversation so far, oldest first; it only grows.
-    pub messages: &'a [Message],
+    /// The conversation so far.
+    pub conversation: &'a Conversation,
     /// The tools that the model may call.
     pub tools: Arc<[ToolOffer]>,
 }
 
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// What massgen says.
-    User(Arc<str>),
-    /// What the model said.
-    Assistant {
-        /// Its text; may be empty.
-        text: String,
-        /// The calls that it made, in order.
-        calls: Vec<CallRequest>,
-    },
-    /// What a call gave. Every call of the last assistant message has exactly one.
-    CallResult {
-        /// The id of the call.
-        call_id: String,
-        /// What the model reads.
-        content: String,
-    },
-}
-
-/// A tool call as the model wrote it: nothing about it has been checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallRequest {
-    /// The vendor's id of the call, unique within the conversation.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments as JSON text; may be malformed.
-    pub arguments: String,
-    /// What the vendor wants to have back with this call; nobody else looks into it.
-    pub echo: Option<Value>,
+/// A model that can be asked.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its name at its vendor.
+    pub name: Arc<str>,
+    /// The client that reaches it.
+    pub backend: Arc<dyn Backend>,
 }
 
 /// A piece of a model's reply, in the order in which it came.
@@ -66,40 +46,16 @@ pub struct CallRequest {
 pub enum ReplyEvent {
     /// More of the answer's text.
     Text(String),
-    /// More of the model's reasoning, where the vendor shows it. Vendors that want it back find it
-    /// in the echo of a call.
+    /// More of the model's reasoning, where the vendor shows it.
     Reasoning(String),
     /// A whole tool call.
     Call(CallRequest),
-    /// What the reply cost; at most once.
+    /// What the vendor wants to have back with this reply in later requests; at most once.
+    Echo(Value),
+    /// What the reply has cost so far; a later count replaces an earlier one.
     Usage(Usage),
     /// The reply is complete; nothing follows. A stream that ends without it was cut.
     End(StopReason),
-}
-
-/// Why a model stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StopReason {
-    /// It had said all, or it waits for its tool calls.
-    #[default]
-    Done,
-    /// The vendor's limit of output tokens was met.
-    Length,
-    /// The vendor held content back.
-    Filtered,
-}
-
-/// Tokens as the vendor counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Usage {
-    /// Tokens of the request.
-    pub input_tokens: u64,
-    /// Tokens of the request that came from the vendor's cache; part of `input_tokens`.
-    pub cached_tokens: u64,
-    /// Tokens of the reply.
-    pub output_tokens: u64,
 }
 
 /// Why a model could not be asked, or its reply not be read to its end.
@@ -116,6 +72,8 @@ pub struct BackendError {
 pub enum FaultKind {
     /// It will fail again: a bad key, an unknown model, a refused parameter.
     Permanent,
+    /// The conversation is longer than the model can read; a shorter one may be answered.
+    ContextTooLong,
     /// It may heal: a cut stream, an overloaded server, a rate limit.
     Transient {
         /// How long the vendor asked to wait.

@@ -66,6 +66,11 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Asked { .. }
+            | Event::Replied { .. }
+            | Event::Held { .. }
+            | Event::FellBack { .. }
+            | Event::Shortened { .. }
+            | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }

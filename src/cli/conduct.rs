@@ -22,7 +22,7 @@ use crate::config::vendors::VENDORS;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::Backends;
+use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith};
 use crate::orchestrator::grants::Mentioned;
 use crate::path::AbsPath;
@@ -111,7 +111,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
-        backends: connect_all(&config, &host)?,
+        models: connect_all(&config, &host)?,
         redactor: Redactor::new(secrets(&config, &host)),
         mentions: mentioned(&prompt),
         question: Arc::from(prompt.cleaned_prompt),
@@ -143,7 +143,7 @@ pub(crate) fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
 }
 
 /// The models of all agents; nobody is called yet.
-pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Backends> {
+pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
     let http = HttpClient::new();
     let env = |name: &str| host.env(name).map(str::to_owned);
     let around = Surroundings {
@@ -152,10 +152,10 @@ pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Backends> {
         cwd: &host.cwd,
         read: &read_script,
     };
-    let connected = config.agents.iter().map(|agent| {
-        let backend = connect(&agent.backend, around)?;
-        Ok((agent.id.clone(), backend))
-    });
+    let connected = config
+        .agents
+        .iter()
+        .map(|agent| Ok((agent.id.clone(), connect(&agent.backend, around)?)));
     connected.collect()
 }
 

@@ -110,7 +110,7 @@ async fn local_servers() -> Vec<LocalServer> {
 }
 
 fn is_local(vendor: &Vendor) -> bool {
-    vendor.wire == Wire::ChatCompletions && vendor.key == KeyNeed::Optional
+    matches!(vendor.wire, Wire::Remote(_)) && vendor.key == KeyNeed::Optional
 }
 
 async fn probe(http: &HttpClient, vendor: &'static Vendor) -> Option<LocalServer> {

@@ -195,6 +195,38 @@ pub struct BackendConfig {
     pub parameters: Map<String, Value>,
     /// The replies of a `scripted` backend.
     pub script: Option<Script>,
+    /// How long a reply may take.
+    pub times: ReplyTimes,
+    /// The models that are asked when this one cannot go on, in this order; they have no fallback
+    /// of their own.
+    pub fallback: Vec<BackendConfig>,
+}
+
+/// How long a model's reply may take, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyTimes {
+    /// Until anything comes.
+    pub first_byte_seconds: u64,
+    /// How long nothing may come after that.
+    pub idle_seconds: u64,
+    /// Until it is complete.
+    pub total_seconds: u64,
+}
+
+/// Vendors are silent for up to four minutes while a model reasons or writes a long call, and local
+/// servers while they load one.
+const SILENCE_SECONDS_DEFAULT: u64 = 300;
+/// How long a reply may take, in seconds.
+const REPLY_SECONDS_DEFAULT: u64 = 3_600;
+
+impl Default for ReplyTimes {
+    fn default() -> Self {
+        Self {
+            first_byte_seconds: SILENCE_SECONDS_DEFAULT,
+            idle_seconds: SILENCE_SECONDS_DEFAULT,
+            total_seconds: REPLY_SECONDS_DEFAULT,
+        }
+    }
 }
 
 /// Where the replies of a scripted backend stand.

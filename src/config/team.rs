@@ -10,7 +10,7 @@ use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
@@ -185,7 +185,7 @@ fn keyed_backends(env: &BTreeMap<String, String>) -> Vec<Member<'static>> {
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
     let others = VENDORS
         .iter()
-        .filter(|vendor| vendor.wire == Wire::ChatCompletions && !is_maker(vendor));
+        .filter(|vendor| matches!(vendor.wire, Wire::Remote(_)) && !is_maker(vendor));
     let others = others.filter_map(|vendor| {
         let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
         Some((vendor.name, backend, key_of(vendor)?))
@@ -202,7 +202,7 @@ impl Family {
 fn served_vendor(name: &str) -> Result<&'static Vendor> {
     let usage = |message| Error::new(ErrorKind::Usage, message);
     match vendors::find(name) {
-        Some(vendor) if vendor.wire == Wire::ChatCompletions => Ok(vendor),
+        Some(vendor) if matches!(vendor.wire, Wire::Remote(_)) => Ok(vendor),
         Some(vendor) => {
             let error = usage(format!(
                 "the backend type `{name}` cannot be used with `--backend`"
@@ -216,7 +216,7 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
         None => {
             let served = VENDORS
                 .iter()
-                .filter(|vendor| vendor.wire == Wire::ChatCompletions);
+                .filter(|vendor| matches!(vendor.wire, Wire::Remote(_)));
             let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
             let error = usage(format!("there is no backend type {}", quote(name)));
             Err(match nearest(name, names.iter().copied()) {
@@ -250,6 +250,8 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         base_url: base_url.map(str::to_owned),
         api_key: None,
         parameters: Map::new(),
+        times: ReplyTimes::default(),
+        fallback: Vec::new(),
         script: None,
     }
 }

@@ -3,11 +3,18 @@
 
 use url::{Host, Url};
 
+/// The format of requests and replies over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireFormat {
+    /// Chat Completions, which most vendors and all local servers speak.
+    ChatCompletions,
+}
+
 /// How a vendor is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// Chat Completions over HTTP.
-    ChatCompletions,
+    /// Over HTTP.
+    Remote(WireFormat),
     /// Replies from a file; no network.
     Scripted,
     /// Known to exist, not served by this version.
@@ -67,7 +74,7 @@ pub struct Vendor {
 /// What most vendors of Chat Completions have in common.
 const CHAT: Vendor = Vendor {
     name: "",
-    wire: Wire::ChatCompletions,
+    wire: Wire::Remote(WireFormat::ChatCompletions),
     dialect: Dialect::Standard,
     key: KeyNeed::Required,
     key_variables: &[],
@@ -317,7 +324,7 @@ impl Vendor {
     /// Whether this version can speak to it.
     pub fn is_served(&self) -> bool {
         match self.wire {
-            Wire::ChatCompletions | Wire::Scripted => true,
+            Wire::Remote(_) | Wire::Scripted => true,
             Wire::Unserved => false,
         }
     }
@@ -488,7 +495,7 @@ mod tests {
                     "{}",
                     vendor.name
                 );
-                if vendor.wire == Wire::ChatCompletions && !local {
+                if vendor.wire == Wire::Remote(WireFormat::ChatCompletions) && !local {
                     let chat = find("chatcompletion").unwrap();
                     assert_eq!(
                         chat.key_variables_at(&url),

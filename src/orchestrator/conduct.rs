@@ -16,7 +16,7 @@ use crate::layout::{Layout, Owner};
 use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
-use crate::orchestrator::{Backends, Turn, TurnResult, run};
+use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::world::gate::Conflicts;
@@ -52,7 +52,7 @@ pub struct Order {
     /// The paths that the task mentions.
     pub mentions: Vec<Mentioned>,
     /// The models.
-    pub backends: Backends,
+    pub models: Models,
     /// What the records must never hold.
     pub redactor: Redactor,
     /// What the run was started with, for the records.
@@ -137,7 +137,7 @@ impl Run {
             snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
             config,
             team,
-            backends: order.backends,
+            models: order.models,
             question: order.question,
             events: sender,
             stop,

@@ -20,7 +20,7 @@ use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{Judgement, judge};
 use crate::agent::round::RoundLimits;
 use crate::agent::{Mind, emit};
-use crate::backend::Backend;
+use crate::backend::Model;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
 use crate::brief;
 use crate::config::{Config, Rounds};
@@ -35,8 +35,9 @@ use crate::orchestrator::team::{Line, Member, Team};
 use crate::tools::workflow;
 use crate::wording::counted;
 
-/// The models of a run, by agent.
-pub type Backends = BTreeMap<AgentId, Arc<dyn Backend>>;
+/// The models of a run by agent: each one's own, and after it those that are asked when it cannot
+/// go on.
+pub type Models = BTreeMap<AgentId, Vec<Model>>;
 
 /// One turn that is ready to run.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub struct Turn {
     /// The members with their grants.
     pub team: Team,
     /// Their models.
-    pub backends: Backends,
+    pub models: Models,
     /// The task, with mentions replaced by paths.
     pub question: Arc<str>,
     /// Where snapshots of answers go.
@@ -287,12 +288,12 @@ impl Turn {
     }
 
     fn line(&self, id: &AgentId) -> Result<Line> {
-        match self.backends.get(id) {
-            Some(backend) => Ok(Line {
-                backend: Arc::clone(backend),
+        match self.models.get(id) {
+            Some(models) => Ok(Line {
+                models: models.clone(),
                 events: self.events.clone(),
             }),
-            None => Err(Error::bug(format!("agent `{id}` has no backend"))),
+            None => Err(Error::bug(format!("agent `{id}` has no model"))),
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::Mind;
-use crate::backend::Backend;
+use crate::backend::Model;
+use crate::backend::conversation::Conversation;
 use crate::brief::{self, Standing};
 use crate::config::{AgentConfig, Config};
 use crate::error::Result;
@@ -188,11 +189,12 @@ impl Team {
     pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
         let mut mind = Mind {
             agent: member.id.clone(),
-            backend: line.backend,
+            models: line.models,
+            phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
             gate: self.gate(member, phase)?,
-            messages: Vec::new(),
+            conversation: Conversation::default(),
             events: line.events,
         };
         mind.tell(first);
@@ -203,8 +205,8 @@ impl Team {
 /// How a conversation reaches its model, and who hears of it.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The model.
-    pub backend: Arc<dyn Backend>,
+    /// The model, and after it those that are asked when it cannot go on.
+    pub models: Vec<Model>,
     /// Where events go.
     pub events: Sender<Event>,
 }

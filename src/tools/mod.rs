@@ -6,6 +6,7 @@ pub mod call;
 pub mod error;
 pub mod menu;
 pub mod parse;
+pub mod request;
 pub mod spec;
 pub mod workflow;
 

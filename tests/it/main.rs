@@ -14,10 +14,11 @@
 
 mod project;
 mod http_server;
+mod wire;
 
 mod agreement;
-mod backend_faults;
-mod backend_wire;
+mod chat_faults;
+mod chat_wire;
 mod cli;
 mod config;
 mod corpus;

@@ -18,6 +18,8 @@ use massgen::error::{Error, ExitStatus};
 use massgen::event::{DeliveryOutcome, DeliveryRow, Event};
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::grant::Phase;
+use massgen::spending::Usage;
 use massgen::world::store::event_log::{self, LogReader};
 use massgen::world::store::records::metadata::RunMeta;
 use massgen::world::store::records::places::{Attempts, RunPlaces};
@@ -106,6 +108,7 @@ fn whole_run() -> Vec<Event> {
         started(1),
         Event::Asking {
             agent: agent("alpha"),
+            model: "m".into(),
         },
         text("alpha", "it says "),
         text("zeta", "hello\nwor"),
@@ -118,11 +121,19 @@ fn whole_run() -> Vec<Event> {
         },
         Event::Asked {
             agent: agent("alpha"),
-            input_tokens: 100,
-            output_tokens: 20,
+            model: "m".into(),
+            phase: Phase::Coordination,
+            usage: Usage {
+                input_tokens: 100,
+                output_tokens: 20,
+                ..Usage::default()
+            },
+            cost_usd: None,
+            elapsed_ms: 1,
         },
         Event::ToolCalled {
             agent: agent("alpha"),
+            call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             arguments: format!("{{\"content\":\"{SECRET}\"}}"),
             denied: Some(format!("outside: {SECRET}")),

@@ -3,11 +3,9 @@
 //! A piece says by `index` which call it continues. Vendors deviate: no index, the same index for
 //! every call, an index that drifts, an id in the first piece only, in all pieces, or in none.
 
-use std::collections::BTreeSet;
+use serde_json::{Map, Value};
 
-use serde_json::{Value, json};
-
-use crate::backend::CallRequest;
+use crate::tools::request::CallRequest;
 
 /// The most calls that one reply may make.
 pub(super) const CALLS_MAX: usize = 128;
@@ -92,23 +90,29 @@ impl Calls {
         by_id.or(by_index).or(last)
     }
 
-    /// The calls as they go to the agent. Each has an id that is in nobody else's use; `turn`
-    /// makes the ids that are ours unique in the conversation.
+    /// The calls as they go to the agent, and what the vendor wants to have back with them, by id.
+    /// Each has an id that is in nobody else's use; `turn` makes the ids that are ours unique in the
+    /// conversation.
     pub(super) fn finish(
         &mut self,
-        taken: &mut BTreeSet<String>,
+        is_taken: impl Fn(&str) -> bool,
         turn: usize,
-    ) -> Result<Vec<CallRequest>, CallFault> {
-        let mut requests = Vec::with_capacity(self.calls.len());
+    ) -> Result<(Vec<CallRequest>, Map<String, Value>), CallFault> {
+        let mut requests: Vec<CallRequest> = Vec::with_capacity(self.calls.len());
+        let mut echo = Map::new();
         for call in self.calls.drain(..) {
             if call.name.is_empty() {
                 return Err(CallFault::Nameless);
             }
             let mut id = call.id;
-            if id.is_empty() || taken.contains(&id) {
+            let is_ours = requests.iter().any(|request| request.id == id);
+            if id.is_empty() || is_ours || is_taken(&id) {
                 id = format!("call_{turn}_{}", requests.len());
             }
-            taken.insert(id.clone());
+            if let Some(extra) = call.extra_content {
+                let fields = Map::from_iter([("extra_content".to_owned(), extra)]);
+                echo.insert(id.clone(), fields.into());
+            }
             let arguments = match call.arguments.trim() {
                 "" => "{}".to_owned(),
                 _ => call.arguments,
@@ -117,12 +121,9 @@ impl Calls {
                 id,
                 name: call.name,
                 arguments,
-                echo: call
-                    .extra_content
-                    .map(|extra| json!({"call": {"extra_content": extra}})),
             });
         }
-        Ok(requests)
+        Ok((requests, echo))
     }
 }
 
@@ -140,6 +141,8 @@ fn fill(field: &mut String, value: &str) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Checks that these pieces make these calls, each as `id name arguments`.
@@ -149,7 +152,7 @@ mod tests {
         for piece in pieces.as_array().unwrap() {
             calls.add(piece).unwrap();
         }
-        let calls = calls.finish(&mut BTreeSet::new(), 1).unwrap();
+        let (calls, _) = calls.finish(|_| false, 1).unwrap();
         let line = |call: &CallRequest| format!("{} {} {}", call.id, call.name, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
     }

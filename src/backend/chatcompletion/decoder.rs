@@ -1,25 +1,23 @@
 //! Owns the reading of replies: each piece of JSON that a vendor sends becomes events. Pure; it
 //! takes every shape that vendors are known to send, because none of them keeps to the letter.
 
-use std::collections::BTreeSet;
+use serde_json::{Map, Value, json};
 
-use serde_json::{Value, json};
-
-use crate::backend::chatcompletion::calls::Calls;
-use crate::backend::chatcompletion::faults::Faults;
-use crate::backend::{BackendError, Message, ReplyEvent, Request, StopReason, Usage};
+use crate::backend::chatcompletion::calls::{CallFault, Calls};
+use crate::backend::conversation::{Conversation, Message};
+use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::backend::{ReplyEvent, Request};
 use crate::config::vendors::ReasoningEcho;
+use crate::event::StopReason;
+use crate::spending::Usage;
+
+/// The piece of a stream that ends it; it is no JSON.
+const DONE: &str = "[DONE]";
 
 /// One reply as far as it has come.
 #[derive(Debug)]
 pub(super) struct Decoder<'a> {
-    faults: &'a Faults,
-    /// Ids of calls that the conversation holds already.
-    taken_ids: BTreeSet<String>,
-    /// The number of messages before the reply.
-    turn: usize,
-    bytes: usize,
-    bytes_max: usize,
+    conversation: &'a Conversation,
     calls: Calls,
     /// The reasoning, where the vendor wants it back.
     reasoning: Option<String>,
@@ -29,22 +27,9 @@ pub(super) struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Awaits the reply to `request`.
-    pub(super) fn new(
-        request: &Request<'_>,
-        faults: &'a Faults,
-        echo: ReasoningEcho,
-        bytes_max: usize,
-    ) -> Self {
-        let ids = |message: &Message| match message {
-            Message::Assistant { calls, .. } => calls.iter().map(|call| call.id.clone()).collect(),
-            Message::User(_) | Message::CallResult { .. } => Vec::new(),
-        };
+    pub(super) fn new(request: &Request<'a>, echo: ReasoningEcho) -> Self {
         Self {
-            faults,
-            taken_ids: request.messages.iter().flat_map(ids).collect(),
-            turn: request.messages.len(),
-            bytes: 0,
-            bytes_max,
+            conversation: request.conversation,
             calls: Calls::default(),
             reasoning: match echo {
                 ReasoningEcho::Wanted => Some(String::new()),
@@ -55,12 +40,41 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads one piece of JSON: the data of an event, or a body that is not streamed.
-    pub(super) fn read(&mut self, text: &str) -> Result<Vec<ReplyEvent>, BackendError> {
+    /// What a whole reply ends with: the calls, what it cost, the end.
+    fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        let messages = self.conversation.messages();
+        let is_taken = |id: &str| messages.iter().any(|message| has_call(message, id));
+        let (calls, echo) = self.calls.finish(is_taken, messages.len())?;
+        let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
+        let reasoning = reasoning.filter(|_| !calls.is_empty());
+        let message = reasoning.map(|text| json!({"reasoning_content": text}));
+        let parts = [("message", message), ("calls", Some(echo.into()))];
+        let parts = parts.into_iter().filter_map(|(name, part)| {
+            let part: Value = part?;
+            (part != json!({})).then(|| (name.to_owned(), part))
+        });
+        let echo: Map<String, Value> = parts.collect();
+        let echo = (!echo.is_empty()).then(|| ReplyEvent::Echo(echo.into()));
+        let usage = self.usage.map(ReplyEvent::Usage);
+        let end = ReplyEvent::End(self.stop.unwrap_or_default());
+        let calls = calls.into_iter().map(ReplyEvent::Call);
+        Ok(calls.chain(echo).chain(usage).chain([end]).collect())
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+        if piece.name == "error" {
+            return Err(Unread::Reported(piece.data.to_owned()));
+        }
+        if piece.data == DONE {
+            return self.close();
+        }
+        let text = piece.data;
         let piece: Value = serde_json::from_str(text)
-            .map_err(|error| self.faults.malformed(&format!("{error}: {text}")))?;
+            .map_err(|error| Unread::Malformed(format!("{error}: {text}")))?;
         if is_error(&piece) {
-            return Err(self.faults.reported(text));
+            return Err(Unread::Reported(text.to_owned()));
         }
         self.usage = usage(&piece).or(self.usage);
 
@@ -72,63 +86,53 @@ impl<'a> Decoder<'a> {
         let mut events = Vec::new();
         if let Some(text) = first_text(delta, &["reasoning_content", "reasoning"]) {
             events.push(ReplyEvent::Reasoning(text.to_owned()));
-            self.count(text.len())?;
             if let Some(reasoning) = &mut self.reasoning {
                 reasoning.push_str(text);
             }
         }
         if let Some(text) = first_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
-            self.count(text.len())?;
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
-            let added = self.calls.add(piece);
-            let added = added.map_err(|fault| self.faults.malformed(&fault.to_string()))?;
-            self.count(added)?;
+            self.calls.add(piece)?;
         }
         if let Some(reason) = first_text(choice, &["finish_reason"]) {
-            self.stop = Some(self.stop_reason(reason)?);
+            self.stop = Some(stop_reason(reason)?);
         }
         Ok(events)
     }
 
-    /// Whether the vendor has said why it stopped; some end the stream after that without a word.
-    pub(super) fn has_stopped(&self) -> bool {
-        self.stop.is_some()
-    }
-
-    /// What a whole reply ends with: the calls, what it cost, the end.
-    pub(super) fn close(&mut self) -> Result<Vec<ReplyEvent>, BackendError> {
-        let calls = self.calls.finish(&mut self.taken_ids, self.turn);
-        let mut calls = calls.map_err(|fault| self.faults.malformed(&fault.to_string()))?;
-        let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
-        if let (Some(reasoning), Some(call)) = (reasoning, calls.first_mut()) {
-            call.echo = Some(json!({"message": {"reasoning_content": reasoning}}));
+    /// Some vendors end the stream without a word after they have said why they stopped.
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        match self.stop {
+            Some(_) => self.close(),
+            None => Err(Unread::Cut),
         }
-        let calls = calls.into_iter().map(ReplyEvent::Call);
-        let usage = self.usage.map(ReplyEvent::Usage);
-        let end = ReplyEvent::End(self.stop.unwrap_or_default());
-        Ok(calls.chain(usage).chain([end]).collect())
     }
+}
 
-    fn count(&mut self, bytes: usize) -> Result<(), BackendError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.bytes_max {
-            return Err(self.faults.too_long("a reply", self.bytes_max));
-        }
-        Ok(())
+impl From<CallFault> for Unread {
+    fn from(fault: CallFault) -> Self {
+        Unread::Malformed(fault.to_string())
     }
+}
 
-    fn stop_reason(&self, finish_reason: &str) -> Result<StopReason, BackendError> {
-        match finish_reason {
-            "length" | "max_tokens" | "model_length" => Ok(StopReason::Length),
-            "content_filter" | "safety" | "sensitive" => Ok(StopReason::Filtered),
-            "error" | "network_error" | "insufficient_system_resource" => {
-                Err(self.faults.gave_up(finish_reason))
-            }
-            _ => Ok(StopReason::Done),
+fn has_call(message: &Message, id: &str) -> bool {
+    match message {
+        Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+        Message::User(_) | Message::CallResult { .. } => false,
+    }
+}
+
+fn stop_reason(finish_reason: &str) -> Result<StopReason, Unread> {
+    match finish_reason {
+        "length" | "max_tokens" | "model_length" => Ok(StopReason::Length),
+        "content_filter" | "safety" | "sensitive" => Ok(StopReason::Filtered),
+        "error" | "network_error" | "insufficient_system_resource" => {
+            Err(Unread::GaveUp(finish_reason.to_owned()))
         }
+        _ => Ok(StopReason::Done),
     }
 }
 
@@ -162,7 +166,9 @@ fn usage(piece: &Value) -> Option<Usage> {
             "/prompt_cache_hit_tokens",
             "/cached_tokens",
         ]),
+        cache_write_tokens: 0,
         output_tokens: count(&["/completion_tokens"]),
+        reasoning_tokens: count(&["/completion_tokens_details/reasoning_tokens"]),
     })
 }
 
@@ -172,28 +178,35 @@ mod tests {
 
     use super::*;
 
-    /// What the first call of a reply with reasoning wants to have back.
+    /// What a reply with reasoning and a call wants to have back.
     fn echo(wish: ReasoningEcho) -> Option<Value> {
+        let conversation = Conversation::default();
         let request = Request {
             system: "".into(),
-            messages: &[],
+            conversation: &conversation,
             tools: Arc::new([]),
         };
-        let faults = Faults::new("moonshot", String::new(), None);
-        let mut decoder = Decoder::new(&request, &faults, wish, 1 << 10);
+        let mut decoder = Decoder::new(&request, wish);
         let call = json!({"index": 0, "id": "a", "function": {"name": "f"}});
         for delta in [
             json!({"reasoning_content": "H"}),
             json!({"reasoning_content": "m."}),
             json!({"tool_calls": [call]}),
         ] {
-            let piece = json!({"choices": [{"delta": delta}]});
-            decoder.read(&piece.to_string()).unwrap();
+            let data = json!({"choices": [{"delta": delta}]}).to_string();
+            let piece = Piece {
+                name: "",
+                data: &data,
+            };
+            decoder.read(piece).unwrap();
         }
-        let ReplyEvent::Call(call) = decoder.close().unwrap().swap_remove(0) else {
-            panic!("the reply makes no call");
-        };
-        call.echo
+        let mut echo = None;
+        for event in decoder.close().unwrap() {
+            if let ReplyEvent::Echo(wanted) = event {
+                echo = Some(wanted);
+            }
+        }
+        echo
     }
 
     #[test]

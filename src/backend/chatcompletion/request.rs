@@ -1,10 +1,12 @@
 //! Owns the body of a request. It is the same, byte for byte, up to the messages that are new, so
 //! that vendors can serve the rest from their caches. Nothing here knows keys or endpoints.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::backend::{CallRequest, Message, Request, ToolOffer};
+use crate::backend::Request;
+use crate::backend::conversation::Message;
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong into the URL.
 const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
@@ -26,35 +28,27 @@ pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
     settled
 }
 
-/// A request on the wire. The messages come last because only they grow.
-#[derive(Debug)]
-pub(super) struct Body<'a> {
-    pub(super) model: &'a str,
-    pub(super) parameters: &'a Map<String, Value>,
-    pub(super) request: &'a Request<'a>,
-}
-
-impl Serialize for Body<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let tools: Vec<Value> = self.request.tools.iter().map(tool).collect();
-        let system = json!({"role": "system", "content": &*self.request.system});
-        let conversation = self.request.messages.iter().map(message);
-        let messages: Vec<Value> = std::iter::once(system).chain(conversation).collect();
-
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("model", self.model)?;
-        map.serialize_entry("stream", &true)?;
-        for (name, value) in self.parameters {
-            if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&name.as_str()) {
-                map.serialize_entry(name, value)?;
-            }
+/// The body up to the conversation, which comes last because only it grows.
+pub(super) fn frame(
+    model: &str,
+    parameters: &Map<String, Value>,
+    request: &Request<'_>,
+) -> Map<String, Value> {
+    let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut frame = Map::new();
+    frame.insert("model".to_owned(), json!(model));
+    frame.insert("stream".to_owned(), json!(true));
+    for (name, value) in parameters {
+        if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&name.as_str()) {
+            frame.insert(name.clone(), value.clone());
         }
-        if !tools.is_empty() {
-            map.serialize_entry("tools", &tools)?;
-        }
-        map.serialize_entry("messages", &messages)?;
-        map.end()
     }
+    if !tools.is_empty() {
+        frame.insert("tools".to_owned(), tools.into());
+    }
+    let system = json!({"role": "system", "content": &*request.system});
+    frame.insert("messages".to_owned(), json!([system]));
+    frame
 }
 
 fn tool(offer: &ToolOffer) -> Value {
@@ -68,20 +62,27 @@ fn tool(offer: &ToolOffer) -> Value {
     })
 }
 
-fn message(message: &Message) -> Value {
+pub(super) fn message(message: &Message) -> Value {
     match message {
         Message::User(text) => json!({"role": "user", "content": &**text}),
-        Message::Assistant { text, calls } if calls.is_empty() => {
+        Message::Assistant { text, calls, .. } if calls.is_empty() => {
             json!({"role": "assistant", "content": text})
         }
-        Message::Assistant { text, calls } => {
+        Message::Assistant { text, calls, echo } => {
             let content = Some(text).filter(|text| !text.is_empty());
-            let wire_calls: Vec<Value> = calls.iter().map(call).collect();
+            let echo = echo.as_ref();
+            let wire_calls: Vec<Value> = calls
+                .iter()
+                .map(|request| {
+                    call(
+                        request,
+                        echo.and_then(|echo| echo.get("calls")?.get(&request.id)),
+                    )
+                })
+                .collect();
             let message =
                 json!({"role": "assistant", "content": content, "tool_calls": wire_calls});
-            calls.iter().fold(message, |message, call| {
-                echoed(message, call.echo.as_ref(), "message")
-            })
+            with_fields(message, echo.and_then(|echo| echo.get("message")))
         }
         Message::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
@@ -89,20 +90,18 @@ fn message(message: &Message) -> Value {
     }
 }
 
-fn call(call: &CallRequest) -> Value {
+fn call(request: &CallRequest, echo: Option<&Value>) -> Value {
     let wire_call = json!({
-        "id": call.id,
+        "id": request.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": well_formed(&call.arguments)},
+        "function": {"name": request.name, "arguments": well_formed(&request.arguments)},
     });
-    echoed(wire_call, call.echo.as_ref(), "call")
+    with_fields(wire_call, echo)
 }
 
-/// `object` with the fields that the vendor wants back in it; an echo has some for the `message`
-/// and some for the `call`.
-fn echoed(mut object: Value, echo: Option<&Value>, part: &str) -> Value {
-    let fields = echo.and_then(|echo| echo.get(part)?.as_object());
-    if let (Some(fields), Some(object)) = (fields, object.as_object_mut()) {
+/// `object` with the fields that the vendor wants back in it.
+fn with_fields(mut object: Value, fields: Option<&Value>) -> Value {
+    if let (Some(Value::Object(fields)), Some(object)) = (fields, object.as_object_mut()) {
         object.extend(fields.clone());
     }
     object

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
+use crate::backend::conversation::Message;
 use crate::backend::scripted::script::{ReplyList, ScriptedCall, ScriptedReply};
 use crate::backend::scripted::transcript::{news, violation};
-use crate::backend::{
-    Backend, BackendError, CallRequest, FaultKind, Message, Reply, ReplyEvent, Request,
-};
+use crate::backend::{Backend, BackendError, FaultKind, Reply, ReplyEvent, Request};
+use crate::tools::request::CallRequest;
 
 pub(crate) mod script;
 mod transcript;
@@ -45,13 +45,13 @@ impl Scripted {
     }
 
     fn play(&self, request: &Request<'_>) -> Result<Vec<Beat>, BackendError> {
-        if let Some(violation) = violation(request.messages) {
+        if let Some(violation) = violation(request.conversation.messages()) {
             return Err(permanent(format!("the request is malformed: {violation}")));
         }
         let reply = self
             .choose(request)
             .ok_or_else(|| self.exhausted(request))?;
-        Ok(beats(reply, request.messages.len()))
+        Ok(beats(reply, request.conversation.messages().len()))
     }
 
     /// The first reply that is still to be given and whose condition holds; it counts as given.
@@ -88,7 +88,8 @@ impl Scripted {
             .take(QUOTE_CHARS_MAX)
             .collect();
         let asked = request
-            .messages
+            .conversation
+            .messages()
             .iter()
             .filter(|message| matches!(message, Message::Assistant { .. }))
             .count();
@@ -152,7 +153,6 @@ fn closing(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
             id: format!("call_{turn}_{position}"),
             name: call.name.clone(),
             arguments: call.arguments_text(),
-            echo: None,
         })
     };
     let calls = reply.calls.iter().enumerate().map(call);

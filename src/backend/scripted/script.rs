@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::backend::scripted::transcript::{any_text, news};
-use crate::backend::{BackendError, FaultKind, Request, StopReason, Usage};
+use crate::backend::{BackendError, FaultKind, Request};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::StopReason;
 use crate::path::AbsPath;
+use crate::spending::Usage;
 
 /// What a script writes for the directory that the user stands in.
 const CWD_PLACEHOLDER: &str = "{{cwd}}";

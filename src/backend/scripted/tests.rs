@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::backend::ToolOffer;
+use crate::backend::conversation::Conversation;
 use crate::path::AbsPath;
+use crate::tools::spec::ToolOffer;
 
 fn scripted(script: &str) -> Scripted {
     let cwd = AbsPath::new("/home/ada/project").unwrap();
@@ -22,11 +23,11 @@ fn assistant(calls: &[&str]) -> Message {
         id: (*id).to_owned(),
         name: "vote".to_owned(),
         arguments: "{}".to_owned(),
-        echo: None,
     };
     Message::Assistant {
         text: String::new(),
         calls: calls.iter().map(call).collect(),
+        echo: None,
     }
 }
 
@@ -37,7 +38,7 @@ fn result(id: &str) -> Message {
     }
 }
 
-fn request(messages: &[Message]) -> Request<'_> {
+fn request(conversation: &Conversation) -> Request<'_> {
     let vote = ToolOffer {
         name: "vote",
         description: String::new(),
@@ -45,7 +46,7 @@ fn request(messages: &[Message]) -> Request<'_> {
     };
     Request {
         system: "You are in the coordination phase.".into(),
-        messages,
+        conversation,
         tools: Arc::new([vote]),
     }
 }
@@ -60,7 +61,8 @@ fn ask(backend: &Scripted, messages: &[Message]) -> Vec<String> {
         Ok(event) => format!("{event:?}"),
         Err(BackendError { kind, message }) => format!("{kind:?}: {message}"),
     };
-    runtime.block_on(backend.ask(request(messages)).then(line).collect())
+    let conversation = Conversation::of(messages.to_vec());
+    runtime.block_on(backend.ask(request(&conversation)).then(line).collect())
 }
 
 #[test]
@@ -80,10 +82,10 @@ fn a_reply_has_its_parts_in_order() {
     insta::assert_snapshot!(events.join("\n"), @r#"
     Reasoning("Hm.")
     Text("I read /home/ada/project/a.md first.")
-    Call(CallRequest { id: "call_1_0", name: "read_text_file", arguments: "{\"path\":\"/home/ada/project/a.md\",\"head\":3}", echo: None })
-    Call(CallRequest { id: "call_1_1", name: "list_directory", arguments: "{broken", echo: None })
-    Call(CallRequest { id: "call_1_2", name: "vote", arguments: "{}", echo: None })
-    Usage(Usage { input_tokens: 10, cached_tokens: 0, output_tokens: 5 })
+    Call(CallRequest { id: "call_1_0", name: "read_text_file", arguments: "{\"path\":\"/home/ada/project/a.md\",\"head\":3}" })
+    Call(CallRequest { id: "call_1_1", name: "list_directory", arguments: "{broken" })
+    Call(CallRequest { id: "call_1_2", name: "vote", arguments: "{}" })
+    Usage(Usage { input_tokens: 10, cached_tokens: 0, cache_write_tokens: 0, output_tokens: 5, reasoning_tokens: 0 })
     End(Length)
     "#);
 }
@@ -105,7 +107,8 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
 #[test]
 fn a_slow_reply_comes_word_by_word() {
     let backend = scripted("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
-    let beats = backend.play(&request(&[user("Go.")])).unwrap();
+    let conversation = Conversation::of(vec![user("Go.")]);
+    let beats = backend.play(&request(&conversation)).unwrap();
     let beats: Vec<String> = beats
         .iter()
         .map(|beat| format!("{:?} {:?}", beat.pause, beat.event))

@@ -3,31 +3,33 @@
 
 use std::collections::BTreeSet;
 
-use crate::backend::{Message, Request};
+use crate::backend::Request;
+use crate::backend::conversation::Message;
 
 /// Whether any text of the request, the system message and call arguments too, satisfies `holds`.
 pub(super) fn any_text(request: &Request<'_>, holds: impl Fn(&str) -> bool) -> bool {
     holds(&request.system)
-        || request.messages.iter().any(|message| match message {
-            Message::User(text) => holds(text),
-            Message::Assistant { text, calls } => {
-                holds(text) || calls.iter().any(|call| holds(&call.arguments))
-            }
-            Message::CallResult { content, .. } => holds(content),
-        })
+        || request
+            .conversation
+            .messages()
+            .iter()
+            .any(|message| match message {
+                Message::User(text) => holds(text),
+                Message::Assistant { text, calls, .. } => {
+                    holds(text) || calls.iter().any(|call| holds(&call.arguments))
+                }
+                Message::CallResult { content, .. } => holds(content),
+            })
 }
 
 /// The texts that came after the model's last reply, newest first.
 pub(super) fn news<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
-    request
-        .messages
-        .iter()
-        .rev()
-        .map_while(|message| match message {
-            Message::User(text) => Some(&**text),
-            Message::CallResult { content, .. } => Some(content.as_str()),
-            Message::Assistant { .. } => None,
-        })
+    let messages = request.conversation.messages().iter();
+    messages.rev().map_while(|message| match message {
+        Message::User(text) => Some(&**text),
+        Message::CallResult { content, .. } => Some(content.as_str()),
+        Message::Assistant { .. } => None,
+    })
 }
 
 /// What is wrong with the calls and results of a conversation; `None` if each call has exactly one

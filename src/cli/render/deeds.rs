@@ -16,12 +16,12 @@ pub(super) type Deed = (Style, &'static str, String);
 /// deed of one agent or is shown in another way.
 pub(super) fn deed(event: &Event) -> Option<Deed> {
     Some(match event {
-        Event::Retrying {
-            reason, wait_ms, ..
-        } => {
-            let wait = clock(Duration::from_millis(*wait_ms));
-            (Style::Warn, "asks again", format!("in {wait}: {reason}"))
-        }
+        Event::Retrying { .. }
+        | Event::Held { .. }
+        | Event::FellBack { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
+        | Event::DroppedOut { .. } => return trouble(event),
         Event::ToolCalled {
             tool,
             arguments,
@@ -58,22 +58,13 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         ),
         Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
         Event::Informed { labels, .. } => (Style::Faint, "sees", joined(labels)),
-        Event::DroppedOut {
-            reason, timed_out, ..
-        } => {
-            let verb = if *timed_out {
-                "is out of time:"
-            } else {
-                "drops out:"
-            };
-            (Style::Bad, verb, reason.clone())
-        }
         Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
         Event::RunStarted { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::Asked { .. }
+        | Event::Replied { .. }
         | Event::VotesVoided { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }
@@ -82,6 +73,50 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// What keeps an agent from going on as it was.
+fn trouble(event: &Event) -> Option<Deed> {
+    let in_a_while = |ms: &u64| clock(Duration::from_millis(*ms));
+    if let Event::Retrying {
+        reason, wait_ms, ..
+    } = event
+    {
+        let rest = format!("in {}: {reason}", in_a_while(wait_ms));
+        return Some((Style::Warn, "asks again", rest));
+    }
+    if let Event::Held {
+        reason, wait_ms, ..
+    } = event
+    {
+        let rest = format!("for {}: {reason}", in_a_while(wait_ms));
+        return Some((Style::Faint, "waits", rest));
+    }
+    if let Event::FellBack {
+        from, to, reason, ..
+    } = event
+    {
+        let rest = format!("with {to} instead of {from}: {reason}");
+        return Some((Style::Warn, "goes on", rest));
+    }
+    if let Event::Shortened { how, .. } = event {
+        return Some((Style::Warn, "forgets:", how.clone()));
+    }
+    if let Event::LimitMet { limit, .. } = event {
+        return Some((Style::Bad, "meets its limit:", limit.clone()));
+    }
+    let Event::DroppedOut {
+        reason, timed_out, ..
+    } = event
+    else {
+        return None;
+    };
+    let verb = if *timed_out {
+        "is out of time:"
+    } else {
+        "drops out:"
+    };
+    Some((Style::Bad, verb, reason.clone()))
 }
 
 /// A duration for people: `9.4 s`, then `2 min 5 s`.

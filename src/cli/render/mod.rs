@@ -110,19 +110,15 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.output.warning(message);
             }
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
-            Event::Asking { agent } => {
+            Event::Asking { agent, .. } => {
                 self.asked.insert(agent.clone());
             }
             Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
             Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
-            Event::Asked {
-                agent,
-                input_tokens,
-                output_tokens,
-            } => {
+            Event::Asked { agent, usage, .. } => {
                 self.asked.remove(agent);
                 self.finish_speech(agent);
-                self.tokens.add(*input_tokens, *output_tokens);
+                self.tokens.add(usage.input_tokens, usage.output_tokens);
             }
             Event::Answered { agent, content, .. } => {
                 self.act(agent, event);
@@ -132,7 +128,18 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.asked.remove(agent);
                 self.act(agent, event);
             }
-            Event::Retrying { agent, .. }
+            Event::Replied { .. } => {}
+            Event::LimitMet { agent: None, limit } => {
+                self.activity = Activity::Shown;
+                self.output.warning(limit);
+            }
+            Event::LimitMet {
+                agent: Some(agent), ..
+            }
+            | Event::Retrying { agent, .. }
+            | Event::Held { agent, .. }
+            | Event::FellBack { agent, .. }
+            | Event::Shortened { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::Voted { agent, .. }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::event::DeliveryOutcome;
 use crate::id::AgentNumber;
+use crate::permissions::grant::Phase;
+use crate::spending::Usage;
 
 /// What an event is told with: the seconds since the start of the run.
 const AT: Duration = Duration::from_millis(2_501);
@@ -65,8 +67,15 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
         },
         Event::Asked {
             agent: id("ann"),
-            input_tokens: 7,
-            output_tokens: 5,
+            model: "m".into(),
+            phase: Phase::Coordination,
+            usage: Usage {
+                input_tokens: 7,
+                output_tokens: 5,
+                ..Usage::default()
+            },
+            cost_usd: None,
+            elapsed_ms: 1,
         },
     ]);
     insta::assert_snapshot!(err, @r"
@@ -85,18 +94,21 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         text("ann", "Writing"),
         Event::ToolCalled {
             agent: id("ann"),
+            call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
             denied: None,
         },
         Event::ToolFinished {
             agent: id("ann"),
+            call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             success: true,
             summary: "wrote 1 byte".to_owned(),
         },
         Event::ToolCalled {
             agent: id("bob"),
+            call_id: "c1".to_owned(),
             tool: "read_text_file".to_owned(),
             arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
             denied: Some("no grant reaches it".to_owned()),
@@ -189,8 +201,15 @@ fn the_final_answer_alone_goes_to_standard_output() {
         },
         Event::Asked {
             agent: id("ann"),
-            input_tokens: 7,
-            output_tokens: 5,
+            model: "m".into(),
+            phase: Phase::Coordination,
+            usage: Usage {
+                input_tokens: 7,
+                output_tokens: 5,
+                ..Usage::default()
+            },
+            cost_usd: None,
+            elapsed_ms: 1,
         },
         Event::RunEnded {
             status: ExitStatus::Delivered,
@@ -219,7 +238,13 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
     let second = Duration::from_secs(1);
     render.event(&started(), AT).unwrap();
     render
-        .event(&Event::Asking { agent: id("bob") }, AT)
+        .event(
+            &Event::Asking {
+                agent: id("bob"),
+                model: "m".into(),
+            },
+            AT,
+        )
         .unwrap();
     render.tick(second * 60);
     render.tick(second * 65);
@@ -250,7 +275,13 @@ fn a_pipe_is_not_told_who_is_waited_for() {
     let mut output = Output::to(&mut out, &mut err);
     let mut render = Render::new(&mut output);
     render
-        .event(&Event::Asking { agent: id("bob") }, AT)
+        .event(
+            &Event::Asking {
+                agent: id("bob"),
+                model: "m".into(),
+            },
+            AT,
+        )
         .unwrap();
     render.tick(Duration::from_mins(1));
     drop(output);

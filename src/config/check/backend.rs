@@ -10,7 +10,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::BACKEND;
 use crate::config::keys::{Status, nearest};
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
-use crate::config::{BackendConfig, Script};
+use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
 
@@ -33,6 +33,8 @@ impl Checker<'_> {
             api_key,
             parameters: parameters(view),
             script,
+            times: ReplyTimes::default(),
+            fallback: Vec::new(),
         })
     }
 
@@ -105,7 +107,7 @@ impl Checker<'_> {
         let found = from_env
             .cloned()
             .or_else(|| vendor.base_url.map(str::to_owned));
-        if found.is_none() && vendor.wire == Wire::ChatCompletions {
+        if found.is_none() && matches!(vendor.wire, Wire::Remote(_)) {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",
                 vendor.name

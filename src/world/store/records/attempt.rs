@@ -162,6 +162,11 @@ fn note(event: &Event) -> Option<String> {
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Held { .. }
+        | Event::FellBack { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
         | Event::WinnerSelected { .. }

@@ -131,6 +131,11 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Held { .. }
+        | Event::FellBack { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
         | Event::Retrying { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,

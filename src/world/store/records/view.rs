@@ -200,6 +200,11 @@ impl RunView {
             | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Asked { .. }
+            | Event::Replied { .. }
+            | Event::Held { .. }
+            | Event::FellBack { .. }
+            | Event::Shortened { .. }
+            | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
@@ -257,16 +262,14 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::ToolFinished { .. }
         | Event::Refused { .. }
         | Event::FinalStarted { .. } => seat.status = AgentStatus::Streaming,
-        Event::Asked {
-            input_tokens,
-            output_tokens,
-            ..
-        } => {
-            seat.input_tokens = seat.input_tokens.saturating_add(*input_tokens);
-            seat.output_tokens = seat.output_tokens.saturating_add(*output_tokens);
-            seat.error = None;
+        Event::Asked { usage, .. } => {
+            seat.input_tokens = seat.input_tokens.saturating_add(usage.input_tokens);
+            seat.output_tokens = seat.output_tokens.saturating_add(usage.output_tokens);
         }
-        Event::Retrying { reason, .. } => seat.error = Some(reason.clone()),
+        Event::Replied { .. } => seat.error = None,
+        Event::Retrying { reason, .. } | Event::FellBack { reason, .. } => {
+            seat.error = Some(reason.clone());
+        }
         Event::Answered { label, .. } => {
             seat.status = AgentStatus::Answered;
             seat.answer_count = seat.answer_count.saturating_add(1);
@@ -295,6 +298,9 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::WinnerSelected { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::Held { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}
     }

@@ -3,28 +3,29 @@
 
 use std::time::{Duration, Instant};
 
-use massgen::backend::chatcompletion::Completions;
-use massgen::backend::chatcompletion::reply::Limits;
-use massgen::backend::{BackendError, FaultKind, ReplyEvent, StopReason};
+use massgen::backend::remote::Remote;
+use massgen::backend::remote::reply::Limits;
+use massgen::backend::{BackendError, FaultKind, ReplyEvent};
+use massgen::event::StopReason;
 use serde_json::json;
 
-use crate::backend_wire::{
-    KEY, collect, config, connect, delta, event, finish, published_events, published_stream, serve,
-    simple_request, text,
-};
+use crate::chat_wire::{delta, finish, published_events, published_stream};
 use crate::http_server::{Answer, Server};
+use crate::wire::{KEY, collect, config, connect, event, serve, simple_request, text};
 
 /// Limits under which nothing waits for long.
 fn tight_limits() -> Limits {
     Limits {
-        silence: Duration::from_millis(150),
+        first_byte: Duration::from_millis(150),
+        idle: Duration::from_millis(150),
+        total: Duration::from_secs(5),
         event_bytes_max: 4 << 10,
         reply_bytes_max: 8 << 10,
     }
 }
 
 /// The fault that a reply ends with; nothing before it may look like an end.
-async fn fault_of(backend: &Completions) -> BackendError {
+async fn fault_of(backend: &Remote) -> BackendError {
     let mut events = collect(backend, simple_request()).await;
     let last = events.pop().unwrap();
     for event in events {
@@ -43,6 +44,7 @@ async fn line_of(answer: Answer) -> String {
     let fault = fault_of(&backend.with_limits(tight_limits())).await;
     let kind = match fault.kind {
         FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::ContextTooLong => "too long".to_owned(),
         FaultKind::Transient { retry_after: None } => "transient".to_owned(),
         FaultKind::Transient {
             retry_after: Some(wait),

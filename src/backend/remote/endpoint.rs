@@ -18,13 +18,13 @@ const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
 
 /// A key and where it was found.
 #[derive(Debug)]
-pub(super) struct Key {
-    pub(super) secret: SecretString,
-    pub(super) origin: String,
+pub(crate) struct Key {
+    pub(crate) secret: SecretString,
+    pub(crate) origin: String,
 }
 
 /// The endpoint as the user named it, before anything is added.
-pub(super) fn base_url(config: &BackendConfig, around: Surroundings<'_>) -> Result<Url> {
+pub(crate) fn base_url(config: &BackendConfig, around: Surroundings<'_>) -> Result<Url> {
     let vendor = config.vendor;
     let from_env = || (around.env)(vendor.base_url_variable?);
     let from_table = || vendor.base_url.map(str::to_owned);
@@ -53,7 +53,7 @@ fn missing_base_url(vendor: &Vendor) -> Error {
 }
 
 /// The key from the config or, if it has none, from the environment.
-pub(super) fn key(
+pub(crate) fn key(
     config: &BackendConfig,
     base_url: &Url,
     around: Surroundings<'_>,
@@ -89,7 +89,7 @@ fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
 }
 
 /// Where Chat Completions are asked for. A `base_url` that names the whole way is taken as it is.
-pub(super) fn chat_url(
+pub(crate) fn chat_url(
     base_url: &Url,
     config: &BackendConfig,
     around: Surroundings<'_>,
@@ -131,12 +131,12 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
 }
 
 /// The URL without what may be secret in it: credentials and query.
-pub(super) fn place(url: &Url) -> String {
+pub(crate) fn place(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// What each request carries beside its body.
-pub(super) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> {
+pub(crate) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -9,59 +9,74 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use reqwest::Response;
 use sse_stream::{Error as SseError, Sse, SseByteStream};
+use tokio::time::Instant;
 
-use crate::backend::chatcompletion::decoder::Decoder;
-use crate::backend::chatcompletion::faults::Faults;
+use crate::backend::remote::faults::Faults;
+use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::backend::{BackendError, Reply, ReplyEvent};
+use crate::config::ReplyTimes;
 
 /// How much and how slowly a vendor may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long nothing may come, from the request on. Comments that keep a stream alive count.
-    pub silence: Duration,
+    /// How long nothing may come after the request.
+    pub first_byte: Duration,
+    /// How long nothing may come in the middle. Comments that keep a stream alive count.
+    pub idle: Duration,
+    /// How long the whole reply may take.
+    pub total: Duration,
     /// The longest event.
     pub event_bytes_max: usize,
-    /// The longest reply: text, reasoning and arguments together, or a body that is not streamed.
+    /// The longest reply, with all that its format adds.
     pub reply_bytes_max: usize,
 }
 
-impl Default for Limits {
-    /// Vendors are silent for up to four minutes while a model reasons or writes a long call, and
-    /// local servers while they load one.
-    fn default() -> Self {
+impl Limits {
+    /// Limits of time as a config sets them, and of size as they are for all.
+    pub fn of(times: ReplyTimes) -> Self {
         Self {
-            silence: Duration::from_mins(5),
+            first_byte: Duration::from_secs(times.first_byte_seconds),
+            idle: Duration::from_secs(times.idle_seconds),
+            total: Duration::from_secs(times.total_seconds),
             event_bytes_max: 16 << 20,
-            reply_bytes_max: 64 << 20,
+            reply_bytes_max: 128 << 20,
         }
     }
 }
 
-/// The piece of a stream that ends it; it is no JSON.
-const DONE: &str = "[DONE]";
-
 /// A stream of events as far as it has come.
 struct Decoding<'a> {
     sse: BoxStream<'a, Result<Sse, SseError>>,
-    decoder: Decoder<'a>,
+    decoder: Box<dyn Decode + 'a>,
     faults: &'a Faults,
     ready: VecDeque<ReplyEvent>,
+    bytes: usize,
+    bytes_max: usize,
     is_over: bool,
 }
 
 /// The events of a response that is streamed.
 pub(super) fn events<'a>(
     response: Response,
-    decoder: Decoder<'a>,
+    decoder: Box<dyn Decode + 'a>,
     faults: &'a Faults,
     limits: Limits,
 ) -> Reply<'a> {
     let event_bytes = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&event_bytes);
+    let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| {
         let counter = Arc::clone(&counter);
         async move {
-            let chunk = hear(response.chunk(), faults, limits).await?;
+            let left = limits.total.saturating_sub(began.elapsed());
+            let chunk = hear(response.chunk(), limits.idle.min(left), faults).await;
+            let chunk = chunk.map_err(|fault| {
+                if left > limits.idle {
+                    fault
+                } else {
+                    faults.endless(limits.total)
+                }
+            })?;
             let size = chunk.as_ref().map_or(0, |chunk| <[u8]>::len(chunk));
             if counter.fetch_add(size, Ordering::Relaxed) > limits.event_bytes_max {
                 return Err(faults.too_long("an event", limits.event_bytes_max));
@@ -77,6 +92,8 @@ pub(super) fn events<'a>(
         decoder,
         faults,
         ready: VecDeque::new(),
+        bytes: 0,
+        bytes_max: limits.reply_bytes_max,
         is_over: false,
     };
     stream::try_unfold(decoding, Decoding::next).boxed()
@@ -85,7 +102,7 @@ pub(super) fn events<'a>(
 /// The events of a response that came whole, from a server that does not stream.
 pub(super) async fn whole<'a>(
     response: Response,
-    mut decoder: Decoder<'a>,
+    mut decoder: Box<dyn Decode + 'a>,
     faults: &'a Faults,
     limits: Limits,
 ) -> Result<Reply<'a>, BackendError> {
@@ -94,11 +111,20 @@ pub(super) async fn whole<'a>(
         return Err(faults.too_long("a reply", limits.reply_bytes_max));
     }
     let text = std::str::from_utf8(&body).map_err(|error| faults.malformed(&error.to_string()))?;
-    let mut events = decoder.read(text)?;
-    if events.is_empty() && !decoder.has_stopped() {
-        return Err(faults.malformed("the body has no `choices`"));
+    let piece = Piece {
+        name: "",
+        data: text.trim(),
+    };
+    let mut events = decoder
+        .read(piece)
+        .map_err(|unread| faults.unread(unread))?;
+    if !matches!(events.last(), Some(ReplyEvent::End(_))) {
+        let rest = decoder.end().map_err(|unread| match unread {
+            Unread::Cut => faults.malformed("the body holds no reply"),
+            Unread::Malformed(_) | Unread::Reported(_) | Unread::GaveUp(_) => faults.unread(unread),
+        });
+        events.extend(rest?);
     }
-    events.extend(decoder.close()?);
     Ok(stream::iter(events.into_iter().map(Ok)).boxed())
 }
 
@@ -110,7 +136,7 @@ pub(super) async fn body(
     bytes_max: usize,
 ) -> Result<Vec<u8>, BackendError> {
     let mut body = Vec::new();
-    while let Some(chunk) = hear(response.chunk(), faults, limits).await? {
+    while let Some(chunk) = hear(response.chunk(), limits.idle, faults).await? {
         body.extend_from_slice(&chunk);
         if body.len() > bytes_max {
             break;
@@ -122,12 +148,12 @@ pub(super) async fn body(
 /// Waits for the vendor, but not for ever.
 pub(super) async fn hear<T>(
     sound: impl Future<Output = reqwest::Result<T>>,
+    silence_max: Duration,
     faults: &Faults,
-    limits: Limits,
 ) -> Result<T, BackendError> {
-    match tokio::time::timeout(limits.silence, sound).await {
+    match tokio::time::timeout(silence_max, sound).await {
         Ok(heard) => heard.map_err(|error| faults.broken(error)),
-        Err(_) => Err(faults.silent(limits.silence)),
+        Err(_) => Err(faults.silent(silence_max)),
     }
 }
 
@@ -135,39 +161,36 @@ impl Decoding<'_> {
     async fn next(mut self) -> Result<Option<(ReplyEvent, Self)>, BackendError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
+                self.is_over = matches!(event, ReplyEvent::End(_));
                 return Ok(Some((event, self)));
             }
             if self.is_over {
                 return Ok(None);
             }
-            match self.sse.next().await {
+            let read = match self.sse.next().await {
                 Some(Ok(event)) => self.take(&event)?,
                 Some(Err(error)) => return Err(self.fault(error)),
-                None if self.decoder.has_stopped() => self.close()?,
-                None => return Err(self.faults.cut()),
-            }
+                None => self.decoder.end(),
+            };
+            let events = read.map_err(|unread| self.faults.unread(unread))?;
+            self.ready.extend(events);
         }
     }
 
-    fn take(&mut self, event: &Sse) -> Result<(), BackendError> {
-        let data = event.data.as_deref().unwrap_or_default().trim();
-        if event.event.as_deref() == Some("error") {
-            return Err(self.faults.reported(data));
+    fn take(&mut self, event: &Sse) -> Result<Result<Vec<ReplyEvent>, Unread>, BackendError> {
+        let data = event.data.as_deref().unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(data.len());
+        if self.bytes > self.bytes_max {
+            return Err(self.faults.too_long("a reply", self.bytes_max));
         }
-        match data {
-            "" => Ok(()),
-            DONE => self.close(),
-            piece => {
-                self.ready.extend(self.decoder.read(piece)?);
-                Ok(())
-            }
+        let piece = Piece {
+            name: event.event.as_deref().unwrap_or_default(),
+            data: data.trim(),
+        };
+        if piece.data.is_empty() {
+            return Ok(Ok(Vec::new()));
         }
-    }
-
-    fn close(&mut self) -> Result<(), BackendError> {
-        self.is_over = true;
-        self.ready.extend(self.decoder.close()?);
-        Ok(())
+        Ok(self.decoder.read(piece))
     }
 
     fn fault(&self, error: SseError) -> BackendError {

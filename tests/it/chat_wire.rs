@@ -1,86 +1,21 @@
 //! Chat Completions over real HTTP: what is sent, and what becomes of the replies that vendors send.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use massgen::backend::chatcompletion::Completions;
-use massgen::backend::connect::Surroundings;
-use massgen::backend::{
-    Backend, BackendError, CallRequest, Message, ReplyEvent, Request, StopReason, Usage,
-};
-use massgen::config::BackendConfig;
-use massgen::config::vendors::find;
-use massgen::path::AbsPath;
-use massgen::tools::spec::ToolOffer;
+use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::{Backend, BackendError, ReplyEvent};
+use massgen::event::StopReason;
+use massgen::spending::Usage;
+use massgen::tools::request::CallRequest;
 use massgen::world::http::HttpClient;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Server};
-
-/// The key that every backend here has; no error may show it.
-pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
-
-/// A config for the server at `base_url`.
-pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
-    BackendConfig {
-        vendor: find(vendor).unwrap(),
-        model: "big-model".to_owned(),
-        base_url: Some(base_url.to_owned()),
-        api_key: Some(KEY.into()),
-        parameters: Map::new(),
-        script: None,
-    }
-}
-
-/// The backend that `config` describes, with an environment that is empty.
-pub(crate) fn connect(config: &BackendConfig) -> Completions {
-    let around = Surroundings {
-        env: &|_| None,
-        http: &HttpClient::new(),
-        cwd: &AbsPath::new("/").unwrap(),
-        read: &|path| panic!("{path} was read"),
-    };
-    Completions::connect(config, around).unwrap()
-}
-
-/// A backend of a server that gives this one answer.
-pub(crate) async fn serve(answer: Answer) -> (Server, Completions) {
-    let server = Server::start(vec![answer]).await;
-    let backend = connect(&config("groq", &format!("{}/v1", server.url)));
-    (server, backend)
-}
-
-/// A request with one message and no tools.
-pub(crate) fn simple_request() -> Request<'static> {
-    static GO: LazyLock<[Message; 1]> = LazyLock::new(|| [Message::User("Go.".into())]);
-    Request {
-        system: "Be brief.".into(),
-        messages: GO.as_slice(),
-        tools: Arc::new([]),
-    }
-}
-
-/// Everything that a reply consists of; pieces of text that follow each other are put together.
-pub(crate) async fn collect(
-    backend: &Completions,
-    request: Request<'_>,
-) -> Vec<Result<ReplyEvent, BackendError>> {
-    let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
-    let mut reply = backend.ask(request);
-    while let Some(event) = reply.next().await {
-        match (events.last_mut(), event) {
-            (Some(Ok(ReplyEvent::Text(text))), Ok(ReplyEvent::Text(more))) => text.push_str(&more),
-            (_, event) => events.push(event),
-        }
-    }
-    events
-}
-
-/// The data of one event of a stream.
-pub(crate) fn event(data: &Value) -> String {
-    format!("data: {data}\n\n")
-}
+use crate::wire::{
+    KEY, call, collect, config, connect, event, read_tool, serve, simple_request, text,
+};
 
 /// An event whose choice holds this delta.
 pub(crate) fn delta(delta: &Value) -> String {
@@ -96,27 +31,6 @@ pub(crate) fn finish(reason: &str) -> String {
     let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
     let last = event(&json!({"object": "chat.completion.chunk", "choices": [choice]}));
     last + "data: [DONE]\n\n"
-}
-
-pub(crate) fn text(text: &str) -> ReplyEvent {
-    ReplyEvent::Text(text.to_owned())
-}
-
-fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
-    ReplyEvent::Call(CallRequest {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-        echo: None,
-    })
-}
-
-fn read_tool() -> ToolOffer {
-    ToolOffer {
-        name: "read_text_file",
-        description: "Reads a file.".to_owned(),
-        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
-    }
 }
 
 /// A stream as OpenAI documents it: text, two calls in pieces that alternate, usage without
@@ -158,6 +72,7 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
             input_tokens: 120,
             cached_tokens: 100,
             output_tokens: 34,
+            ..Usage::default()
         })),
         Ok(ReplyEvent::End(StopReason::Done)),
     ]
@@ -238,26 +153,28 @@ async fn a_conversation_grows_only_at_its_end() {
         id: id.to_owned(),
         name: "read_text_file".to_owned(),
         arguments: arguments.to_owned(),
-        echo: None,
     };
     let result = |id: &str, content: &str| Message::CallResult {
         call_id: id.to_owned(),
         content: content.to_owned(),
     };
-    let mut messages = request.messages.to_vec();
+    let mut messages = request.conversation.messages().to_vec();
     messages.extend([
         Message::Assistant {
             text: String::new(),
             calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
+            echo: None,
         },
         result("a", "hello"),
         result("b", "error: malformed"),
         Message::Assistant {
             text: "Done.".to_owned(),
             calls: Vec::new(),
+            echo: None,
         },
     ]);
-    request.messages = &messages;
+    let conversation = Conversation::of(messages);
+    request.conversation = &conversation;
     collect(&backend, request).await;
 
     let requests = server.requests();
@@ -393,6 +310,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
                 input_tokens: 5,
                 cached_tokens: 0,
                 output_tokens: 7,
+                ..Usage::default()
             })),
             Ok(ReplyEvent::End(StopReason::Done)),
         ]
@@ -408,16 +326,18 @@ async fn ids_that_the_conversation_knows_are_replaced() {
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
     };
-    let mut messages = request.messages.to_vec();
+    let mut messages = request.conversation.messages().to_vec();
     messages.push(Message::Assistant {
         text: String::new(),
         calls: vec![earlier],
+        echo: None,
     });
     messages.push(Message::CallResult {
         call_id: "a".to_owned(),
         content: "done".to_owned(),
     });
-    request.messages = &messages;
+    let conversation = Conversation::of(messages);
+    request.conversation = &conversation;
     let events = collect(&backend, request).await;
     assert_eq!(events[0], Ok(call("call_3_0", "f", "{}")));
 }
@@ -435,16 +355,18 @@ async fn what_a_vendor_wants_back_goes_back() {
         .end();
     let (server, backend) = serve(answer).await;
     let events = collect(&backend, simple_request()).await;
-    let Ok(ReplyEvent::Call(said)) = &events[1] else {
+    let [_, Ok(ReplyEvent::Call(said)), Ok(ReplyEvent::Echo(echo)), _] = &events[..] else {
         panic!("{events:?}");
     };
     let mut request = simple_request();
-    let mut messages = request.messages.to_vec();
+    let mut messages = request.conversation.messages().to_vec();
     messages.push(Message::Assistant {
         text: String::new(),
         calls: vec![said.clone()],
+        echo: Some(echo.clone()),
     });
-    request.messages = &messages;
+    let conversation = Conversation::of(messages);
+    request.conversation = &conversation;
     collect(&backend, request).await;
     assert_eq!(
         server.requests()[1].json()["messages"][2],
@@ -512,6 +434,7 @@ async fn the_last_count_of_tokens_holds_wherever_it_stands() {
             input_tokens: 9,
             cached_tokens: 4,
             output_tokens: 2,
+            ..Usage::default()
         }),
         ReplyEvent::End(StopReason::Done),
     ];

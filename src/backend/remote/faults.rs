@@ -10,7 +10,8 @@ use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use crate::backend::chatcompletion::endpoint::Key;
+use crate::backend::remote::endpoint::Key;
+use crate::backend::remote::wire::Unread;
 use crate::backend::{BackendError, FaultKind};
 use crate::wording::beginning;
 use crate::world::http::{SetupError, innermost};
@@ -22,13 +23,25 @@ const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
 /// Types and codes of errors that come again however often one asks.
 const PERMANENT: &[&str] = &[
     "authentication_error",
-    "context_length_exceeded",
     "insufficient_quota",
     "invalid_api_key",
     "invalid_request_error",
     "model_not_found",
     "not_found_error",
     "permission_error",
+];
+
+/// What vendors write, in lower case, when a conversation does not fit into the context of a model.
+const CONTEXT_TOO_LONG: &[&str] = &[
+    "maximum context length",
+    "context length exceeded",
+    "context window",
+    "prompt is too long",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+    "input token count",
+    "exceeds the available context size",
+    "reduce the length of the messages",
 ];
 
 /// What errors of one backend have in common.
@@ -64,9 +77,22 @@ impl Faults {
         }
     }
 
-    /// The stream ended where more had to come.
-    pub(super) fn cut(&self) -> BackendError {
-        self.transient("ended its reply in the middle")
+    /// The reply could not be read on.
+    pub(super) fn unread(&self, unread: Unread) -> BackendError {
+        match unread {
+            Unread::Malformed(why) => self.malformed(&why),
+            Unread::Reported(text) => self.reported(&text),
+            Unread::GaveUp(reason) => self.gave_up(&reason),
+            Unread::Cut => self.transient("ended its reply in the middle"),
+        }
+    }
+
+    /// The reply went on for too long.
+    pub(super) fn endless(&self, total: Duration) -> BackendError {
+        self.transient(&format!(
+            "did not end its reply in {} s",
+            total.as_secs_f64()
+        ))
     }
 
     /// Nothing came for too long.
@@ -92,10 +118,9 @@ impl Faults {
         ))
     }
 
-    /// The reply was ended with an error as its reason.
-    pub(super) fn gave_up(&self, finish_reason: &str) -> BackendError {
+    fn gave_up(&self, finish_reason: &str) -> BackendError {
         let reason = self.quote(finish_reason);
-        self.transient(&format!("ended its reply with `finish_reason: {reason}`"))
+        self.transient(&format!("ended its reply with `{reason}`"))
     }
 
     /// An HTTP status other than success, with the body as far as it was read.
@@ -125,20 +150,25 @@ impl Faults {
             _ => String::new(),
         };
         message.push_str(&note);
-        if may_heal(status.as_u16()) && !error.is_permanent() {
+        let kind = if error.is_context_too_long() {
+            FaultKind::ContextTooLong
+        } else if may_heal(status.as_u16()) && !error.is_permanent() {
             let retry_after = retry_after(headers);
-            self.error(FaultKind::Transient { retry_after }, &message)
+            FaultKind::Transient { retry_after }
         } else {
-            self.permanent(&message)
-        }
+            FaultKind::Permanent
+        };
+        self.error(kind, &message)
     }
 
     /// An error in the place of a reply or of a piece of it. The request was accepted before, so
     /// it may well heal.
-    pub(super) fn reported(&self, text: &str) -> BackendError {
+    fn reported(&self, text: &str) -> BackendError {
         let error = ErrorBody::parse(text);
         let message = format!("reported an error: {}", self.quote(&error.words()));
-        if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
+        if error.is_context_too_long() {
+            self.error(FaultKind::ContextTooLong, &message)
+        } else if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
             self.permanent(&message)
         } else {
             self.transient(&message)
@@ -222,12 +252,29 @@ impl ErrorBody {
         }
     }
 
+    /// Whether it says that the conversation does not fit into the model's context.
+    fn is_context_too_long(&self) -> bool {
+        let words = self.words().to_lowercase();
+        self.kinds().any(|kind| kind == "context_length_exceeded")
+            || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
+    }
+
     /// Whether it is of a type that comes again however often one asks.
     fn is_permanent(&self) -> bool {
-        ["/error/type", "/error/code", "/type", "/code"]
-            .iter()
-            .filter_map(|place| self.json.pointer(place)?.as_str())
-            .any(|kind| PERMANENT.contains(&kind))
+        self.kinds().any(|kind| PERMANENT.contains(&kind))
+    }
+
+    /// The types and codes that it names.
+    fn kinds(&self) -> impl Iterator<Item = &str> {
+        [
+            "/error/type",
+            "/error/code",
+            "/error/status",
+            "/type",
+            "/code",
+        ]
+        .into_iter()
+        .filter_map(|place| self.json.pointer(place)?.as_str())
     }
 
     /// The HTTP status that the error would have had on its own.

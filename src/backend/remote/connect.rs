@@ -1,0 +1,47 @@
+//! Owns the making of a remote client: finds endpoint and key, chooses the wire. It must never open
+//! a connection.
+
+use std::sync::Mutex;
+
+use crate::backend::chatcompletion::ChatCompletions;
+use crate::backend::connect::Surroundings;
+use crate::backend::remote::Remote;
+use crate::backend::remote::endpoint;
+use crate::backend::remote::faults::Faults;
+use crate::backend::remote::reply::Limits;
+use crate::backend::remote::wire::Wire;
+use crate::config::BackendConfig;
+use crate::config::vendors::WireFormat;
+use crate::error::Result;
+
+impl Remote {
+    /// Finds endpoint and key of the model that `config` describes, whose vendor speaks `format`.
+    ///
+    /// # Errors
+    /// `Config` if the endpoint is missing or malformed, `Environment` if the key is.
+    pub fn connect(
+        config: &BackendConfig,
+        format: WireFormat,
+        around: Surroundings<'_>,
+    ) -> Result<Self> {
+        let base_url = endpoint::base_url(config, around)?;
+        let key = endpoint::key(config, &base_url, around)?;
+        let (url, wire): (_, Box<dyn Wire>) = match format {
+            WireFormat::ChatCompletions => {
+                let url = endpoint::chat_url(&base_url, config, around)?;
+                let wire = ChatCompletions::new(config, &url);
+                (url, Box::new(wire))
+            }
+        };
+        let headers = endpoint::headers(config.vendor.dialect, key.as_ref())?;
+        Ok(Self {
+            http: around.http.clone(),
+            headers,
+            wire,
+            written: Mutex::default(),
+            faults: Faults::new(config.vendor.name, endpoint::place(&url), key),
+            limits: Limits::of(config.times),
+            url,
+        })
+    }
+}

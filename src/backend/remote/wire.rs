@@ -1,0 +1,60 @@
+//! Owns what sets one vendor's wire format apart from another's: how a request is written and how a
+//! reply is read. Implementations are pure; the way over the network is the same for all.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+
+use crate::backend::conversation::Message;
+use crate::backend::{ReplyEvent, Request};
+
+/// A wire format, with what a config says about requests over it.
+pub trait Wire: fmt::Debug + Send + Sync {
+    /// A request's body without the conversation. Its last entry is the list to which the elements
+    /// of the conversation are added; it may hold some already.
+    fn frame(&self, request: &Request<'_>) -> Map<String, Value>;
+
+    /// The elements for the messages in `new`. Earlier ones have been written and are there to be
+    /// looked up; no element may hold messages from both sides of an assistant's.
+    fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value>;
+
+    /// Changes the last elements of a request, which will be written again next time.
+    fn mark_newest(&self, _elements: &mut [Value]) {}
+
+    /// Begins to read the reply to a request.
+    fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a>;
+}
+
+/// A reply as far as it has come.
+pub trait Decode: Send {
+    /// Reads one event of the stream. A body that is not streamed comes as one event without a
+    /// name. After [`ReplyEvent::End`] nothing more is given to it.
+    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread>;
+
+    /// The stream has ended without [`ReplyEvent::End`]: gives what completes the reply, if the
+    /// vendor has said enough.
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread>;
+}
+
+/// One event of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The event's name, empty if it has none.
+    pub name: &'a str,
+    /// Its data, without space around it; never empty.
+    pub data: &'a str,
+}
+
+/// Why a reply could not be read on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// What came cannot be understood; says why.
+    Malformed(String),
+    /// The vendor reported an error in the reply's place; this is its text, mostly JSON.
+    Reported(String),
+    /// The vendor ended the reply for this reason, which is an error.
+    GaveUp(String),
+    /// The stream ended where more had to come.
+    Cut,
+}

@@ -1,0 +1,21 @@
+//! Owns what a run uses up: tokens as vendors count them, and money.
+
+pub mod money;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens as the vendor counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens of the request, all of them.
+    pub input_tokens: u64,
+    /// Tokens of the request that came from the vendor's cache; part of `input_tokens`.
+    pub cached_tokens: u64,
+    /// Tokens of the request that were put into the vendor's cache; part of `input_tokens`.
+    pub cache_write_tokens: u64,
+    /// Tokens of the reply, all of them.
+    pub output_tokens: u64,
+    /// Tokens of the reply that were reasoning; part of `output_tokens`.
+    pub reasoning_tokens: u64,
+}

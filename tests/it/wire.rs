@@ -1,0 +1,112 @@
+//! Owns what tests of all wire formats share: a backend of a server on loopback, requests, and the
+//! events of replies.
+
+use std::sync::{Arc, LazyLock};
+
+use futures_util::StreamExt;
+use massgen::backend::connect::Surroundings;
+use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::remote::Remote;
+use massgen::backend::{Backend, BackendError, ReplyEvent, Request};
+use massgen::config::vendors::{Wire, find};
+use massgen::config::{BackendConfig, ReplyTimes};
+use massgen::path::AbsPath;
+use massgen::tools::request::CallRequest;
+use massgen::tools::spec::ToolOffer;
+use massgen::world::http::HttpClient;
+use serde_json::{Map, Value, json};
+
+use crate::http_server::{Answer, Server};
+
+/// The key that every backend here has; no error may show it.
+pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
+
+/// A config for the server at `base_url`.
+pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
+    BackendConfig {
+        vendor: find(vendor).unwrap(),
+        model: "big-model".to_owned(),
+        base_url: Some(base_url.to_owned()),
+        api_key: Some(KEY.into()),
+        parameters: Map::new(),
+        script: None,
+        times: ReplyTimes::default(),
+        fallback: Vec::new(),
+    }
+}
+
+/// The backend that `config` describes, with an environment that is empty.
+pub(crate) fn connect(config: &BackendConfig) -> Remote {
+    let around = Surroundings {
+        env: &|_| None,
+        http: &HttpClient::new(),
+        cwd: &AbsPath::new("/").unwrap(),
+        read: &|path| panic!("{path} was read"),
+    };
+    let Wire::Remote(format) = config.vendor.wire else {
+        panic!("`{}` is not asked over HTTP", config.vendor.name);
+    };
+    Remote::connect(config, format, around).unwrap()
+}
+
+/// A backend of a server that gives this one answer.
+pub(crate) async fn serve(answer: Answer) -> (Server, Remote) {
+    let server = Server::start(vec![answer]).await;
+    let backend = connect(&config("groq", &format!("{}/v1", server.url)));
+    (server, backend)
+}
+
+/// A request with one message and no tools.
+pub(crate) fn simple_request() -> Request<'static> {
+    static GO: LazyLock<Conversation> =
+        LazyLock::new(|| Conversation::of(vec![Message::User("Go.".into())]));
+    Request {
+        system: "Be brief.".into(),
+        conversation: &GO,
+        tools: Arc::new([]),
+    }
+}
+
+/// Everything that a reply consists of; pieces of text that follow each other are put together.
+pub(crate) async fn collect(
+    backend: &Remote,
+    request: Request<'_>,
+) -> Vec<Result<ReplyEvent, BackendError>> {
+    let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
+    let mut reply = backend.ask(request);
+    while let Some(event) = reply.next().await {
+        match (events.last_mut(), event) {
+            (Some(Ok(ReplyEvent::Text(text))), Ok(ReplyEvent::Text(more))) => text.push_str(&more),
+            (_, event) => events.push(event),
+        }
+    }
+    events
+}
+
+/// The data of one event of a stream.
+pub(crate) fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// A piece of text.
+pub(crate) fn text(text: &str) -> ReplyEvent {
+    ReplyEvent::Text(text.to_owned())
+}
+
+/// A whole call.
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
+    ReplyEvent::Call(CallRequest {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+    })
+}
+
+/// A tool with one argument.
+pub(crate) fn read_tool() -> ToolOffer {
+    ToolOffer {
+        name: "read_text_file",
+        description: "Reads a file.".to_owned(),
+        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+    }
+}
