@@ -319,6 +319,18 @@ pub struct DeliveryRow {
     pub bytes: Option<u64>,
 }
 
+impl DeliveryRow {
+    /// A file of which nobody has looked yet at what stands on the disk.
+    pub fn new(path: String, outcome: DeliveryOutcome) -> Self {
+        Self {
+            path,
+            outcome,
+            sha256: None,
+            bytes: None,
+        }
+    }
+}
+
 impl DeliveryOutcome {
     /// Whether the file is now as the agents want it.
     pub fn is_delivered(&self) -> bool {

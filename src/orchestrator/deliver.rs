@@ -228,12 +228,7 @@ fn rows(worked: &Worked, permissions: &PathPermissionManager) -> Vec<DeliveryRow
         outcomes.entry(denial.path.clone()).or_insert(Some(denied));
     }
     let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
-        outcome.map(|outcome| DeliveryRow {
-            path,
-            outcome,
-            sha256: None,
-            bytes: None,
-        })
+        outcome.map(|outcome| DeliveryRow::new(path, outcome))
     };
     outcomes.into_iter().filter_map(row).collect()
 }

@@ -102,12 +102,14 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             tool: "write_file".to_owned(),
             arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
             denied: None,
+            rule: None,
         },
         Event::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             success: true,
+            denied: false,
             summary: "wrote 1 byte".to_owned(),
         },
         Event::ToolCalled {
@@ -116,6 +118,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             tool: "read_text_file".to_owned(),
             arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
             denied: Some("no grant reaches it".to_owned()),
+            rule: None,
         },
         Event::Answered {
             agent: id("ann"),
@@ -187,20 +190,14 @@ fn the_final_answer_alone_goes_to_standard_output() {
         },
         Event::Delivered {
             rows: vec![
-                DeliveryRow {
-                    path: "/p/new".to_owned(),
-                    outcome: DeliveryOutcome::Created,
-                },
-                DeliveryRow {
-                    path: "/p/.env".to_owned(),
-                    outcome: DeliveryOutcome::Denied {
+                DeliveryRow::new("/p/new".to_owned(), DeliveryOutcome::Created),
+                DeliveryRow::new(
+                    "/p/.env".to_owned(),
+                    DeliveryOutcome::Denied {
                         reason: "the name is protected".to_owned(),
                     },
-                },
-                DeliveryRow {
-                    path: "/p/old".to_owned(),
-                    outcome: DeliveryOutcome::Conflict { kept },
-                },
+                ),
+                DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         },
         asked("ann", 7, 5),
