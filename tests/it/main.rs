@@ -17,6 +17,7 @@ mod http_server;
 mod wire;
 
 mod agreement;
+mod broken_off;
 mod chat_faults;
 mod chat_wire;
 mod cli;
@@ -31,6 +32,7 @@ mod gate;
 mod hostile;
 mod races;
 mod records;
+mod output_formats;
 mod runs;
 mod store;
 mod tidy;
