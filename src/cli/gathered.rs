@@ -146,7 +146,7 @@ impl Gathered {
     }
 
     /// The result.
-    pub(crate) fn result(self, ended: Ended<'_>) -> RunResult {
+    pub(crate) fn result(self, ended: &Ended<'_>) -> RunResult {
         let Coordination {
             attempt,
             answers,
@@ -346,7 +346,7 @@ mod tests {
         for event in events {
             gathered.apply(event);
         }
-        gathered.result(Ended {
+        gathered.result(&Ended {
             status: ExitStatus::Limit,
             error: None,
             warnings: &[],
@@ -356,8 +356,8 @@ mod tests {
 
     #[track_caller]
     fn check_votes(events: &[Event], expected: &[&str]) {
-        let votes = result(events).votes;
-        let voters: Vec<&str> = votes.iter().map(|vote| vote.agent.as_str()).collect();
+        let counted = result(events).votes;
+        let voters: Vec<&str> = counted.iter().map(|vote| vote.agent.as_str()).collect();
         assert_eq!(voters, expected, "{events:?}");
     }
 

@@ -80,13 +80,12 @@ fn end(ended: Result<ExitStatus>, report: Option<Report>, output: &mut Output<'_
         Some(report) => report.end(status, error.as_ref(), output),
         None => Ok(()),
     };
-    match (told, status) {
-        (Ok(()), status) => status,
-        (Err(untold), ExitStatus::Delivered) => {
+    match told {
+        Err(untold) if status == ExitStatus::Delivered => {
             output.error(&untold);
             untold.kind().exit_status()
         }
-        (Err(_), status) => status,
+        Ok(()) | Err(_) => status,
     }
 }
 

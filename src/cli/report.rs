@@ -93,7 +93,7 @@ impl Report {
         let left = self.speeches.end_all();
         let told = left.iter().try_for_each(|piece| self.tell(piece, output));
         let gathered = std::mem::take(&mut self.gathered);
-        let result = gathered.result(Ended {
+        let result = gathered.result(&Ended {
             status,
             error,
             warnings: output.warned(),

@@ -70,15 +70,14 @@ impl Transform for Closed {
             *text = text.replace('\n', " ");
         }
         let is_object = object.get("type").and_then(Value::as_str) == Some("object");
-        match object.remove("oneOf") {
-            Some(Value::Array(mut forms)) => {
-                if is_object {
-                    let shared = std::mem::take(object);
-                    forms.iter_mut().for_each(|form| add(form, &shared));
+        if let Some(Value::Array(mut forms)) = object.remove("oneOf") {
+            if is_object {
+                for form in &mut forms {
+                    add(form, object);
                 }
-                object.insert("oneOf".to_owned(), forms.into());
+                object.retain(|key, _| key == "description");
             }
-            Some(_) | None => {}
+            object.insert("oneOf".to_owned(), forms.into());
         }
         if object.contains_key("properties") {
             object.insert("additionalProperties".to_owned(), false.into());

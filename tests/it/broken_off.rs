@@ -92,8 +92,8 @@ async fn conducted(run: Run, mut seen: impl FnMut(&Event)) -> Error {
 fn records(log_dir: &AbsPath) -> (Value, Value) {
     let turn = log_dir.join("turn_1");
     let status = fs::read_to_string(turn.join("status.json").as_path()).unwrap();
-    let log = event_log::open(&turn.join("events.jsonl")).unwrap();
-    let last = log.last().unwrap().unwrap();
+    let log = turn.join("events.jsonl");
+    let last = event_log::open(&log).unwrap().last().unwrap().unwrap();
     (
         serde_json::from_str(&status).unwrap(),
         Value::Object(last.fields),

@@ -91,19 +91,27 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
+fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+    Event::ToolCalled {
+        agent: id(agent),
+        call_id: "c1".to_owned(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        denied: denied.map(str::to_owned),
+        rule: denied.map(|_| "outside-grants".to_owned()),
+    }
+}
+
 #[test]
 fn tools_answers_and_votes_are_told_as_they_happen() {
     let (out, err) = shown(&[
         started(),
         text("ann", "Writing"),
-        Event::ToolCalled {
-            agent: id("ann"),
-            call_id: "c1".to_owned(),
-            tool: "write_file".to_owned(),
-            arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
-            denied: None,
-            rule: None,
-        },
+        called(
+            ("ann", "write_file"),
+            "{\"path\":\"a\",\n\"content\":\"b\"}",
+            None,
+        ),
         Event::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
@@ -112,14 +120,11 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             denied: false,
             summary: "wrote 1 byte".to_owned(),
         },
-        Event::ToolCalled {
-            agent: id("bob"),
-            call_id: "c1".to_owned(),
-            tool: "read_text_file".to_owned(),
-            arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
-            denied: Some("no grant reaches it".to_owned()),
-            rule: None,
-        },
+        called(
+            ("bob", "read_text_file"),
+            "{\"path\":\"/etc/shadow\"}",
+            Some("no grant reaches it"),
+        ),
         Event::Answered {
             agent: id("ann"),
             label: label(0, 1),
