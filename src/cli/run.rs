@@ -84,6 +84,9 @@ async fn prepare(
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    config
+        .rate_limits
+        .extend(arguments.rate_limit.iter().cloned());
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
