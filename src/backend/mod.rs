@@ -18,6 +18,7 @@ mod chatcompletion;
 pub mod connect;
 pub mod conversation;
 pub mod remote;
+mod responses;
 mod scripted;
 
 /// One request to a model: everything it will know.
