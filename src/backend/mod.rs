@@ -20,6 +20,7 @@ pub mod connect;
 pub mod conversation;
 pub mod pace;
 pub mod remote;
+mod responses;
 mod scripted;
 
 /// One request to a model: everything it will know.

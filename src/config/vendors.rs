@@ -8,6 +8,8 @@ use url::{Host, Url};
 pub enum WireFormat {
     /// Chat Completions, which most vendors and all local servers speak.
     ChatCompletions,
+    /// Responses, OpenAI's own.
+    Responses,
 }
 
 /// How a vendor is spoken to.
@@ -21,10 +23,10 @@ pub enum Wire {
     Unserved,
 }
 
-/// Where a Chat Completions request goes and how the key travels with it.
+/// Where a request goes and how the key travels with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// `{base_url}/chat/completions`, the key as a bearer token.
+    /// Below `{base_url}`, the key as a bearer token.
     Standard,
     /// The deployment is in the path, the version in the query, the key in `api-key`.
     Azure,
@@ -102,6 +104,14 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "chatcompletion",
         key_variables: &["OPENAI_API_KEY"],
+        base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "openai",
+        wire: Wire::Remote(WireFormat::Responses),
+        key_variables: &["OPENAI_API_KEY"],
+        default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
         ..CHAT
     },
@@ -224,15 +234,6 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Scripted,
         default_model: Some("scripted"),
         ..LOCAL
-    },
-    Vendor {
-        name: "openai",
-        key_variables: &["OPENAI_API_KEY"],
-        default_model: Some("gpt-4o"),
-        instead: Some(
-            "use `type: chatcompletion`, which reaches the same models with the same key",
-        ),
-        ..UNSERVED
     },
     Vendor {
         name: "claude",
