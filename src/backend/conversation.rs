@@ -68,6 +68,14 @@ impl Conversation {
         &self.messages
     }
 
+    /// Whether the model has made a call with this id.
+    pub fn has_call(&self, id: &str) -> bool {
+        self.messages.iter().any(|message| match message {
+            Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+            Message::User(_) | Message::CallResult { .. } => false,
+        })
+    }
+
     /// Which conversation it is: the same as long as it only grows.
     pub fn version(&self) -> &Version {
         &self.version

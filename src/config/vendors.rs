@@ -8,6 +8,8 @@ use url::{Host, Url};
 pub enum WireFormat {
     /// Chat Completions, which most vendors and all local servers speak.
     ChatCompletions,
+    /// Messages, which Anthropic and servers of Claude's kind speak.
+    Messages,
 }
 
 /// How a vendor is spoken to.
@@ -21,13 +23,15 @@ pub enum Wire {
     Unserved,
 }
 
-/// Where a Chat Completions request goes and how the key travels with it.
+/// Where a request goes and how the key travels with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `{base_url}/chat/completions`, the key as a bearer token.
     Standard,
     /// The deployment is in the path, the version in the query, the key in `api-key`.
     Azure,
+    /// `{base_url}/v1/messages`, the version in a header, the key in `x-api-key`.
+    Anthropic,
 }
 
 /// Whether a vendor answers without a key.
@@ -103,6 +107,15 @@ pub static VENDORS: &[Vendor] = &[
         name: "chatcompletion",
         key_variables: &["OPENAI_API_KEY"],
         base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "claude",
+        wire: Wire::Remote(WireFormat::Messages),
+        dialect: Dialect::Anthropic,
+        key_variables: &["ANTHROPIC_API_KEY"],
+        default_model: Some("claude-sonnet-5"),
+        base_url: Some("https://api.anthropic.com"),
         ..CHAT
     },
     Vendor {
@@ -231,16 +244,6 @@ pub static VENDORS: &[Vendor] = &[
         default_model: Some("gpt-4o"),
         instead: Some(
             "use `type: chatcompletion`, which reaches the same models with the same key",
-        ),
-        ..UNSERVED
-    },
-    Vendor {
-        name: "claude",
-        key_variables: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-4-5-20250929"),
-        instead: Some(
-            "use `type: chatcompletion` with `base_url: https://api.anthropic.com/v1`, which \
-             reaches the same models with the same key",
         ),
         ..UNSERVED
     },
