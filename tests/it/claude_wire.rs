@@ -222,7 +222,7 @@ async fn a_first_request_is_sent_whole() {
     let (server, _) = serve(stream(&[], "end_turn")).await;
     let mut config = config("claude", &server.url);
     let parameters = json!({
-        "temperature": 0.2, "max_tokens": 500, "top_k": null, "seed": 7, "stop": "END",
+        "temperature": 0.2, "max_tokens": 500, "top_k": null, "stop": "END",
         "thinking": {"type": "adaptive"}, "reasoning_effort": "low", "enable_web_search": true,
         "tool_choice": {"type": "auto"}, "betas": ["one-2026-01-01", "two-2026-02-02"],
         "model": "other", "messages": [], "tools": "none", "stream": false, "system": "no",

@@ -30,6 +30,7 @@ mod docs;
 mod edits;
 mod endpoint_runs;
 mod explain;
+mod fault_runs;
 mod gate;
 mod hostile;
 mod races;

@@ -19,35 +19,6 @@ const CACHE_TTL: &str = "cache_ttl";
 const WEB_SEARCH: &str = "enable_web_search";
 /// Whether the model may run programs at the vendor's.
 const CODE_EXECUTION: &str = "enable_code_execution";
-/// Keys of other vendors that the API refuses and has no counterpart of.
-const OF_OTHERS: &[&str] = &[
-    "api_version",
-    "frequency_penalty",
-    "keep_alive",
-    "logit_bias",
-    "logprobs",
-    "min_p",
-    "models",
-    "n",
-    "num_ctx",
-    "plugins",
-    "prediction",
-    "presence_penalty",
-    "provider",
-    "reasoning",
-    "repetition_penalty",
-    "response_format",
-    "route",
-    "seed",
-    "store",
-    "stream_options",
-    "text",
-    "think",
-    "top_a",
-    "top_logprobs",
-    "transforms",
-    "verbosity",
-];
 /// Keys that have another name here; a config may use either.
 const RENAMED: &[&str] = &[
     "max_completion_tokens",
@@ -73,7 +44,7 @@ impl Settings {
     pub(super) fn of(config: &Map<String, Value>) -> Self {
         let given = || config.iter().filter(|(_, value)| !value.is_null());
         let is_own = |name: &str| {
-            let lists = [OURS, SWITCHES, OF_OTHERS, RENAMED, BETAS];
+            let lists = [OURS, SWITCHES, RENAMED, BETAS];
             !lists.iter().any(|list| list.contains(&name))
         };
         let own = given().filter(|(name, _)| is_own(name));
@@ -173,7 +144,7 @@ mod tests {
         );
         let thinking = json!({"type": "enabled", "budget_tokens": 1024});
         check(
-            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "seed": 7, "model": "m"}),
+            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "model": "m"}),
             json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "max_tokens": 32_000}),
         );
         check(
