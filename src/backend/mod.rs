@@ -18,6 +18,7 @@ use crate::tools::spec::ToolOffer;
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
+mod messages;
 pub mod pace;
 pub mod remote;
 mod responses;

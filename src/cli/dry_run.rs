@@ -60,7 +60,10 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
     line(text, title.trim_end());
     for fallback in &backend.fallback {
         let vendor = fallback.vendor.name;
-        line(text, &format!("  falls back on {vendor} {}", fallback.model));
+        line(
+            text,
+            &format!("  falls back on {vendor} {}", fallback.model),
+        );
     }
 }
 

@@ -21,7 +21,7 @@ const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
-/// A server of Chat Completions that runs beside the test.
+/// A server of models that runs beside the test.
 pub(crate) struct Endpoint {
     pub(crate) server: Server,
     /// The server's thread ends when this is dropped.
