@@ -20,7 +20,7 @@ fn tight_limits() -> Limits {
         idle: Duration::from_millis(150),
         total: Duration::from_secs(5),
         event_bytes_max: 4 << 10,
-        reply_bytes_max: 8 << 10,
+        reply_bytes_max: 12 << 10,
     }
 }
 
@@ -251,7 +251,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `groq` reported an error: plain words
     transient: `groq` reported an error: vLLM is sorry
     transient: `groq` reported an error: gone wrong
-    transient: `groq` ended its reply with `finish_reason: error`
+    transient: `groq` ended its reply with `error`
     permanent: `groq` reported an error: No.
     ");
 }
@@ -285,7 +285,7 @@ async fn a_reply_that_is_broken_is_no_reply() {
     transient: `groq` ended its reply in the middle
     permanent: `groq` answered with a web page at `http://here/v1/chat/completions`: is `base_url` right?
     transient: `groq` sent a malformed reply: EOF while parsing a list at line 1 column 13: {"choices": [
-    transient: `groq` sent a malformed reply: the body has no `choices`
+    transient: `groq` sent a malformed reply: the body holds no reply
     transient: `groq` broke the connection off: end of file before message length reached
     transient: `groq` broke the connection off: invalid HTTP version parsed
     transient: `groq` broke the connection off: connection closed before message completed
@@ -341,7 +341,7 @@ async fn a_reply_is_bounded() {
     let calls: Vec<_> = (0..200)
         .map(|index| json!({"index": index, "id": index.to_string(), "function": {"name": "f"}}))
         .collect();
-    let too_long = json!({"choices": [{"message": {"content": "x".repeat(9 << 10)}}]}).to_string();
+    let too_long = json!({"choices": [{"message": {"content": "x".repeat(13 << 10)}}]}).to_string();
     let rows = vec![
         Answer::stream().piece(content.repeat(20)),
         Answer::stream().piece(delta(&json!({"tool_calls": piece})).repeat(20)),
@@ -357,12 +357,12 @@ async fn a_reply_is_bounded() {
         Answer::whole("200 OK", &["content-type: application/json"], too_long),
     ];
     insta::assert_snapshot!(lines_of(rows).await, @"
-    transient: `groq` sent a reply of more than 8192 bytes
-    transient: `groq` sent a reply of more than 8192 bytes
+    transient: `groq` sent a reply of more than 12288 bytes
+    transient: `groq` sent a reply of more than 12288 bytes
     transient: `groq` sent a malformed reply: the reply makes more than 128 tool calls
     transient: `groq` sent an event of more than 4096 bytes
     transient: `groq` sent an event of more than 4096 bytes
-    transient: `groq` sent a reply of more than 8192 bytes
+    transient: `groq` sent a reply of more than 12288 bytes
     ");
 
     // The control: the limits hold a reply of their own size.

@@ -19,13 +19,13 @@ mod request;
 
 /// Chat Completions of one model.
 #[derive(Debug)]
-pub(super) struct ChatCompletions {
+pub(super) struct Completions {
     model: String,
     parameters: Map<String, Value>,
     echo: ReasoningEcho,
 }
 
-impl ChatCompletions {
+impl Completions {
     /// The format as the server at `url` wants it.
     pub(super) fn new(config: &BackendConfig, url: &Url) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl ChatCompletions {
     }
 }
 
-impl Wire for ChatCompletions {
+impl Wire for Completions {
     fn frame(&self, request: &Request<'_>) -> Map<String, Value> {
         frame(&self.model, &self.parameters, request)
     }

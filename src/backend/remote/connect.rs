@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use crate::backend::chatcompletion::ChatCompletions;
+use crate::backend::chatcompletion::Completions;
 use crate::backend::connect::Surroundings;
 use crate::backend::remote::Remote;
 use crate::backend::remote::endpoint;
@@ -29,7 +29,7 @@ impl Remote {
         let (url, wire): (_, Box<dyn Wire>) = match format {
             WireFormat::ChatCompletions => {
                 let url = endpoint::chat_url(&base_url, config, around)?;
-                let wire = ChatCompletions::new(config, &url);
+                let wire = Completions::new(config, &url);
                 (url, Box::new(wire))
             }
         };
