@@ -2,15 +2,12 @@
 //! simple rules: they read the conversation, use tools, answer, vote and present.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, mpsc};
-use std::thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 
-use crate::http_server::{Answer, Recorded, Server};
+use crate::http_server::{Answer, Beside, Recorded};
 use crate::project::{Finished, Project};
 
 /// The most that all requests of a two-agent question without files may hold, in bytes: a third of
@@ -23,9 +20,7 @@ const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
 /// A server of Chat Completions that runs beside the test.
 struct Endpoint {
-    server: Server,
-    /// The server's thread ends when this is dropped.
-    _serving: oneshot::Sender<()>,
+    beside: Beside,
 }
 
 impl Endpoint {
@@ -47,25 +42,13 @@ impl Endpoint {
     }
 
     fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
-        let (started, starting) = mpsc::channel();
-        let (serving, ended) = oneshot::channel::<()>();
-        thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                started.send(Server::answering(answer).await).unwrap();
-                // The test drops its end when it is done.
-                ended.await.unwrap_err();
-            });
-        });
-        let server = starting.recv().unwrap();
         Self {
-            server,
-            _serving: serving,
+            beside: Beside::answering(answer),
         }
     }
 
     fn base_url(&self) -> String {
-        format!("{}/v1", self.server.url)
+        format!("{}/v1", self.beside.server.url)
     }
 
     /// One agent of a config; `more` is added to its backend.
@@ -80,7 +63,7 @@ impl Endpoint {
     /// The bodies of the requests of each model, in order.
     fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
         let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for request in self.server.requests() {
+        for request in self.beside.server.requests() {
             bodies
                 .entry(model(&request))
                 .or_default()
@@ -190,7 +173,7 @@ fn teams_of_any_size_agree_on_an_answer() {
             .collect();
         let finished = asks(&agents, "").success();
         assert_eq!(finished.stdout(), expected);
-        assert_eq!(endpoint.server.requests().len(), requests);
+        assert_eq!(endpoint.beside.server.requests().len(), requests);
         let tokens = format!("{} tokens read, {} written", requests * 100, requests * 10);
         assert!(finished.stderr().contains(&tokens), "{}", finished.stderr());
     }
@@ -212,7 +195,7 @@ fn one_agent_needs_no_config() {
             .args(["What is six times seven?"])
             .success();
         assert_eq!(finished.stdout(), "forty-two, says m1\n");
-        let [request] = &endpoint.server.requests()[..] else {
+        let [request] = &endpoint.beside.server.requests()[..] else {
             panic!("one request is enough");
         };
         assert_eq!(request.line, "POST /v1/chat/completions");
@@ -280,6 +263,7 @@ fn what_is_sent_is_short() {
     ];
     let _answered = asks(&agents, "").success();
     let sizes: Vec<usize> = endpoint
+        .beside
         .server
         .requests()
         .iter()
@@ -296,7 +280,7 @@ fn what_is_sent_is_short() {
     ];
     let open = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n";
     let _answered = asks(&agents, open).success();
-    let first = &endpoint.server.requests()[0];
+    let first = &endpoint.beside.server.requests()[0];
     let tools = first.json()["tools"].as_array().unwrap().len();
     assert_eq!(tools, 20, "every file tool, and the two of the workflow");
     let size = first.body.len();

@@ -59,9 +59,7 @@ impl Vendors {
 
     /// Who serves `model` of `agent`.
     pub(crate) fn name(&self, agent: &AgentId, model: &Arc<str>) -> Option<&'static str> {
-        self.names
-            .get(&(agent.clone(), Arc::clone(model)))
-            .copied()
+        self.names.get(&(agent.clone(), Arc::clone(model))).copied()
     }
 }
 
@@ -70,10 +68,9 @@ fn name_of(backend: &BackendConfig) -> &'static str {
     let host = base_url
         .or(backend.vendor.base_url)
         .and_then(|url| Some(Url::parse(url).ok()?.host_str()?.to_owned()));
-    let known = HOSTS.iter().find(|(domain, _)| {
-        host.as_deref()
-            .is_some_and(|host| is_within(host, domain))
-    });
+    let known = HOSTS
+        .iter()
+        .find(|(domain, _)| host.as_deref().is_some_and(|host| is_within(host, domain)));
     known.map_or_else(|| name_of_type(backend.vendor), |(_, name)| name)
 }
 

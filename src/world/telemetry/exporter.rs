@@ -174,7 +174,11 @@ impl Courier {
     /// The first use loads certificates, which takes too long for the thread of the run.
     async fn client(&self) -> Result<Client, String> {
         let (http, url) = (self.http.clone(), self.settings.endpoint.clone());
-        let set_up = move || http.reaching(&url).cloned().map_err(|error| error.to_string());
+        let set_up = move || {
+            http.reaching(&url)
+                .cloned()
+                .map_err(|error| error.to_string())
+        };
         let set_up = tokio::task::spawn_blocking(set_up).await;
         set_up.map_err(|error| error.to_string())?
     }

@@ -21,8 +21,22 @@ pub(crate) struct Note<'e> {
 
 /// The moment that `event` is, if it is one.
 pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
+    let (name, attributes) = moment(event, words)?;
+    // Who has won is told of the run: it is the end of what all of them did.
+    let of_run = matches!(event, Event::WinnerSelected { .. });
+    Some(Note {
+        agent: event.agent().filter(|_| !of_run),
+        name,
+        attributes,
+    })
+}
+
+/// A moment's name and what more there is to it.
+type Moment = (&'static str, Vec<Attribute>);
+
+fn moment(event: &Event, words: &Words) -> Option<Moment> {
     let reason = |text: &str| words.told("massgen.reason", text);
-    let (name, attributes) = match event {
+    Some(match event {
         Event::Retrying {
             reason: why,
             wait_ms,
@@ -34,22 +48,19 @@ pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
             to,
             reason: why,
             ..
-        } => {
-            let models = [
-                attribute("massgen.from_model", from.as_ref()),
-                attribute("massgen.to_model", to.as_ref()),
-            ];
-            let told = models.into_iter().chain(reason(why));
-            ("massgen.fallback", told.collect())
-        }
+        } => ("massgen.fallback", fallback((from, to), reason(why))),
         Event::Shortened { .. } => ("massgen.shortened", Vec::new()),
         Event::LimitMet { limit, .. } => {
             let limit = attribute("massgen.limit", limit.as_str());
             ("massgen.limit_met", vec![limit])
         }
         Event::Answered { label, content, .. } => {
+            let label = attribute("massgen.label", label.to_string());
             let text = words.told("massgen.content", content);
-            ("massgen.answer", about(*label, text))
+            (
+                "massgen.answer",
+                std::iter::once(label).chain(text).collect(),
+            )
         }
         Event::Voted {
             candidate,
@@ -57,9 +68,11 @@ pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
             reason: why,
             ..
         } => {
-            let mut vote = about(*label, reason(why));
-            vote.push(attribute("massgen.candidate", candidate.as_str()));
-            ("massgen.vote", vote)
+            let vote = choice("massgen.candidate", candidate, *label);
+            (
+                "massgen.vote",
+                vote.into_iter().chain(reason(why)).collect(),
+            )
         }
         Event::Refused { reason: why, .. } => {
             ("massgen.refused", reason(why).into_iter().collect())
@@ -69,8 +82,7 @@ pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
             ("massgen.informed", vec![labels])
         }
         Event::WinnerSelected { agent, label, .. } => {
-            let mut winner = about(*label, None);
-            winner.push(attribute("massgen.winner", agent.as_str()));
+            let winner = choice("massgen.winner", agent, *label);
             ("massgen.winner_selected", winner)
         }
         Event::Delivered { rows } => ("massgen.delivered", delivery(rows)),
@@ -91,13 +103,6 @@ pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
         | Event::FinalAnswer { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
-    };
-    // Who has won is told of the run: it is the end of what all of them did.
-    let of_run = matches!(event, Event::WinnerSelected { .. });
-    Some(Note {
-        agent: event.agent().filter(|_| !of_run),
-        name,
-        attributes,
     })
 }
 
@@ -143,9 +148,19 @@ fn waiting(wait_ms: u64, reason: Option<Attribute>) -> Vec<Attribute> {
     std::iter::once(wait).chain(reason).collect()
 }
 
-fn about(label: AnswerLabel, text: Option<Attribute>) -> Vec<Attribute> {
-    let label = attribute("massgen.label", label.to_string());
-    std::iter::once(label).chain(text).collect()
+fn fallback((from, to): (&str, &str), reason: Option<Attribute>) -> Vec<Attribute> {
+    let models = [
+        attribute("massgen.from_model", from),
+        attribute("massgen.to_model", to),
+    ];
+    models.into_iter().chain(reason).collect()
+}
+
+fn choice(key: &str, agent: &AgentId, label: AnswerLabel) -> Vec<Attribute> {
+    vec![
+        attribute(key, agent.as_str()),
+        attribute("massgen.label", label.to_string()),
+    ]
 }
 
 /// How many files, and never which.

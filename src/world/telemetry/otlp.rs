@@ -69,8 +69,8 @@ pub(crate) struct Span {
     pub(crate) trace_id: Vec<u8>,
     /// 8 bytes.
     #[prost(bytes = "vec", tag = "2")]
-    #[serde(serialize_with = "hexadecimal")]
-    pub(crate) span_id: Vec<u8>,
+    #[serde(rename = "spanId", serialize_with = "hexadecimal")]
+    pub(crate) id: Vec<u8>,
     /// Empty for the run itself.
     #[prost(bytes = "vec", tag = "4")]
     #[serde(serialize_with = "hexadecimal", skip_serializing_if = "Vec::is_empty")]
@@ -141,18 +141,22 @@ pub(crate) struct AnyValue {
 
 /// The value itself.
 #[derive(Clone, PartialEq, prost::Oneof, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) enum Value {
     #[prost(string, tag = "1")]
-    StringValue(String),
+    #[serde(rename = "stringValue")]
+    Text(String),
     #[prost(bool, tag = "2")]
-    BoolValue(bool),
+    #[serde(rename = "boolValue")]
+    Truth(bool),
     #[prost(int64, tag = "3")]
-    IntValue(#[serde(serialize_with = "as_text")] i64),
+    #[serde(rename = "intValue", serialize_with = "as_text")]
+    Whole(i64),
     #[prost(double, tag = "4")]
-    DoubleValue(f64),
+    #[serde(rename = "doubleValue")]
+    Real(f64),
     #[prost(message, tag = "5")]
-    ArrayValue(Values),
+    #[serde(rename = "arrayValue")]
+    List(Values),
 }
 
 /// Several values (`ArrayValue`).
@@ -164,41 +168,35 @@ pub(crate) struct Values {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Value::StringValue(text.to_owned())
+        Value::Text(text.to_owned())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Value::StringValue(text)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(truth: bool) -> Self {
-        Value::BoolValue(truth)
+        Value::Text(text)
     }
 }
 
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        Value::IntValue(i64::try_from(number).unwrap_or(i64::MAX))
+        Value::Whole(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
-        Value::DoubleValue(number)
+        Value::Real(number)
     }
 }
 
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         let any = |text| AnyValue {
-            value: Some(Value::StringValue(text)),
+            value: Some(Value::Text(text)),
         };
         let values = texts.into_iter().map(any).collect();
-        Value::ArrayValue(Values { values })
+        Value::List(Values { values })
     }
 }
 

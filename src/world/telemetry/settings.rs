@@ -171,7 +171,10 @@ fn resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)
 
 /// `name=value,name=value`, with values that may be percent-encoded.
 fn pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>, String> {
-    let entries = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let entries = text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty());
     let pair = |entry: &str| {
         let malformed = || format!("`{variable}` is not `name=value,name=value`");
         let (name, value) = entry.split_once('=').ok_or_else(malformed)?;
@@ -239,7 +242,11 @@ mod tests {
         check_refused("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf");
         check_refused("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "milliseconds");
         check_refused("OTEL_EXPORTER_OTLP_HEADERS", "secret", "name=value");
-        check_refused("OTEL_EXPORTER_OTLP_HEADERS", "a=secret%0a", "cannot be sent");
+        check_refused(
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "a=secret%0a",
+            "cannot be sent",
+        );
         check_refused("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "name=value");
     }
 
@@ -249,7 +256,10 @@ mod tests {
             ENDPOINT,
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret, x=1,"),
+            (
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "authorization=Bearer%20s3cret, x=1,",
+            ),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,team=red%2Cblue"),
             ("OTEL_SERVICE_NAME", "b"),

@@ -28,6 +28,8 @@ const EVENTS_PER_SPAN_MAX: usize = 128;
 /// The most of a tool's name that is told, in characters: a model can call what does not exist.
 const TOOL_NAME_CHARS_MAX: usize = 64;
 
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
 /// The spans of a run that have begun.
 #[derive(Debug)]
 pub(crate) struct Tracker {
@@ -175,7 +177,11 @@ impl Tracker {
     }
 
     fn asked(&mut self, agent: &AgentId, usage: Usage, cost: Option<Money>, at: u64) {
-        let Some(request) = self.agents.get_mut(agent).and_then(|open| open.request.as_mut()) else {
+        let Some(request) = self
+            .agents
+            .get_mut(agent)
+            .and_then(|open| open.request.as_mut())
+        else {
             return;
         };
         request.end_time_unix_nano = at;
@@ -279,6 +285,7 @@ impl Tracker {
             call_id,
             success,
             summary,
+            elapsed_ms,
             ..
         } = event
             && let Some(open) = self.agents.get_mut(agent)
@@ -286,6 +293,9 @@ impl Tracker {
         {
             let result = self.words.told("gen_ai.tool.call.result", summary);
             call.attributes.extend(result);
+            // It was told of when the gate had answered; the work may have been done by then.
+            let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+            call.start_time_unix_nano = call.start_time_unix_nano.min(begun);
             self.finish(call, (!success).then_some("failed"), at);
         }
     }
@@ -328,7 +338,8 @@ impl Tracker {
         let fault = (status != ExitStatus::Delivered).then_some(name.as_str());
         self.agents_ended(fault, at);
         let mut run = self.run.clone();
-        run.attributes.push(attribute("massgen.exit_status", u64::from(status.code())));
+        run.attributes
+            .push(attribute("massgen.exit_status", u64::from(status.code())));
         self.finish(run, fault, at);
     }
 
@@ -348,7 +359,7 @@ impl Tracker {
     }
 
     fn child(&self, parent: &Span, name: &str, at: u64) -> Span {
-        span(self.run.trace_id.clone(), parent.span_id.clone(), name, at)
+        span(self.run.trace_id.clone(), parent.id.clone(), name, at)
     }
 
     fn finish(&mut self, mut span: Span, fault: Option<&str>, at: u64) {
@@ -369,7 +380,7 @@ fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> Span
     let id = Uuid::new_v4().as_u64_pair().0;
     Span {
         trace_id,
-        span_id: id.to_be_bytes().to_vec(),
+        id: id.to_be_bytes().to_vec(),
         parent_span_id,
         name: name.to_owned(),
         kind: KIND_INTERNAL,

@@ -71,7 +71,10 @@ impl Words {
     /// Takes secrets out of everything that `span` says.
     pub(crate) fn clean(&self, span: &mut Span) {
         span.name = self.redactor.text(&span.name);
-        let of_events = span.events.iter_mut().flat_map(|event| &mut event.attributes);
+        let of_events = span
+            .events
+            .iter_mut()
+            .flat_map(|event| &mut event.attributes);
         for attribute in span.attributes.iter_mut().chain(of_events) {
             if let Some(value) = &mut attribute.value {
                 self.clean_value(value);
@@ -81,13 +84,13 @@ impl Words {
 
     fn clean_value(&self, value: &mut AnyValue) {
         match &mut value.value {
-            Some(Value::StringValue(text)) => *text = self.redactor.text(text),
-            Some(Value::ArrayValue(array)) => {
-                for value in &mut array.values {
+            Some(Value::Text(text)) => *text = self.redactor.text(text),
+            Some(Value::List(list)) => {
+                for value in &mut list.values {
                     self.clean_value(value);
                 }
             }
-            Some(Value::BoolValue(_) | Value::IntValue(_) | Value::DoubleValue(_)) | None => {}
+            Some(Value::Truth(_) | Value::Whole(_) | Value::Real(_)) | None => {}
         }
     }
 }
