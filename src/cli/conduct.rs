@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
+use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
@@ -84,6 +85,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         config,
         file,
         prompt,
+        telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
@@ -94,6 +96,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
         base: host.cwd,
+        telemetry,
         started_with: StartedWith {
             config_path: file.as_ref().and_then(TeamFile::place).cloned(),
             config_text: file.as_ref().map(TeamFile::text),
@@ -127,6 +130,7 @@ pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
         env: &env,
         http: &http,
         cwd: &host.cwd,
+        pace: &Pace::new(&config.rate_limits),
         read: &read_script,
     };
     let connected = config
@@ -159,7 +163,8 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
-        .filter_map(|agent| agent.backend.api_key.as_ref());
+        .flat_map(|agent| agent.backend.with_fallbacks())
+        .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let names = VENDORS
         .iter()

@@ -337,6 +337,7 @@ mod tests {
             tool: "write_file".to_owned(),
             success: !denied,
             denied,
+            elapsed_ms: 1,
             summary: "unread".to_owned(),
         }
     }

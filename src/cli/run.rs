@@ -2,6 +2,7 @@
 //! together, and every mistake in them is told before a model is asked.
 
 use std::io;
+use std::num::NonZero;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -23,7 +24,10 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::world::telemetry::settings::Settings;
 
+/// Threads that agents share; file work goes to threads of its own.
+const WORKERS_MAX: usize = 8;
 /// How long a run that has ended waits for calls of the kernel that have not.
 const CALLS_END_MAX: Duration = Duration::from_secs(1);
 
@@ -38,6 +42,8 @@ pub(crate) struct Prepared {
     pub file: Option<TeamFile>,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
+    /// Where the run's spans are sent, if anywhere.
+    pub telemetry: Option<Settings>,
 }
 
 /// Carries out a run. What is still in a call of the kernel at its end, such as the reading of a
@@ -71,9 +77,13 @@ async fn carry_out(
     conduct(prepared, arguments, stop, output, report).await
 }
 
-/// Everything happens on this one thread; only file work goes to threads of its own.
+/// Agents run side by side, so that none waits while the reply of another is parsed.
 fn runtime() -> Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS_MAX))
+        .enable_all()
+        .build();
     runtime.map_err(|error| {
         Error::new(ErrorKind::Environment, "the event loop cannot be started")
             .caused_by(error)
@@ -91,6 +101,7 @@ async fn prepare(
     let task = reading
         .await
         .map_err(|_| Error::bug("the task could not be read"))??;
+    let telemetry = telemetry(host, output);
     let completed = environment::complete(host);
     let host = completed.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
@@ -110,6 +121,9 @@ async fn prepare(
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    config
+        .rate_limits
+        .extend(arguments.rate_limit.iter().cloned());
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
@@ -118,7 +132,19 @@ async fn prepare(
         config,
         file: chosen.file,
         prompt,
+        telemetry,
     })
+}
+
+/// What the process's own environment says about telemetry; no file counts.
+fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+    match Settings::read(&|name| host.env(name).map(str::to_owned)) {
+        Ok(settings) => settings,
+        Err(why) => {
+            output.warning(&format!("no telemetry is sent: {why}"));
+            None
+        }
+    }
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.

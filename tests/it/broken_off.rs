@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, pending};
 use futures_util::{StreamExt as _, stream};
+use massgen::backend::pace::Pacing;
 use massgen::backend::{Backend, BackendError, Model, ReplyEvent, Request};
 use massgen::config::team::{Quick, Workspaces, quick};
 use massgen::config::{Config, Rounds};
@@ -53,6 +54,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
     let model = Model {
         name: "m".into(),
         backend: Arc::new(backend),
+        pacing: Pacing::default(),
     };
     let models = config.agents.iter();
     let models = models.map(|agent| (agent.id.clone(), vec![model.clone()]));
@@ -71,6 +73,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
             arguments: Vec::new(),
             detail: Detail::Plain,
         },
+        telemetry: None,
         config,
     };
     Run::prepare(order, stop).unwrap()
