@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_type_that_is_not_served_names_what_to_use_instead() {
-        let (kind, text) = refused(&config("openai"), &[("OPENAI_API_KEY", "sk-1")]);
+        let (kind, text) = refused(&config("codex"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
         insta::assert_snapshot!(text, @"
         `type: openai` is not served by this version
