@@ -10,6 +10,8 @@ pub enum WireFormat {
     ChatCompletions,
     /// Responses, OpenAI's own.
     Responses,
+    /// Messages, which Anthropic and servers of Claude's kind speak.
+    Messages,
 }
 
 /// How a vendor is spoken to.
@@ -30,6 +32,8 @@ pub enum Dialect {
     Standard,
     /// The deployment is in the path, the version in the query, the key in `api-key`.
     Azure,
+    /// `{base_url}/v1/messages`, the version in a header, the key in `x-api-key`.
+    Anthropic,
 }
 
 /// Whether a vendor answers without a key.
@@ -113,6 +117,15 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "claude",
+        wire: Wire::Remote(WireFormat::Messages),
+        dialect: Dialect::Anthropic,
+        key_variables: &["ANTHROPIC_API_KEY"],
+        default_model: Some("claude-sonnet-5"),
+        base_url: Some("https://api.anthropic.com"),
         ..CHAT
     },
     Vendor {
@@ -234,16 +247,6 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Scripted,
         default_model: Some("scripted"),
         ..LOCAL
-    },
-    Vendor {
-        name: "claude",
-        key_variables: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-4-5-20250929"),
-        instead: Some(
-            "use `type: chatcompletion` with `base_url: https://api.anthropic.com/v1`, which \
-             reaches the same models with the same key",
-        ),
-        ..UNSERVED
     },
     Vendor {
         name: "gemini",

@@ -418,6 +418,7 @@ async fn line_of(answer: Answer) -> String {
     let kind = match fault.kind {
         FaultKind::Permanent => "permanent".to_owned(),
         FaultKind::ContextTooLong => "too long".to_owned(),
+        FaultKind::Unreachable => "unreachable".to_owned(),
         FaultKind::Transient { retry_after: None } => "transient".to_owned(),
         FaultKind::Transient {
             retry_after: Some(wait),

@@ -42,9 +42,8 @@ impl<'a> Decoder<'a> {
 
     /// What a whole reply ends with: the calls, what it cost, the end.
     fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        let conversation = self.conversation;
-        let is_taken = |id: &str| conversation.has_call(id);
-        let turn = conversation.messages().len();
+        let is_taken = |id: &str| self.conversation.has_call(id);
+        let turn = self.conversation.messages().len();
         let (calls, echo) = self.calls.finish(is_taken, turn)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
         let reasoning = reasoning.filter(|_| !calls.is_empty());

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use crate::backend::chatcompletion::Completions;
 use crate::backend::connect::Surroundings;
+use crate::backend::messages::Messages;
 use crate::backend::remote::Remote;
 use crate::backend::remote::endpoint;
 use crate::backend::remote::faults::Faults;
@@ -37,8 +38,12 @@ impl Remote {
                 let url = endpoint::responses_url(&base_url);
                 (url, Box::new(Responses::new(config)))
             }
+            WireFormat::Messages => {
+                let wire = Messages::new(config);
+                (endpoint::messages_url(&base_url), Box::new(wire))
+            }
         };
-        let headers = endpoint::headers(config.vendor.dialect, key.as_ref())?;
+        let headers = endpoint::headers(config, key.as_ref())?;
         Ok(Self {
             http: around.http.clone(),
             headers,

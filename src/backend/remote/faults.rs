@@ -23,6 +23,7 @@ const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
 /// Types and codes of errors that come again however often one asks.
 const PERMANENT: &[&str] = &[
     "authentication_error",
+    "billing_error",
     "insufficient_quota",
     "invalid_api_key",
     "invalid_prompt",
@@ -32,11 +33,15 @@ const PERMANENT: &[&str] = &[
     "permission_error",
 ];
 
+/// Types and codes of errors of a request that is too long.
+const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
+
 /// What vendors write, in lower case, when a conversation does not fit into the context of a model.
 const CONTEXT_TOO_LONG: &[&str] = &[
     "maximum context length",
     "context length exceeded",
     "context window",
+    "exceed context limit",
     "prompt is too long",
     "input is too long",
     "exceeds the maximum number of tokens",
@@ -73,7 +78,8 @@ impl Faults {
         let error = error.without_url();
         let cause = self.quote(&innermost(&error).to_string());
         if error.is_connect() {
-            self.transient(&format!("cannot be reached at `{}`: {cause}", self.place))
+            let message = format!("cannot be reached at `{}`: {cause}", self.place);
+            self.error(FaultKind::Unreachable, &message)
         } else {
             self.transient(&format!("broke the connection off: {cause}"))
         }
@@ -133,7 +139,7 @@ impl Faults {
         body: &[u8],
     ) -> BackendError {
         let error = ErrorBody::parse(&String::from_utf8_lossy(body));
-        let words = self.quote(&error.words());
+        let words = self.quote(&error.told());
         let mut message = format!("answered {}", status.as_str());
         if let Some(reason) = status.canonical_reason() {
             message = format!("{message} {reason}");
@@ -170,7 +176,7 @@ impl Faults {
     /// it may well heal.
     fn reported(&self, text: &str) -> BackendError {
         let error = ErrorBody::parse(text);
-        let words = self.quote(&error.words());
+        let words = self.quote(&error.told());
         let message = format!("reported an error: {words}");
         if error.is_context_too_long() {
             self.error(FaultKind::ContextTooLong, &message)
@@ -259,10 +265,17 @@ impl ErrorBody {
         }
     }
 
+    /// What is shown of it: its words, and the name that the vendor has for the request.
+    fn told(&self) -> String {
+        let request = self.json.get("request_id").and_then(Value::as_str);
+        let request = request.map(|id| format!(" (request `{id}`)"));
+        self.words() + &request.unwrap_or_default()
+    }
+
     /// Whether it says that the conversation does not fit into the model's context.
     fn is_context_too_long(&self) -> bool {
         let words = self.words().to_lowercase();
-        self.kinds().any(|kind| kind == "context_length_exceeded")
+        self.kinds().any(|kind| TOO_LONG.contains(&kind))
             || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
     }
 
