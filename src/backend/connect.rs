@@ -8,10 +8,12 @@ use crate::backend::remote::Remote;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::script::ReplyList;
 use crate::backend::{Backend, Model};
+use crate::config::sellers::asked;
 use crate::config::vendors::{VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, Script};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::spending::models::ModelList;
 use crate::world::http::HttpClient;
 
 /// What a backend may need from outside its config.
@@ -23,6 +25,8 @@ pub struct Surroundings<'a> {
     pub http: &'a HttpClient,
     /// The directory that the user stands in.
     pub cwd: &'a AbsPath,
+    /// What models cost.
+    pub models: &'a ModelList,
     /// Reads a script file as text.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
 }
@@ -45,6 +49,7 @@ pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<M
     let model = |config: &BackendConfig| {
         Ok(Model {
             name: config.model.as_str().into(),
+            price: around.models.price(&asked(config)),
             backend: backend(config, around)?,
         })
     };
@@ -113,6 +118,7 @@ mod tests {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
+            models: &ModelList::with(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
         connect(config, around).map(|backend| format!("{backend:?}"))

@@ -11,6 +11,7 @@ use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::mentions;
 use crate::cli::output::Output;
+use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
@@ -20,6 +21,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::spending::models::ModelList;
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Prepared {
     pub config: Config,
     /// The file that describes the team, if there is one.
     pub file: Option<TeamFile>,
+    /// The models that are known, with their prices.
+    pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
 }
@@ -84,6 +88,8 @@ async fn prepare(
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    apply_limits(&mut config, &arguments.limits);
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
@@ -91,6 +97,7 @@ async fn prepare(
         host,
         config,
         file: chosen.file,
+        models,
         prompt,
     })
 }

@@ -391,7 +391,7 @@ pub fn names_endpoint(name: &str) -> bool {
 }
 
 /// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
-fn is_within(host: &str, domain: &str) -> bool {
+pub(crate) fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

@@ -4,6 +4,8 @@
 use crate::wording::listed;
 
 pub mod agents;
+pub mod limits;
+pub mod models;
 pub mod orchestrator;
 pub mod root;
 
@@ -201,5 +203,6 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
     &root::TIMEOUT_SETTINGS,
+    &limits::LIMITS,
     &root::UI,
 ];
