@@ -29,6 +29,7 @@ mod endpoint_runs;
 mod explain;
 mod gate;
 mod hostile;
+mod limits;
 mod races;
 mod records;
 mod runs;
