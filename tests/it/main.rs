@@ -33,6 +33,7 @@ mod explain;
 mod fault_runs;
 mod gate;
 mod hostile;
+mod limits;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;

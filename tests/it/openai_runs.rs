@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::Endpoint;
-use crate::http_server::{Answer, Recorded};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{completed, streamed};
 use crate::project::Project;
 
