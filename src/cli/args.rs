@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
@@ -18,6 +19,7 @@ Examples:
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
   massgen --config team.yaml --max-cost-usd 0.50 \"Find the bug in @src/\"
+  massgen --config team.yaml --output-format json \"Review @src/\" | jq -r .answer
   massgen -- explain        (a task that is also the name of a subcommand)
 
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
@@ -27,6 +29,11 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   massgen config check team.yaml
   massgen config check --json --strict teams/*.yaml";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  massgen schema events > massgen-events.schema.json
+  massgen config schema > massgen-config.schema.json        (the schema of team configs)";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -101,6 +108,10 @@ pub(crate) struct RunArguments {
     /// A file that the final answer is also written to. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
+    /// What standard output gets.
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
+        conflicts_with_all = ["automation", "dry_run"])]
+    pub output_format: OutputFormat,
     /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
@@ -206,6 +217,9 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Prints the schemas of what scripts read.
+    #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaCommand),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -227,6 +241,14 @@ pub(crate) struct ModelsArguments {
     /// Prints JSON. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which schema is printed.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Prints the JSON Schema (draft 2020-12) of every line of `--output-format stream-json` and of
+    /// `events.jsonl`, and of the object of `--output-format json`.
+    Events,
 }
 
 /// What can be done with configs.

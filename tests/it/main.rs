@@ -17,6 +17,7 @@ mod http_server;
 mod wire;
 
 mod agreement;
+mod broken_off;
 mod chat_faults;
 mod chat_wire;
 mod claude_faults;
@@ -37,6 +38,7 @@ mod limits;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;
+mod output_formats;
 mod races;
 mod records;
 mod runs;
