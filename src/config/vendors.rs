@@ -387,7 +387,7 @@ pub fn is_known_host(url: &Url) -> bool {
             .any(|(domain, _)| is_within(host, domain))
 }
 
-/// Whether `name` is a variable that says where requests go.
+/// Whether `name` is a variable that says where requests to models go.
 pub fn names_endpoint(name: &str) -> bool {
     VENDORS
         .iter()
@@ -395,7 +395,7 @@ pub fn names_endpoint(name: &str) -> bool {
 }
 
 /// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
-fn is_within(host: &str, domain: &str) -> bool {
+pub(crate) fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
