@@ -31,7 +31,9 @@ mod interrupts;
 mod lines;
 mod manual;
 mod mentions;
+mod models;
 mod output;
+mod prices;
 mod render;
 mod report;
 mod result;
@@ -105,6 +107,7 @@ fn carry_out(
     match arguments.command {
         None => return run::run(host, &arguments.run, output, report),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
+        Some(Command::Models(question)) => return models::list(host, &question, output),
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;

@@ -1,6 +1,12 @@
-//! Owns what a run uses up: tokens as vendors count them, and money.
+//! Owns what a run uses up: tokens as vendors count them, what models cost, and how much of both may
+//! be used. It must never ask anybody: prices are those of its table and of the user's file.
 
+pub mod books;
+pub mod ledger;
+pub mod limits;
+pub mod models;
 pub mod money;
+pub mod price;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,5 +40,10 @@ impl Usage {
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
         }
+    }
+
+    /// Tokens of request and reply.
+    pub fn total_tokens(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
     }
 }

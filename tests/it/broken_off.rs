@@ -52,6 +52,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
     let mut config: Config = quick(&asked, Workspaces::None).unwrap();
     config.orchestrator.coordination = Rounds::Skip;
     let model = Model {
+        price: None,
         name: "m".into(),
         backend: Arc::new(backend),
         pacing: Pacing::default(),

@@ -16,7 +16,7 @@ const API_VERSION: &str = "api_version";
 /// The version of Azure's API that is asked for when nobody names one.
 const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
 /// The version of Anthropic's API: the only one since it is stable.
-/// <https://docs.claude.com/en/api/versioning>
+/// <https://platform.claude.com/docs/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// The parameters of a config that name beta features of Anthropic's API, as a list or as a text;
 /// they go into a header.
@@ -201,9 +201,9 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<Heade
 /// The beta features that a config names, as one header.
 fn betas(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let values = BETAS.iter().filter_map(|name| parameters.get(*name));
-    let texts = values.flat_map(|value| match value {
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        single => Vec::from_iter(single.as_str()),
+    let texts = values.flat_map(|value| match value.as_array() {
+        Some(list) => list.iter().filter_map(Value::as_str).collect(),
+        None => Vec::from_iter(value.as_str()),
     });
     let names: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     if names.is_empty() {
