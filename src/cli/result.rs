@@ -52,9 +52,9 @@ pub(crate) struct RunResult {
     pub(crate) permission_denials: Vec<DeniedCall>,
     /// How many more there were, which are not listed.
     pub(crate) more_permission_denials: u64,
-    /// Tokens and costs.
+    /// Requests, tokens, tool calls and costs.
     pub(crate) usage: Used,
-    /// What all requests cost, in US dollars; nothing if no price is known.
+    /// What all requests cost, in US dollars; nothing if none is known.
     pub(crate) cost_usd: Option<Money>,
     /// Whether the cost of every request is in it.
     pub(crate) cost_is_complete: bool,
