@@ -85,7 +85,7 @@ impl Conversation {
         &self.messages
     }
 
-    /// Whether the model has made a call with this id.
+    /// Whether a call of this id was made.
     pub fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),

@@ -21,6 +21,7 @@ pub mod conversation;
 mod messages;
 pub mod pace;
 pub mod remote;
+mod responses;
 mod scripted;
 
 /// One request to a model: everything it will know.

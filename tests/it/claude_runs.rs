@@ -4,8 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::claude_wire::{block, call_block, message_end, message_start, text_block};
-use crate::endpoint_runs::Endpoint;
-use crate::http_server::{Answer, Recorded};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Project;
 
 /// What a model says. It thinks before each call, and refuses to go on unless it is given back what

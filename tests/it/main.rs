@@ -37,6 +37,7 @@ mod races;
 mod records;
 mod runs;
 mod store;
+mod telemetry;
 mod tidy;
 mod tools;
 mod tools_doc;

@@ -11,6 +11,7 @@ use crate::backend::remote::endpoint;
 use crate::backend::remote::faults::Faults;
 use crate::backend::remote::reply::Limits;
 use crate::backend::remote::wire::Wire;
+use crate::backend::responses::Responses;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
@@ -32,6 +33,10 @@ impl Remote {
                 let url = endpoint::chat_url(&base_url, config, around)?;
                 let wire = Completions::new(config, &url);
                 (url, Box::new(wire))
+            }
+            WireFormat::Responses => {
+                let url = endpoint::responses_url(&base_url);
+                (url, Box::new(Responses::new(config)))
             }
             WireFormat::Messages => {
                 let wire = Messages::new(config);

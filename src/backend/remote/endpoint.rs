@@ -122,6 +122,19 @@ pub(crate) fn chat_url(
     Ok(url)
 }
 
+/// Where Responses are asked for. A `base_url` that names the whole way is taken as it is.
+pub(crate) fn responses_url(base_url: &Url) -> Url {
+    let mut url = base_url.clone();
+    let is_whole = base_url
+        .path()
+        .trim_end_matches('/')
+        .ends_with("/responses");
+    if let (false, Ok(mut segments)) = (is_whole, url.path_segments_mut()) {
+        segments.pop_if_empty().push("responses");
+    }
+    url
+}
+
 fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Result<String> {
     match parameters.get(API_VERSION) {
         Some(Value::String(version)) => Ok(version.clone()),
