@@ -10,6 +10,7 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::path::RealPath;
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
+use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
@@ -272,6 +273,31 @@ impl Event {
             | Event::Restarting { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
+        }
+    }
+}
+
+impl Event {
+    /// Enters what was used into `books`, if the event tells of anything.
+    pub fn enter_into(&self, books: &mut Books) {
+        if let Event::Asked {
+            agent,
+            model,
+            phase,
+            usage,
+            cost_usd,
+            ..
+        } = self
+        {
+            let post = Post {
+                agent: agent.clone(),
+                model: Arc::clone(model),
+                phase: *phase,
+            };
+            books.charge(post, *usage, *cost_usd);
+        }
+        if let Event::ToolCalled { agent, .. } = self {
+            books.call_tool(agent);
         }
     }
 }

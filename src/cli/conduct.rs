@@ -15,6 +15,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
 use crate::cli::output::Output;
+use crate::cli::prices::expect_prices;
 use crate::cli::render::Render;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
@@ -28,6 +29,7 @@ use crate::orchestrator::conduct::{Order, Run, StartedWith};
 use crate::orchestrator::grants::Mentioned;
 use crate::path::AbsPath;
 use crate::prompt::ParsedPrompt;
+use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
@@ -107,13 +109,14 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         host,
         config,
         file,
+        models,
         prompt,
         telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
-        models: connect_all(&config, &host)?,
+        models: connect_all(&config, &models, &host)?,
         redactor: Redactor::new(secrets(&config, &host)),
         mentions: mentioned(&prompt),
         question: Arc::from(prompt.cleaned_prompt),
@@ -146,7 +149,8 @@ pub(crate) fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
 }
 
 /// The models of all agents; nobody is called yet.
-pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
+pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> Result<Models> {
+    expect_prices(config, models)?;
     let http = HttpClient::new();
     let env = |name: &str| host.env(name).map(str::to_owned);
     let around = Surroundings {
@@ -154,6 +158,7 @@ pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
         http: &http,
         cwd: &host.cwd,
         pace: &Pace::new(&config.rate_limits),
+        models,
         read: &read_script,
     };
     let connected = config

@@ -24,7 +24,9 @@ mod input;
 mod lines;
 mod manual;
 mod mentions;
+mod models;
 mod output;
+mod prices;
 mod render;
 mod run;
 mod task;
@@ -62,6 +64,7 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
     match arguments.command {
         None => return run::run(host, &arguments.run, output),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
+        Some(Command::Models(question)) => return models::list(host, &question, output),
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;

@@ -12,6 +12,7 @@ use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::mentions;
 use crate::cli::output::Output;
+use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
@@ -21,6 +22,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::spending::models::ModelList;
 use crate::world::telemetry::settings::Settings;
 
 /// Threads that agents share; file work goes to threads of its own.
@@ -35,6 +37,8 @@ pub(crate) struct Prepared {
     pub config: Config,
     /// The file that describes the team, if there is one.
     pub file: Option<TeamFile>,
+    /// The models that are known, with their prices.
+    pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
     /// Where the run's spans are sent, if anywhere.
@@ -99,6 +103,8 @@ async fn prepare(
     config
         .rate_limits
         .extend(arguments.rate_limit.iter().cloned());
+    apply_limits(&mut config, &arguments.limits);
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
@@ -106,6 +112,7 @@ async fn prepare(
         host,
         config,
         file: chosen.file,
+        models,
         prompt,
         telemetry,
     })

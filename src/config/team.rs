@@ -10,12 +10,14 @@ use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, STEPS_PER_ROUND_DEFAULT,
+    TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::spending::limits::Limits;
 use crate::wording::listed;
 
 /// The most agents of a team that is made from what is there: each of them costs the user money.
@@ -273,6 +275,8 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
+        limits: Limits::default(),
+        steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }
 
@@ -282,6 +286,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
+        limits: Limits::default(),
     }
 }
 

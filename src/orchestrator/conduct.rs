@@ -1,7 +1,7 @@
 //! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
 //! while every event is recorded before it is shown, and saves what it came to.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -19,6 +19,7 @@ use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::spending::ledger::Ledger;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -142,8 +143,11 @@ impl Run {
         let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
         let telemetry = order.telemetry.map(begin);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let limits = config.agents.iter();
+        let limits = limits.map(|agent| (agent.id.clone(), agent.limits));
         let turn = Turn {
             snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
+            ledger: Arc::new(Mutex::new(Ledger::new(config.limits, limits))),
             config,
             team,
             models: order.models,

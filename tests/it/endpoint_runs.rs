@@ -421,6 +421,8 @@ fn a_script_learns_how_a_run_went() {
         "QUESTION",
         "ERROR",
         "DURATION",
+        "TOKENS",
+        "COST",
         "COMPLETED",
     ];
     assert_eq!(keys(&refuses, 1), badly);

@@ -12,6 +12,7 @@ use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
 use massgen::config::vendors::{Wire, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::path::AbsPath;
+use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use massgen::world::http::HttpClient;
@@ -43,6 +44,7 @@ pub(crate) fn connect(config: &BackendConfig) -> Remote {
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
         pace: &Pace::default(),
+        models: &ModelList::with(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
     let Wire::Remote(format) = config.vendor.wire else {

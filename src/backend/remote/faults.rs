@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
-
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;

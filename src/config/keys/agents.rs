@@ -1,5 +1,6 @@
 //! Owns the keys of an agent and of its backend.
 
+use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
@@ -30,6 +31,11 @@ pub static AGENT: Section = Section {
             "What you tell this agent beside the task.",
         ),
         Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
+        Key::served(
+            &["limits"],
+            Shape::Mapping(&LIMITS),
+            "How much money, how many tokens and how many tool calls this agent may use.",
+        ),
         Key::unserved(
             &["memory"],
             Shape::Any,
