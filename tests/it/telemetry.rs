@@ -10,7 +10,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use crate::http_server::{Answer, Beside, Recorded};
+use crate::endpoint_runs::Endpoint;
+use crate::http_server::{Answer, Recorded};
 use crate::project::{Finished, Project};
 
 /// Stands in everything that a person or a model writes, and in nothing else.
@@ -79,7 +80,7 @@ struct Told {
 }
 
 impl Told {
-    fn to(collector: &Beside) -> Self {
+    fn to(collector: &Endpoint) -> Self {
         let requests = collector.server.requests();
         let read = |request: &Recorded| match request.headers["content-type"].as_str() {
             "application/x-protobuf" => {
@@ -173,7 +174,7 @@ const RUN: &str = "invoke_workflow massgen";
 
 #[test]
 fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
-    let collector = Beside::answering(taken);
+    let collector = Endpoint::answering(taken);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=red%20team")
@@ -249,7 +250,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
 
 #[test]
 fn spans_last_as_long_as_what_they_tell_of() {
-    let collector = Beside::answering(taken);
+    let collector = Endpoint::answering(taken);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -275,7 +276,7 @@ fn spans_last_as_long_as_what_they_tell_of() {
 
 #[test]
 fn retries_answers_and_votes_are_moments() {
-    let collector = Beside::answering(taken);
+    let collector = Endpoint::answering(taken);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -304,7 +305,7 @@ fn retries_answers_and_votes_are_moments() {
 #[test]
 fn both_encodings_tell_the_same() {
     let told = |protocol: &str| {
-        let collector = Beside::answering(taken);
+        let collector = Endpoint::answering(taken);
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
@@ -334,7 +335,7 @@ fn both_encodings_tell_the_same() {
 #[test]
 fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
     let told = |capture: &str| {
-        let collector = Beside::answering(taken);
+        let collector = Endpoint::answering(taken);
         let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
@@ -362,7 +363,7 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
 
 #[test]
 fn nothing_is_told_unless_the_environment_itself_asks_for_it() {
-    let collector = Beside::answering(taken);
+    let collector = Endpoint::answering(taken);
     let url = &collector.server.url;
     let variable = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let line = format!("{variable}={url}\n");
@@ -428,11 +429,11 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
     let (finished, place) = with(&format!("http://{gone}"));
     check_unharmed(&finished, &place, "refused");
 
-    let hangs = Beside::answering(|_| Answer::default().await_close());
+    let hangs = Endpoint::answering(|_| Answer::default().await_close());
     let (finished, place) = with(&hangs.server.url);
     check_unharmed(&finished, &place, "no answer");
 
-    let fails = Beside::answering(|_| Answer::whole("500 Internal Server Error", &[], "no"));
+    let fails = Endpoint::answering(|_| Answer::whole("500 Internal Server Error", &[], "no"));
     let (finished, place) = with(&fails.server.url);
     check_unharmed(&finished, &place, "500");
 }
@@ -440,7 +441,7 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
 #[test]
 fn a_collector_that_is_busy_is_told_again() {
     let busy = std::sync::atomic::AtomicBool::new(true);
-    let collector = Beside::answering(move |_| {
+    let collector = Endpoint::answering(move |_| {
         if busy.swap(false, std::sync::atomic::Ordering::Relaxed) {
             Answer::whole("503 Service Unavailable", &["retry-after: 0"], "")
         } else {
