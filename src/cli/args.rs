@@ -37,6 +37,16 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
+
 /// Everything that was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -152,6 +162,9 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -159,6 +172,20 @@ pub(crate) enum Command {
     },
     /// Prints the manual pages, for example `massgen man | man -l -`.
     Man,
+}
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    #[arg(long)]
+    pub online: bool,
+    /// The team whose needs count. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What can be done with configs.

@@ -163,7 +163,9 @@ pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
     connected.collect()
 }
 
-fn read_script(path: &AbsPath) -> Result<String> {
+/// The text of a file of scripted replies.
+/// The text of a file of scripted replies.
+pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     let missing = || {
         Error::new(
             ErrorKind::Config,

@@ -13,6 +13,7 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod doctor;
 mod dry_run;
 mod environment;
 pub mod explain;
@@ -72,6 +73,7 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         Some(Command::Explain(ExplainCommand::Calls(source))) => {
             gates::explain_calls(host, &source, output)?;
         }
+        Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
     }

@@ -33,6 +33,18 @@ pub enum Daemon {
     Answers(String),
 }
 
+/// Where daemons of Docker and Podman usually listen, the system's and the user's own.
+pub fn usual_sockets() -> Vec<AbsPath> {
+    let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
+    let places = [
+        "/var/run/docker.sock".to_owned(),
+        format!("{of_user}/docker.sock"),
+        "/run/podman/podman.sock".to_owned(),
+        format!("{of_user}/podman/podman.sock"),
+    ];
+    places.iter().filter_map(AbsPath::new).collect()
+}
+
 /// Asks the daemon that listens at `socket`.
 pub async fn ask(socket: &AbsPath) -> Daemon {
     match timeout(DAEMON_TIME_MAX, asked(socket)).await {

@@ -12,7 +12,7 @@ use crate::world::clock::Stopwatch;
 use crate::world::http::{HttpClient, innermost};
 
 /// How long an endpoint may take.
-const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(10);
+const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest list of models that is read, in bytes.
 const LIST_BYTES_MAX: usize = 4 << 20;
 

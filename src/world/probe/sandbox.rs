@@ -54,6 +54,8 @@ pub struct Namespaces {
 pub enum Cgroups {
     /// The second version is not mounted.
     Absent,
+    /// It is mounted, and memory and processes are not counted in it.
+    Bare,
     /// It is mounted, and the process's group is not the user's to divide.
     Foreign,
     /// The process's group can be divided.
@@ -179,10 +181,17 @@ fn cgroups() -> Cgroups {
         let root = AbsPath::new(root)?;
         Some(root.join(own.trim_start_matches('/')))
     });
-    match place {
-        None => Cgroups::Absent,
-        Some(place) if file::is_writable(&place) => Cgroups::Delegated,
-        Some(_) => Cgroups::Foreign,
+    let Some(place) = place else {
+        return Cgroups::Absent;
+    };
+    let counted = line(&place.join("cgroup.controllers").to_string()).unwrap_or_default();
+    let counts = |what: &str| counted.split_whitespace().any(|known| known == what);
+    if !(counts("memory") && counts("pids")) {
+        Cgroups::Bare
+    } else if file::is_writable(&place) {
+        Cgroups::Delegated
+    } else {
+        Cgroups::Foreign
     }
 }
 

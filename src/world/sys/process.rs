@@ -136,14 +136,14 @@ mod tests {
     async fn check(script: &str, time_max: Duration, expected: &str) {
         let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
         let env = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
-        let ended = run(Program {
+        let program = Program {
             path: &shell,
             arguments: &["-c", script],
             env: &env,
             dir: &AbsPath::new("/").unwrap(),
             time_max,
-        });
-        let ended = format!("{:?}", ended.await.unwrap());
+        };
+        let ended = format!("{:?}", run(program).await.unwrap());
         assert!(ended.contains(expected), "{script}: {ended}");
     }
 
@@ -151,7 +151,7 @@ mod tests {
     async fn a_program_has_its_environment_a_limit_and_no_more() {
         let long = Duration::from_secs(20);
         check("echo $GREETING $HOME", long, r#"output: "hello\n""#).await;
-        check("echo no >&2; exit 3", long, r#"code: Some(3)"#).await;
+        check("echo no >&2; exit 3", long, "code: Some(3)").await;
         check("echo no >&2; exit 3", long, r#"errors: "no\n""#).await;
         check("kill -9 $$", long, "code: None").await;
         check("sleep 60 & sleep 60", Duration::from_millis(50), "Killed").await;
