@@ -56,6 +56,16 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
+
 /// Everything that was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -220,6 +230,9 @@ pub(crate) enum Command {
     /// Prints the schemas of what scripts read.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),
+    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -239,6 +252,20 @@ pub(crate) struct ModelsArguments {
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
     /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    #[arg(long)]
+    pub online: bool,
+    /// The team whose needs count. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
 }

@@ -28,6 +28,7 @@ mod config;
 mod corpus;
 mod disk;
 mod docs;
+mod doctor;
 mod edits;
 mod endpoint_runs;
 mod explain;
