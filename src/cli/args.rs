@@ -118,7 +118,7 @@ pub(crate) struct RunArguments {
     /// A file that the final answer is also written to. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
-    /// What standard output gets.
+    /// What standard output gets. Default: `text`.
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
         conflicts_with_all = ["automation", "dry_run"])]
     pub output_format: OutputFormat,

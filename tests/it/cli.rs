@@ -563,6 +563,8 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
+            "massgen-schema",
+            "massgen-schema-events",
             "massgen-doctor",
             "massgen-completions",
             "massgen-man",

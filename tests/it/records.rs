@@ -335,7 +335,9 @@ fn the_status_tells_how_the_run_ended() {
             "votes": {"agent1.1": 1},
             "winner": "alpha",
             "final_answer_preview": "final [redacted]",
-            "delivered": [{"path": "/p/a.txt", "outcome": "created"}],
+            "delivered": [
+                {"path": "/p/a.txt", "outcome": "created", "sha256": null, "bytes": null},
+            ],
         },
     });
     assert_eq!(status, expected);
