@@ -17,6 +17,7 @@ use crate::tools::spec::ToolOffer;
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
+mod gemini;
 pub mod remote;
 mod scripted;
 

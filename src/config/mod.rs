@@ -19,6 +19,7 @@ use crate::permissions::history::ReadBeforeDelete;
 pub mod check;
 pub mod diagnostic;
 pub mod examples;
+pub mod extras;
 pub mod keys;
 pub mod lookup;
 pub mod node;

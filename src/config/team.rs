@@ -35,8 +35,8 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. The endpoints speak Chat Completions:
-/// <https://docs.claude.com/en/api/openai-sdk>, <https://ai.google.dev/gemini-api/docs/openai>.
+/// The families, in the order in which a team is made of them. The endpoints here speak Chat Completions:
+/// <https://docs.claude.com/en/api/openai-sdk>.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -53,8 +53,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "gemini",
         prefixes: &["gemini-"],
-        through: "chatcompletion",
-        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+        through: "gemini",
+        base_url: None,
     },
     Family {
         maker: "grok",
@@ -415,7 +415,7 @@ mod tests {
         let found = surroundings(&["GEMINI_API_KEY", "GROQ_API_KEY"], &servers).unwrap();
         assert_eq!(
             found.summary,
-            "team: gemini (gemini-2.5-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
+            "team: gemini (gemini-3.8-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
              GROQ_API_KEY), ollama (qwen3:8b, http://localhost:11434/v1)"
         );
         let workspaces: Vec<String> = found

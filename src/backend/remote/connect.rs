@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use crate::backend::chatcompletion::Completions;
 use crate::backend::connect::Surroundings;
+use crate::backend::gemini::GenerateContent;
 use crate::backend::remote::Remote;
 use crate::backend::remote::endpoint;
 use crate::backend::remote::faults::Faults;
@@ -31,6 +32,10 @@ impl Remote {
                 let url = endpoint::chat_url(&base_url, config, around)?;
                 let wire = Completions::new(config, &url);
                 (url, Box::new(wire))
+            }
+            WireFormat::GenerateContent => {
+                let url = endpoint::generate_url(&base_url, &config.model);
+                (url, Box::new(GenerateContent::new(config)))
             }
         };
         let headers = endpoint::headers(config.vendor.dialect, key.as_ref())?;

@@ -130,6 +130,22 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
     }
 }
 
+/// Where a model of Google's is asked for a stream. A name with a slash says itself of which kind
+/// the model is, as in `tunedModels/mine`.
+pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
+    let kind = (!model.contains('/')).then_some("models");
+    let method = format!("{model}:streamGenerateContent");
+    let mut url = base_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments
+            .pop_if_empty()
+            .extend(kind)
+            .extend(method.split('/'));
+    }
+    url.query_pairs_mut().append_pair("alt", "sse");
+    url
+}
+
 /// The URL without what may be secret in it: credentials and query.
 pub(crate) fn place(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
@@ -145,6 +161,7 @@ pub(crate) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> 
         let (name, text) = match dialect {
             Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
             Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+            Dialect::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
         value.set_sensitive(true);

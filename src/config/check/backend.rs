@@ -7,8 +7,10 @@ use url::Url;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::extras::unsent;
 use crate::config::keys::agents::BACKEND;
-use crate::config::keys::{Status, nearest};
+use crate::config::keys::{Shape, Status, nearest};
+use crate::config::node::Entry;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
@@ -26,12 +28,13 @@ impl Checker<'_> {
         let model = self.model(view, vendor);
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
+        let model = model?;
         Some(BackendConfig {
             vendor,
-            model: model?,
             base_url,
             api_key,
-            parameters: parameters(view),
+            parameters: self.parameters(view, vendor, &model),
+            model,
             script,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
@@ -123,6 +126,40 @@ impl Checker<'_> {
         found
     }
 
+    /// The keys that go into every request. One that the vendor's API has not is left out.
+    fn parameters(&mut self, view: &View<'_>, vendor: &Vendor, model: &str) -> Map<String, Json> {
+        let mut parameters = Map::new();
+        for entry in view.node.entries() {
+            match BACKEND.find(&entry.key).map(|key| key.status) {
+                None | Some(Status::Passed) => {
+                    let Some(value) = parameter(view, entry) else {
+                        continue;
+                    };
+                    match unsent(&entry.key, vendor, model) {
+                        None => {
+                            parameters.insert(entry.key.clone(), value);
+                        }
+                        Some(_) if value.is_null() => {}
+                        Some(instead) => self.unsent(view, &entry.key, vendor, instead),
+                    }
+                }
+                Some(_) if entry.key == EXTRA_BODY => {
+                    let extra = entry.value.entries().iter();
+                    parameters
+                        .extend(extra.map(|entry| (entry.key.clone(), entry.value.to_json())));
+                }
+                Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
+            }
+        }
+        parameters
+    }
+
+    fn unsent(&mut self, view: &View<'_>, key: &str, vendor: &Vendor, instead: &str) {
+        let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
+        let warning = Diagnostic::warning(view.path_of(key), message).at(view.span_of(key));
+        self.findings.push(warning);
+    }
+
     /// The replies of a scripted backend; other types have none.
     fn script(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<Script> {
         let replies = view
@@ -170,22 +207,12 @@ impl Checker<'_> {
     }
 }
 
-/// The keys that go into every request.
-fn parameters(view: &View<'_>) -> Map<String, Json> {
-    let mut parameters = Map::new();
-    for entry in view.node.entries() {
-        match BACKEND.find(&entry.key).map(|key| key.status) {
-            None | Some(Status::Passed) => {
-                parameters.insert(entry.key.clone(), entry.value.to_json());
-            }
-            Some(_) if entry.key == EXTRA_BODY => {
-                let extra = entry.value.entries().iter();
-                parameters.extend(extra.map(|entry| (entry.key.clone(), entry.value.to_json())));
-            }
-            Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
-        }
+/// What a key of the model's API asks for. A flag that is not set asks for nothing.
+fn parameter(view: &View<'_>, entry: &Entry) -> Option<Json> {
+    match BACKEND.find(&entry.key).map(|key| &key.shape) {
+        Some(Shape::Flag) => view.flag(&entry.key).filter(|flag| *flag).map(Json::Bool),
+        Some(_) | None => Some(entry.value.to_json()),
     }
-    parameters
 }
 
 /// What keeps a text from being the address of a model's API.
