@@ -31,10 +31,25 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// How long its texts are, in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Message::User(text) => text.len(),
+            Message::Assistant { text, calls, .. } => {
+                let arguments = calls.iter().map(|call| call.arguments.len());
+                text.len().saturating_add(arguments.sum())
+            }
+            Message::CallResult { content, .. } => content.len(),
+        }
+    }
+}
+
 /// Messages, oldest first.
 #[derive(Debug, Default)]
 pub struct Conversation {
     messages: Vec<Message>,
+    bytes: usize,
     version: Version,
 }
 
@@ -53,6 +68,7 @@ impl Conversation {
     /// A conversation that begins with these messages.
     pub fn of(messages: Vec<Message>) -> Self {
         Self {
+            bytes: messages.iter().map(Message::bytes).sum(),
             messages,
             version: Version::default(),
         }
@@ -60,6 +76,7 @@ impl Conversation {
 
     /// Adds what was said last.
     pub fn push(&mut self, message: Message) {
+        self.bytes = self.bytes.saturating_add(message.bytes());
         self.messages.push(message);
     }
 
@@ -73,9 +90,27 @@ impl Conversation {
         &self.version
     }
 
-    /// Changes what was said before.
-    pub fn rewrite(&mut self, change: impl FnOnce(&mut Vec<Message>)) {
-        change(&mut self.messages);
+    /// How long all of it is, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes what was said before, and gives what `change` gives.
+    pub fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> T) -> T {
+        let changed = change(&mut self.messages);
+        self.bytes = self.messages.iter().map(Message::bytes).sum();
         self.version = Version::default();
+        changed
+    }
+
+    /// Leaves out what only the wire understands that the conversation went over so far.
+    pub fn forget_echoes(&mut self) {
+        self.rewrite(|messages| {
+            for message in messages {
+                if let Message::Assistant { echo, .. } = message {
+                    *echo = None;
+                }
+            }
+        });
     }
 }

@@ -53,6 +53,21 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
+fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+    Event::Asked {
+        agent: id(agent),
+        model: "m".into(),
+        phase: Phase::Coordination,
+        usage: Usage {
+            input_tokens,
+            output_tokens,
+            ..Usage::default()
+        },
+        cost_usd: None,
+        elapsed_ms: 1,
+    }
+}
+
 #[test]
 fn agents_that_speak_at_once_never_meet_within_a_line() {
     let (_, err) = shown(&[
@@ -65,18 +80,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         },
-        Event::Asked {
-            agent: id("ann"),
-            model: "m".into(),
-            phase: Phase::Coordination,
-            usage: Usage {
-                input_tokens: 7,
-                output_tokens: 5,
-                ..Usage::default()
-            },
-            cost_usd: None,
-            elapsed_ms: 1,
-        },
+        asked("ann", 7, 5),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -199,18 +203,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 },
             ],
         },
-        Event::Asked {
-            agent: id("ann"),
-            model: "m".into(),
-            phase: Phase::Coordination,
-            usage: Usage {
-                input_tokens: 7,
-                output_tokens: 5,
-                ..Usage::default()
-            },
-            cost_usd: None,
-            elapsed_ms: 1,
-        },
+        asked("ann", 7, 5),
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),

@@ -2,6 +2,8 @@
 //! Texts are short, and the system message is the same in every request of a phase, so that vendors
 //! can cache it: no clock, no counter, nothing that changes.
 
+pub mod shortened;
+
 use std::fmt::Write;
 
 use crate::ballot::Refusal;

@@ -1,0 +1,279 @@
+//! Owns one step of an agent: its model is asked until there is a whole reply. Faults that may heal
+//! are waited out, a conversation that is too long is shortened, and a model that cannot go on gives
+//! way to the next one; each a bounded number of times.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::agent::shorten::shorten;
+use crate::agent::{Mind, Said};
+use crate::backend::conversation::Message;
+use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
+use crate::event::{Event, StopReason};
+use crate::spending::Usage;
+
+/// How often one request is tried again after faults that may heal. Where one in three fails, one
+/// request in fifty thousand fails for good.
+const RETRIES_MAX: usize = 8;
+/// The first wait before trying again; it doubles each time, with jitter.
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(250);
+/// The longest wait before trying again. Where the vendor asks for more, the next model is asked,
+/// or the agent drops out: the others would wait for it.
+const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
+/// How often a conversation is shortened for one request.
+const SHORTENINGS_MAX: u32 = 4;
+/// How often a reply that the vendor only paused is asked for again.
+const PAUSES_MAX: u32 = 32;
+
+/// A whole reply as it came.
+struct Heard {
+    said: Said,
+    echo: Option<Value>,
+    stop: StopReason,
+}
+
+/// What is left of the patience with one request.
+struct Tries {
+    waits: ExponentialBackoff,
+    shortenings: u32,
+}
+
+impl Tries {
+    fn new() -> Self {
+        let waits = ExponentialBuilder::default()
+            .with_min_delay(RETRY_WAIT_MIN)
+            .with_max_delay(RETRY_WAIT_MAX)
+            .with_max_times(RETRIES_MAX)
+            .with_jitter();
+        Self {
+            waits: waits.build(),
+            shortenings: SHORTENINGS_MAX,
+        }
+    }
+
+    /// How long to wait before the request is tried again; `None` if it is not.
+    fn wait(&mut self, retry_after: Option<Duration>) -> Option<Duration> {
+        let wait = self.waits.next()?;
+        let wait = retry_after.unwrap_or_default().max(wait);
+        (wait <= RETRY_WAIT_MAX).then_some(wait)
+    }
+}
+
+impl Mind {
+    /// Asks the model once and adds its reply to the conversation. A reply that was cut is thrown
+    /// away whole, and one that the vendor paused is heard to its end.
+    pub async fn step(&mut self) -> Result<Said, BackendError> {
+        let mut before = String::new();
+        for _ in 0..PAUSES_MAX {
+            let heard = self.ask_until_heard().await?;
+            let is_paused = heard.stop == StopReason::Paused && heard.said.calls.is_empty();
+            let mut said = self.take(heard).await;
+            said.text.insert_str(0, &before);
+            if !is_paused {
+                return Ok(said);
+            }
+            before = said.text;
+        }
+        Err(permanent("the vendor paused its reply too often"))
+    }
+
+    /// The first whole reply of the first model that gives one.
+    async fn ask_until_heard(&mut self) -> Result<Heard, BackendError> {
+        let mut tries = Tries::new();
+        loop {
+            let fault = match self.ask().await {
+                Ok(heard) => return Ok(heard),
+                Err(fault) => fault,
+            };
+            if !self.recover(&fault, &mut tries).await {
+                self.fall_back(with_wait(fault)).await?;
+                tries = Tries::new();
+            }
+        }
+    }
+
+    /// Does what may make the same model answer; whether there was anything to do.
+    async fn recover(&mut self, fault: &BackendError, tries: &mut Tries) -> bool {
+        match fault.kind {
+            FaultKind::Permanent => false,
+            FaultKind::ContextTooLong => match tries.shortenings.checked_sub(1) {
+                Some(left) => {
+                    tries.shortenings = left;
+                    self.shorten().await
+                }
+                None => false,
+            },
+            FaultKind::Transient { retry_after } => match tries.wait(retry_after) {
+                Some(wait) => {
+                    self.emit(Event::Retrying {
+                        agent: self.agent.clone(),
+                        reason: fault.message.clone(),
+                        wait_ms: milliseconds(wait),
+                    })
+                    .await;
+                    tokio::time::sleep(wait).await;
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Makes the conversation shorter; whether that was possible.
+    async fn shorten(&mut self) -> bool {
+        let Some(how) = self.conversation.rewrite(shorten) else {
+            return false;
+        };
+        self.emit(Event::Shortened {
+            agent: self.agent.clone(),
+            how,
+        })
+        .await;
+        true
+    }
+
+    /// Goes on with the next model, or gives the fault back if there is none.
+    async fn fall_back(&mut self, fault: BackendError) -> Result<(), BackendError> {
+        let [failed, next, ..] = self.models.as_slice() else {
+            return Err(fault);
+        };
+        self.emit(Event::FellBack {
+            agent: self.agent.clone(),
+            from: Arc::clone(&failed.name),
+            to: Arc::clone(&next.name),
+            reason: fault.message,
+        })
+        .await;
+        self.models.remove(0);
+        self.conversation.forget_echoes();
+        Ok(())
+    }
+
+    /// Adds a whole reply to the conversation.
+    async fn take(&mut self, heard: Heard) -> Said {
+        let Heard { said, echo, stop } = heard;
+        let (text, calls) = (said.text.clone(), said.calls.clone());
+        self.emit(Event::Replied {
+            agent: self.agent.clone(),
+            text: text.as_str().into(),
+            calls: calls.clone(),
+            stop,
+        })
+        .await;
+        self.conversation
+            .push(Message::Assistant { text, calls, echo });
+        said
+    }
+
+    async fn ask(&self) -> Result<Heard, BackendError> {
+        let Some(model) = self.models.first() else {
+            return Err(permanent("the agent has no model"));
+        };
+        let asked = Instant::now();
+        self.emit(Event::Asking {
+            agent: self.agent.clone(),
+            model: Arc::clone(&model.name),
+        })
+        .await;
+        let mut usage = Usage::default();
+        let reply = self.hear(model, &mut usage).await;
+        let elapsed_ms = milliseconds(asked.elapsed());
+        let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
+        let failed = reply.is_err();
+        tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
+        self.emit(Event::Asked {
+            agent: self.agent.clone(),
+            model: Arc::clone(&model.name),
+            phase: self.phase,
+            usage,
+            cost_usd: None,
+            elapsed_ms,
+        })
+        .await;
+        reply
+    }
+
+    async fn hear(&self, model: &Model, usage: &mut Usage) -> Result<Heard, BackendError> {
+        let mut reply = model.backend.ask(Request {
+            system: Arc::clone(&self.system),
+            conversation: &self.conversation,
+            tools: Arc::clone(&self.tools),
+        });
+        let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
+        while let Some(event) = reply.next().await {
+            match event? {
+                ReplyEvent::Text(piece) => {
+                    text.push_str(&piece);
+                    self.emit(Event::Text {
+                        agent: self.agent.clone(),
+                        text: piece,
+                    })
+                    .await;
+                }
+                ReplyEvent::Reasoning(text) => {
+                    self.emit(Event::Reasoning {
+                        agent: self.agent.clone(),
+                        text,
+                    })
+                    .await;
+                }
+                ReplyEvent::Call(call) => calls.push(call),
+                ReplyEvent::Echo(wanted) => echo = Some(wanted),
+                ReplyEvent::Usage(counted) => *usage = counted,
+                ReplyEvent::End(stop) => {
+                    let said = Said { text, calls };
+                    return not_empty(Heard { said, echo, stop });
+                }
+            }
+        }
+        Err(BackendError {
+            kind: FaultKind::Transient { retry_after: None },
+            message: "the reply was cut before its end".to_owned(),
+        })
+    }
+}
+
+/// A whole reply, unless the vendor kept all of it back.
+fn not_empty(heard: Heard) -> Result<Heard, BackendError> {
+    let nothing = heard.said.text.is_empty() && heard.said.calls.is_empty();
+    match heard.stop {
+        StopReason::Filtered if nothing => Err(permanent("the vendor held the whole reply back")),
+        StopReason::Length if nothing => Err(permanent(
+            "the reply met the vendor's length limit while empty",
+        )),
+        StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
+            Ok(heard)
+        }
+    }
+}
+
+fn permanent(message: &str) -> BackendError {
+    BackendError {
+        kind: FaultKind::Permanent,
+        message: message.to_owned(),
+    }
+}
+
+/// The fault, with the wait that the vendor asks for where that is more than there is patience for.
+fn with_wait(mut fault: BackendError) -> BackendError {
+    if let FaultKind::Transient {
+        retry_after: Some(wait),
+    } = fault.kind
+        && wait > RETRY_WAIT_MAX
+    {
+        let (asked, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
+        let message = fault.message;
+        fault.message =
+            format!("{message} (it asks to wait {asked} s, and massgen waits {most} s at most)");
+    }
+    fault
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,57 @@
+//! Owns what a model reads where its conversation was shortened. It must say that something is
+//! missing and how to get it again, so that the model does not take the rest for all.
+
+use crate::wording::{counted, one_line};
+
+/// Characters of a call's arguments that a summary keeps.
+const ARGUMENTS_CHARS_MAX: usize = 80;
+/// Characters of a reply or a result that a summary keeps.
+const SAID_CHARS_MAX: usize = 100;
+/// Steps that a summary lists; of more, the newest.
+const STEPS_LISTED_MAX: usize = 40;
+
+/// The result of a call, of which only `kept` is left.
+pub fn shortened_result(kept: &str, characters: usize) -> String {
+    format!(
+        "{kept}\n[shortened: {} of this result were left out because the conversation is too long \
+         for the model. Call the tool again if you need them.]",
+        counted(characters, "character")
+    )
+}
+
+/// One of an agent's earlier steps, in a line or two.
+#[derive(Debug)]
+pub struct EarlierStep<'a> {
+    /// What the model said.
+    pub text: &'a str,
+    /// Each call with its arguments and its result.
+    pub calls: Vec<(&'a str, &'a str, &'a str)>,
+}
+
+/// What stands in the place of earlier steps.
+pub fn earlier_steps(steps: &[EarlierStep<'_>]) -> String {
+    let left_out = steps.len().saturating_sub(STEPS_LISTED_MAX);
+    let mut lines = vec![format!(
+        "[{} of yours were left out here because the conversation is too long for the model. In \
+         short, they were:",
+        counted(steps.len(), "earlier step")
+    )];
+    if left_out > 0 {
+        lines.push(format!("- {left_out} more, of which nothing is kept"));
+    }
+    for step in steps.iter().skip(left_out) {
+        if !step.text.trim().is_empty() {
+            lines.push(format!(
+                "- you said: {}",
+                one_line(step.text, SAID_CHARS_MAX)
+            ));
+        }
+        for (name, arguments, result) in &step.calls {
+            let arguments = one_line(arguments, ARGUMENTS_CHARS_MAX);
+            let result = one_line(result, SAID_CHARS_MAX);
+            lines.push(format!("- you called {name} {arguments}: {result}"));
+        }
+    }
+    lines.push("Your files are as you left them. Go on from here.]".to_owned());
+    lines.join("\n")
+}
