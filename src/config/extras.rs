@@ -49,7 +49,12 @@ const NO_CODE: &str = "the agent works without programs that run at the vendor";
 /// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much that
 /// they are sent whatever some of them have; but none has tools of a vendor's.
 pub static EXTRAS: &[Extra] = &[
-    row(&["top_k", "stop"], NOT_RESPONSES, NO_SAMPLING),
+    row(&["top_k"], NOT_RESPONSES, NO_SAMPLING),
+    row(
+        &["stop"],
+        NOT_RESPONSES,
+        "replies end where the model ends them",
+    ),
     row(
         &["presence_penalty", "frequency_penalty", "seed"],
         &[Api::GenerateContent, Api::OpenRouter, Api::Chat],
@@ -72,17 +77,15 @@ pub static EXTRAS: &[Extra] = &[
         "write `thinking` or `reasoning_effort`",
     ),
     row(
-        &[
-            "store",
-            "user",
-            "text",
-            "top_logprobs",
-            "parallel_tool_calls",
-        ],
+        &["response_format", "store", "text", "top_logprobs"],
         OPENAI,
         NO_PARAMETER,
     ),
-    row(&["metadata"], NOT_GOOGLE, NO_PARAMETER),
+    row(
+        &["metadata", "parallel_tool_calls", "user"],
+        NOT_GOOGLE,
+        NO_PARAMETER,
+    ),
     row(
         &[
             "api_version",
@@ -93,7 +96,6 @@ pub static EXTRAS: &[Extra] = &[
             "plugins",
             "prediction",
             "provider",
-            "response_format",
             "route",
             "stream_options",
             "think",

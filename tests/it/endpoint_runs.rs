@@ -21,9 +21,10 @@ const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
-/// A server of Chat Completions that runs beside the test.
-struct Endpoint {
-    server: Server,
+/// A server that runs beside the test.
+pub(crate) struct Endpoint {
+    /// What records the requests.
+    pub(crate) server: Server,
     /// The server's thread ends when this is dropped.
     _serving: oneshot::Sender<()>,
 }
@@ -46,7 +47,8 @@ impl Endpoint {
         })
     }
 
-    fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+    /// A server that answers each request so.
+    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
         thread::spawn(move || {

@@ -207,12 +207,15 @@ impl Checker<'_> {
     }
 }
 
-/// What a key of the model's API asks for. A flag that is not set asks for nothing.
+/// What a key of the model's API asks for. A flag that is as it would be without the key asks for
+/// nothing.
 fn parameter(view: &View<'_>, entry: &Entry) -> Option<Json> {
-    match BACKEND.find(&entry.key).map(|key| &key.shape) {
-        Some(Shape::Flag) => view.flag(&entry.key).filter(|flag| *flag).map(Json::Bool),
-        Some(_) | None => Some(entry.value.to_json()),
-    }
+    let key = BACKEND.find(&entry.key);
+    let Some(key) = key.filter(|key| matches!(key.shape, Shape::Flag)) else {
+        return Some(entry.value.to_json());
+    };
+    let flag = view.flag(&entry.key)?;
+    (key.default != Some(if flag { "true" } else { "false" })).then_some(Json::Bool(flag))
 }
 
 /// What keeps a text from being the address of a model's API.

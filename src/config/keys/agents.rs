@@ -237,7 +237,8 @@ pub static BACKEND: Section = Section {
             Shape::Flag,
             "Whether the model may search the web, or run programs, at its vendor. massgen's \
              permissions do not reach there.",
-        ),
+        )
+        .or("false"),
         Key::unserved(
             &[
                 "enable_x_search",
