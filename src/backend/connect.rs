@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::backend::pace::Pace;
 use crate::backend::remote::Remote;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::script::ReplyList;
@@ -23,6 +24,8 @@ pub struct Surroundings<'a> {
     pub http: &'a HttpClient,
     /// The directory that the user stands in.
     pub cwd: &'a AbsPath,
+    /// How fast models may be asked, all agents together.
+    pub pace: &'a Pace,
     /// Reads a script file as text.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
 }
@@ -41,14 +44,14 @@ impl fmt::Debug for Surroundings<'_> {
 /// `Config` for a type that is not served, a malformed endpoint or script; `Environment` for a
 /// missing key.
 pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<Model>> {
-    let configs = std::iter::once(config).chain(&config.fallback);
     let model = |config: &BackendConfig| {
         Ok(Model {
             name: config.model.as_str().into(),
             backend: backend(config, around)?,
+            pacing: around.pace.of(config),
         })
     };
-    configs.map(model).collect()
+    config.with_fallbacks().map(model).collect()
 }
 
 fn backend(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
@@ -113,6 +116,7 @@ mod tests {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
+            pace: &Pace::default(),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
         connect(config, around).map(|backend| format!("{backend:?}"))

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
+use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
@@ -150,6 +151,7 @@ pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
         env: &env,
         http: &http,
         cwd: &host.cwd,
+        pace: &Pace::new(&config.rate_limits),
         read: &read_script,
     };
     let connected = config
@@ -182,7 +184,8 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
-        .filter_map(|agent| agent.backend.api_key.as_ref());
+        .flat_map(|agent| agent.backend.with_fallbacks())
+        .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let names = VENDORS
         .iter()

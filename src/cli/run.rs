@@ -2,6 +2,7 @@
 //! together, and every mistake in them is told before a model is asked.
 
 use std::io;
+use std::num::NonZero;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,6 +21,9 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+
+/// Threads that agents share; file work goes to threads of its own.
+const WORKERS_MAX: usize = 8;
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -49,9 +53,13 @@ pub(crate) fn run(
     runtime.block_on(conduct(prepared, arguments, output))
 }
 
-/// Everything happens on this one thread; only file work goes to threads of its own.
+/// Agents run side by side, so that none waits while the reply of another is parsed.
 fn runtime() -> Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS_MAX))
+        .enable_all()
+        .build();
     runtime.map_err(|error| {
         Error::new(ErrorKind::Environment, "the event loop cannot be started")
             .caused_by(error)
@@ -84,6 +92,9 @@ async fn prepare(
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    config
+        .rate_limits
+        .extend(arguments.rate_limit.iter().cloned());
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }

@@ -281,6 +281,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         agents,
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
+        rate_limits: Vec::new(),
     }
 }
 

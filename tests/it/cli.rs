@@ -72,6 +72,10 @@ fn help_names_every_flag() {
           --orchestrator-timeout <SECONDS>
               The time for the whole run, in seconds. Default: the config's, or 1800
 
+          --rate-limit <[TYPE[/MODEL]=]N>
+              How often vendors may be asked in a minute, all agents together: requests, or tokens with
+              `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's
+
           --debug
               Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
 

@@ -21,9 +21,8 @@ const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
-/// A server that runs beside the test.
+/// A server of Chat Completions that runs beside the test.
 pub(crate) struct Endpoint {
-    /// What records the requests.
     pub(crate) server: Server,
     /// The server's thread ends when this is dropped.
     _serving: oneshot::Sender<()>,
@@ -31,7 +30,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// A server whose every model plays by the rules.
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::answering(play)
     }
 
@@ -47,7 +46,6 @@ impl Endpoint {
         })
     }
 
-    /// A server that answers each request so.
     pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
@@ -66,12 +64,12 @@ impl Endpoint {
         }
     }
 
-    fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("{}/v1", self.server.url)
     }
 
     /// One agent of a config; `more` is added to its backend.
-    fn agent(&self, id: &str, model: &str, more: &str) -> String {
+    pub(crate) fn agent(&self, id: &str, model: &str, more: &str) -> String {
         let base_url = self.base_url();
         format!(
             "  - id: {id}\n    backend: \
@@ -80,7 +78,7 @@ impl Endpoint {
     }
 
     /// The bodies of the requests of each model, in order.
-    fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
+    pub(crate) fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
         let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for request in self.server.requests() {
             bodies
@@ -92,13 +90,13 @@ impl Endpoint {
     }
 }
 
-fn model(request: &Recorded) -> String {
+pub(crate) fn model(request: &Recorded) -> String {
     request.json()["model"].as_str().unwrap().to_owned()
 }
 
 /// What a model says: `builder…` writes a file first, and all answer, vote for the first agent and
 /// present. The final `builder…` also writes where it is told that it may.
-fn play(request: &Recorded) -> Answer {
+pub(crate) fn play(request: &Recorded) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let called = |name: &str| {
@@ -139,7 +137,7 @@ fn writable(body: &Value) -> Option<&str> {
 }
 
 /// A reply as a stream: text word by word, a call in two pieces, the usage at the end.
-fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
+pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
     let mut answer = Answer::stream();
     for word in text.split_inclusive(' ') {
         answer = answer.piece(event(&json!({"content": word}), None));
@@ -162,12 +160,12 @@ fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
         .end()
 }
 
-fn event(delta: &Value, finish_reason: Option<&str>) -> String {
+pub(crate) fn event(delta: &Value, finish_reason: Option<&str>) -> String {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
     format!("data: {}\n\n", json!({"choices": [choice]}))
 }
 
-fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
+pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
     Answer::whole(
         status,
         headers,
@@ -176,7 +174,7 @@ fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
 }
 
 /// A project with this team in `team.yaml`, about to be run with a question.
-fn asks(agents: &[String], rest: &str) -> Project {
+pub(crate) fn asks(agents: &[String], rest: &str) -> Project {
     Project::new()
         .file("team.yaml", format!("agents:\n{}{rest}\n", agents.concat()))
         .args(["--config", "team.yaml", "What is six times seven?"])

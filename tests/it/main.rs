@@ -27,6 +27,7 @@ mod docs;
 mod edits;
 mod endpoint_runs;
 mod explain;
+mod fault_runs;
 mod gate;
 mod gemini_faults;
 mod gemini_runs;

@@ -82,7 +82,8 @@ impl Faults {
         let error = error.without_url();
         let cause = self.quote(&innermost(&error).to_string());
         if error.is_connect() {
-            self.transient(&format!("cannot be reached at `{}`: {cause}", self.place))
+            let message = format!("cannot be reached at `{}`: {cause}", self.place);
+            self.error(FaultKind::Unreachable, &message)
         } else {
             self.transient(&format!("broke the connection off: {cause}"))
         }

@@ -29,6 +29,7 @@ impl Checker<'_> {
             agents: agents?,
             orchestrator,
             timeouts: timeouts(&root),
+            rate_limits: self.rate_limits(&root),
         };
         self.overlaps(&root, &config);
         Some(config)

@@ -1,23 +1,18 @@
 //! Owns the backend of an agent: which vendor is asked, where, for which model, with what.
 
 use secrecy::SecretString;
-use serde_json::{Map, Value as Json};
 use url::Url;
 
 use crate::config::check::Checker;
-use crate::config::check::view::{Text, View};
+use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::extras::unsent;
-use crate::config::keys::agents::BACKEND;
-use crate::config::keys::{Shape, Status, nearest};
-use crate::config::node::Entry;
+use crate::config::keys::agents::{BACKEND, FALLBACK};
+use crate::config::keys::nearest;
+use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
-
-/// The key whose entries go into requests beside the others.
-const EXTRA_BODY: &str = "extra_body";
 
 impl Checker<'_> {
     /// The backend of one agent.
@@ -29,16 +24,77 @@ impl Checker<'_> {
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
         let model = model?;
-        Some(BackendConfig {
+        let mut backend = BackendConfig {
             vendor,
             base_url,
             api_key,
-            parameters: self.parameters(view, vendor, &model),
+            parameters: self.parameters(view, &BACKEND, vendor, &model),
             model,
             script,
-            times: ReplyTimes::default(),
+            times: times(view),
+            fallback: Vec::new(),
+        };
+        backend.fallback = self.fallback(view, &backend)?;
+        Some(backend)
+    }
+
+    /// The models that are asked after `first`.
+    fn fallback(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<Vec<BackendConfig>> {
+        let items = view.items("fallback");
+        items
+            .into_iter()
+            .map(|(path, node)| match text_of(node, path.clone()) {
+                Some(text) => Some(BackendConfig {
+                    model: text.written.trim().to_owned(),
+                    parameters: self.parameters_of(first, &text),
+                    ..first.clone()
+                }),
+                None => self.fallback_of(&View { node, path }, first),
+            })
+            .collect()
+    }
+
+    /// One model after `first` that is described by itself.
+    fn fallback_of(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<BackendConfig> {
+        let vendor = match view.text("type") {
+            Some(text) => self.vendor(&text)?,
+            None => first.vendor,
+        };
+        let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
+        let model = self.model(view, vendor)?;
+        let parameters = self.parameters(view, &FALLBACK, vendor, &model);
+        let is_same = vendor.name == first.vendor.name && view.text("base_url").is_none();
+        Some(BackendConfig {
+            vendor,
+            model,
+            base_url: if is_same {
+                first.base_url.clone()
+            } else {
+                self.base_url(view, vendor)
+            },
+            api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
+            parameters,
+            script: self.script(view, vendor),
+            times: first.times,
             fallback: Vec::new(),
         })
+    }
+
+    /// How often vendors may be asked.
+    pub(super) fn rate_limits(&mut self, root: &View<'_>) -> Vec<RateLimit> {
+        let items = root.items("rate_limits").into_iter();
+        items
+            .map(|(path, node)| {
+                let view = View { node, path };
+                let either = |long, short| view.integer(long).or_else(|| view.integer(short));
+                RateLimit {
+                    vendor: view.text("type").and_then(|text| self.vendor(&text)),
+                    model: view.text("model").map(|text| text.written.to_owned()),
+                    requests_per_minute: either("requests_per_minute", "rpm"),
+                    tokens_per_minute: either("tokens_per_minute", "tpm"),
+                }
+            })
+            .collect()
     }
 
     fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
@@ -126,40 +182,6 @@ impl Checker<'_> {
         found
     }
 
-    /// The keys that go into every request. One that the vendor's API has not is left out.
-    fn parameters(&mut self, view: &View<'_>, vendor: &Vendor, model: &str) -> Map<String, Json> {
-        let mut parameters = Map::new();
-        for entry in view.node.entries() {
-            match BACKEND.find(&entry.key).map(|key| key.status) {
-                None | Some(Status::Passed) => {
-                    let Some(value) = parameter(view, entry) else {
-                        continue;
-                    };
-                    match unsent(&entry.key, vendor, model) {
-                        None => {
-                            parameters.insert(entry.key.clone(), value);
-                        }
-                        Some(_) if value.is_null() => {}
-                        Some(instead) => self.unsent(view, &entry.key, vendor, instead),
-                    }
-                }
-                Some(_) if entry.key == EXTRA_BODY => {
-                    let extra = entry.value.entries().iter();
-                    parameters
-                        .extend(extra.map(|entry| (entry.key.clone(), entry.value.to_json())));
-                }
-                Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
-            }
-        }
-        parameters
-    }
-
-    fn unsent(&mut self, view: &View<'_>, key: &str, vendor: &Vendor, instead: &str) {
-        let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
-        let warning = Diagnostic::warning(view.path_of(key), message).at(view.span_of(key));
-        self.findings.push(warning);
-    }
-
     /// The replies of a scripted backend; other types have none.
     fn script(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<Script> {
         let replies = view
@@ -207,15 +229,15 @@ impl Checker<'_> {
     }
 }
 
-/// What a key of the model's API asks for. A flag that is as it would be without the key asks for
-/// nothing.
-fn parameter(view: &View<'_>, entry: &Entry) -> Option<Json> {
-    let key = BACKEND.find(&entry.key);
-    let Some(key) = key.filter(|key| matches!(key.shape, Shape::Flag)) else {
-        return Some(entry.value.to_json());
-    };
-    let flag = view.flag(&entry.key)?;
-    (key.default != Some(if flag { "true" } else { "false" })).then_some(Json::Bool(flag))
+/// How long replies may take.
+fn times(view: &View<'_>) -> ReplyTimes {
+    let default = ReplyTimes::default();
+    let seconds = |key, default| view.integer(key).unwrap_or(default);
+    ReplyTimes {
+        first_byte_seconds: seconds("first_byte_timeout_seconds", default.first_byte_seconds),
+        idle_seconds: seconds("idle_timeout_seconds", default.idle_seconds),
+        total_seconds: seconds("request_timeout_seconds", default.total_seconds),
+    }
 }
 
 /// What keeps a text from being the address of a model's API.

@@ -11,6 +11,7 @@ mod context_paths;
 mod expand;
 mod orchestrator;
 mod overlap;
+mod parameters;
 mod paths;
 mod view;
 mod walk;

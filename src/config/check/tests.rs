@@ -148,6 +148,7 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_backend(&format!("folder_guard: {{{line}}}")),
                     with_backend("folder_guard: {}"),
                 ),
+                "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
                 other => panic!("no case for `{other}`"),
             };
             let (with, without) = (config(&with), config(&without));
@@ -415,6 +416,22 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
         &backend("enable_web_search: true").replace("3.8", "2.5"),
         &["not sent to `gemini`: its models before Gemini 3 take either tools of Google's or"],
     );
+
+    let falling_back = "enable_web_search: true, extra_body: {logit_bias: {1: 2}}, \
+                        fallback: [gemini-3.7-flash, gemini-2.5-flash, {type: groq, model: m, top_k: 1}]";
+    check(
+        &backend(falling_back),
+        &[
+            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: its models",
+        ],
+    );
+    let loaded = try_load(&backend(falling_back)).unwrap();
+    let fallback = &loaded.config.agents[0].backend.fallback;
+    let sent: Vec<usize> = fallback
+        .iter()
+        .map(|backend| backend.parameters.len())
+        .collect();
+    assert_eq!(sent, [2, 1, 1]);
 }
 
 #[test]

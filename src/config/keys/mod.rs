@@ -195,11 +195,13 @@ pub static SECTIONS: &[&Section] = &[
     &agents::AGENT,
     &agents::BACKEND,
     &agents::EXTRA_BODY,
+    &agents::FALLBACK,
     &agents::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &orchestrator::CONTEXT_PATH,
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
     &root::TIMEOUT_SETTINGS,
+    &root::RATE_LIMIT,
     &root::UI,
 ];
