@@ -8,7 +8,7 @@ use crate::config::vendors::{GeminiLine, Vendor, Wire, gemini_line};
 pub enum Api {
     /// Chat Completions of any server.
     Chat,
-    /// Chat Completions of OpenRouter, which has what all have and more.
+    /// Chat Completions of `OpenRouter`, which has what all have and more.
     OpenRouter,
     /// OpenAI's Responses.
     Responses,
@@ -47,7 +47,8 @@ const NO_CODE: &str = "the agent works without programs that run at the vendor";
 /// Which API has what: <https://platform.openai.com/docs/api-reference/responses/create>,
 /// <https://docs.claude.com/en/api/messages>, <https://ai.google.dev/api/generate-content>,
 /// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much that
-/// they are sent whatever some of them have; but none has tools of a vendor's.
+/// they are sent whatever some of them have; but they have no tools of a vendor's (xAI answers its
+/// `search_parameters` with 410: <https://docs.x.ai/docs/guides/live-search>).
 pub static EXTRAS: &[Extra] = &[
     row(&["top_k"], NOT_RESPONSES, NO_SAMPLING),
     row(

@@ -338,6 +338,10 @@ mod tests {
             "chatcompletion claude-x https://api.anthropic.com/v1",
         );
         check(
+            (Some("gemini-3.8-flash"), None, None),
+            "gemini gemini-3.8-flash https://generativelanguage.googleapis.com/v1beta",
+        );
+        check(
             (Some("grok-4"), None, None),
             "grok grok-4 https://api.x.ai/v1",
         );

@@ -74,13 +74,41 @@ async fn a_reply_that_is_broken_is_no_reply() {
     "#);
 }
 
-/// An error as Google writes it.
-fn google(code: u16, status: &str, message: &str, details: &Value) -> String {
-    let error = json!({"code": code, "message": message, "status": status, "details": details});
-    json!({"error": error}).to_string()
+/// An error as Google writes it; its status in HTTP is the code.
+struct Refusal {
+    code: u16,
+    status: &'static str,
+    message: &'static str,
+    details: Value,
 }
 
-/// What Google says about a quota that was exceeded.
+fn refusal(code: u16, status: &'static str, message: &'static str, details: Value) -> Refusal {
+    Refusal {
+        code,
+        status,
+        message,
+        details,
+    }
+}
+
+impl Refusal {
+    fn body(&self) -> String {
+        let Refusal {
+            code,
+            status,
+            message,
+            details,
+        } = self;
+        let error = json!({"code": code, "message": message, "status": status, "details": details});
+        json!({"error": error}).to_string()
+    }
+
+    fn answer(&self) -> Answer {
+        Answer::whole(&format!("{} Refused", self.code), &[], self.body())
+    }
+}
+
+/// What Google says about a quota of this name that was exceeded.
 fn quota(name: &str) -> Value {
     json!([
         {"@type": "type.googleapis.com/google.rpc.Help", "links": []},
@@ -92,116 +120,96 @@ fn quota(name: &str) -> Value {
     ])
 }
 
+fn requests_per_minute() -> Refusal {
+    let details = quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
+    refusal(429, "RESOURCE_EXHAUSTED", EXCEEDED, details)
+}
+
+const EXCEEDED: &str = "You exceeded your current quota, please check your plan and billing.";
+const NO_QUOTA: &str = "Quota exceeded, limit: 0, model: gemini-3.1-pro";
+const SPENT: &str = "Your prepayment credits are depleted.";
+const TOO_LONG: &str =
+    "The input token count (9) exceeds the maximum number of tokens allowed (8).";
+
 #[tokio::test]
-async fn errors_are_told_in_the_vendors_words_with_the_right_advice() {
-    let exceeded = "You exceeded your current quota, please check your plan and billing details.";
-    let none = json!([]);
+async fn a_refusal_for_good_is_told_in_the_vendors_words() {
+    let none = || json!([]);
     let key =
         json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
-    let per_minute = quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
     let per_day = quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
-    let spent = "RESOURCE_EXHAUSTED";
-    let no_quota = format!("{exceeded}\n* Quota exceeded, limit: 0, model: gemini-3.1-pro");
-    let tokens =
-        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
-    let busy = "The model is overloaded. Please try again later.";
-    let rows = [
-        (
-            "400 Bad Request",
-            google(400, "INVALID_ARGUMENT", "API key not valid.", &key),
-        ),
-        (
-            "400 Bad Request",
-            google(
-                400,
-                "INVALID_ARGUMENT",
-                "Invalid value at 'contents'.",
-                &none,
-            ),
-        ),
-        (
-            "400 Bad Request",
-            google(400, "INVALID_ARGUMENT", tokens, &none),
-        ),
-        (
-            "403 Forbidden",
-            google(403, "PERMISSION_DENIED", "No access.", &none),
-        ),
-        (
-            "404 Not Found",
-            google(404, "NOT_FOUND", "models/m is not found.", &none),
-        ),
-        (
-            "429 Too Many Requests",
-            google(429, spent, exceeded, &per_minute),
-        ),
-        (
-            "429 Too Many Requests",
-            google(429, spent, exceeded, &per_day),
-        ),
-        (
-            "429 Too Many Requests",
-            google(429, spent, &no_quota, &none),
-        ),
-        (
-            "429 Too Many Requests",
-            google(429, spent, "Your prepayment credits are depleted.", &none),
-        ),
-        (
-            "429 Too Many Requests",
-            google(429, spent, "Resource has been exhausted.", &none),
-        ),
-        (
-            "499 Client Closed Request",
-            google(499, "CANCELLED", "The operation was cancelled.", &none),
-        ),
-        (
-            "500 Internal Server Error",
-            google(500, "INTERNAL", "An internal error has occurred.", &none),
-        ),
-        (
-            "503 Service Unavailable",
-            google(503, "UNAVAILABLE", busy, &none),
-        ),
-        (
-            "504 Gateway Timeout",
-            google(504, "DEADLINE_EXCEEDED", "Deadline expired.", &none),
-        ),
+    let refusals = [
+        refusal(400, "INVALID_ARGUMENT", "API key not valid.", key),
+        refusal(400, "INVALID_ARGUMENT", "Invalid value.", none()),
+        refusal(400, "INVALID_ARGUMENT", TOO_LONG, none()),
+        refusal(403, "PERMISSION_DENIED", "No access.", none()),
+        refusal(404, "NOT_FOUND", "models/m is not found.", none()),
+        refusal(429, "RESOURCE_EXHAUSTED", EXCEEDED, per_day),
+        refusal(429, "RESOURCE_EXHAUSTED", NO_QUOTA, none()),
+        refusal(429, "RESOURCE_EXHAUSTED", SPENT, none()),
     ];
-    let mut answers: Vec<Answer> = rows
-        .iter()
-        .map(|(status, body)| Answer::whole(status, &[], body))
-        .collect();
-    let in_list = format!("[{}]", google(429, spent, exceeded, &per_minute));
-    answers.push(Answer::whole("429 Too Many Requests", &[], &in_list));
-    let headers = ["retry-after: 3"];
-    answers.push(Answer::whole("429 Too Many Requests", &headers, in_list));
-    let in_stream = |error: String| {
-        let begun = Answer::stream().piece(parts(&json!([{"text": "Hi"}])));
-        begun.piece(format!("data: {error}\n\n")).end()
-    };
-    answers.push(in_stream(google(503, "UNAVAILABLE", busy, &none)));
-    answers.push(in_stream(google(429, spent, exceeded, &per_minute)));
-    answers.push(in_stream(google(400, "INVALID_ARGUMENT", "No.", &none)));
+    let answers = refusals.iter().map(Refusal::answer).collect();
     insta::assert_snapshot!(lines_of(answers).await, @r#"
     Permanent: `gemini` answered 400 Bad Request: API key not valid. (the key is from `api_key`)
-    Permanent: `gemini` answered 400 Bad Request: Invalid value at 'contents'.
-    ContextTooLong: `gemini` answered 400 Bad Request: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).
+    Permanent: `gemini` answered 400 Bad Request: Invalid value.
+    ContextTooLong: `gemini` answered 400 Bad Request: The input token count (9) exceeds the maximum number of tokens allowed (8).
     Permanent: `gemini` answered 403 Forbidden: No access. (the key is from `api_key`)
     Permanent: `gemini` answered 404 Not Found: models/m is not found. (asked at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`)
-    Transient { retry_after: Some(17.5s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing details.
-    Permanent: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing details.
-    Permanent: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing details. * Quota exceeded, limit: 0, model: gemini-3.1-pro
+    Permanent: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
+    Permanent: `gemini` answered 429 Too Many Requests: Quota exceeded, limit: 0, model: gemini-3.1-pro
     Permanent: `gemini` answered 429 Too Many Requests: Your prepayment credits are depleted.
+    "#);
+}
+
+#[tokio::test]
+async fn a_refusal_that_may_heal_says_when_to_ask_again() {
+    let none = || json!([]);
+    let refusals = [
+        refusal(
+            429,
+            "RESOURCE_EXHAUSTED",
+            "Resource has been exhausted.",
+            none(),
+        ),
+        requests_per_minute(),
+        refusal(499, "CANCELLED", "The operation was cancelled.", none()),
+        refusal(500, "INTERNAL", "An internal error has occurred.", none()),
+        refusal(503, "UNAVAILABLE", "The model is overloaded.", none()),
+        refusal(504, "DEADLINE_EXCEEDED", "Deadline expired.", none()),
+    ];
+    let mut answers: Vec<Answer> = refusals.iter().map(Refusal::answer).collect();
+    let in_list = format!("[{}]", requests_per_minute().body());
+    for headers in [[].as_slice(), &["retry-after: 3"]] {
+        answers.push(Answer::whole("429 Too Many Requests", headers, &in_list));
+    }
+    insta::assert_snapshot!(lines_of(answers).await, @r#"
     Transient { retry_after: None }: `gemini` answered 429 Too Many Requests: Resource has been exhausted.
+    Transient { retry_after: Some(17.5s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
     Transient { retry_after: None }: `gemini` answered 499: The operation was cancelled.
     Transient { retry_after: None }: `gemini` answered 500 Internal Server Error: An internal error has occurred.
-    Transient { retry_after: None }: `gemini` answered 503 Service Unavailable: The model is overloaded. Please try again later.
+    Transient { retry_after: None }: `gemini` answered 503 Service Unavailable: The model is overloaded.
     Transient { retry_after: None }: `gemini` answered 504 Gateway Timeout: Deadline expired.
-    Transient { retry_after: Some(17.5s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing details.
-    Transient { retry_after: Some(3s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing details.
-    Transient { retry_after: None }: `gemini` reported an error: The model is overloaded. Please try again later.
-    Transient { retry_after: Some(17.5s) }: `gemini` reported an error: You exceeded your current quota, please check your plan and billing details.
+    Transient { retry_after: Some(17.5s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
+    Transient { retry_after: Some(3s) }: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
+    "#);
+}
+
+#[tokio::test]
+async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+    let refusals = [
+        refusal(503, "UNAVAILABLE", "The model is overloaded.", json!([])),
+        requests_per_minute(),
+        refusal(400, "INVALID_ARGUMENT", "No.", json!([])),
+        refusal(400, "INVALID_ARGUMENT", TOO_LONG, json!([])),
+    ];
+    let answer = |refusal: &Refusal| {
+        let begun = Answer::stream().piece(parts(&json!([{"text": "Hi"}])));
+        begun.piece(format!("data: {}\n\n", refusal.body())).end()
+    };
+    let answers = refusals.iter().map(answer).collect();
+    insta::assert_snapshot!(lines_of(answers).await, @r#"
+    Transient { retry_after: None }: `gemini` reported an error: The model is overloaded.
+    Transient { retry_after: Some(17.5s) }: `gemini` reported an error: You exceeded your current quota, please check your plan and billing.
     Permanent: `gemini` reported an error: No.
+    ContextTooLong: `gemini` reported an error: The input token count (9) exceeds the maximum number of tokens allowed (8).
     "#);
 }

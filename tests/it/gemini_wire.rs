@@ -11,13 +11,15 @@ use massgen::tools::request::CallRequest;
 use massgen::tools::workflow::coordination_offers;
 use serde_json::{Map, Value, json};
 
-use crate::http_server::{Answer, Server};
+use crate::http_server::{Answer, Recorded, Server};
 use crate::wire::{KEY, call, collect, config, connect, event, read_tool, simple_request, text};
 
 fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
     let mut config = config("gemini", &format!("{}/v1beta", server.url));
     model.clone_into(&mut config.model);
-    config.parameters = parameters.as_object().unwrap().clone();
+    config
+        .parameters
+        .clone_from(parameters.as_object().unwrap());
     config
 }
 
@@ -170,11 +172,7 @@ async fn tools_of_the_vendor_stand_beside_ours() {
     collect(&backend, request).await;
     collect(&backend, simple_request()).await;
 
-    let requests: Vec<Value> = server
-        .requests()
-        .iter()
-        .map(|request| request.json())
-        .collect();
+    let requests: Vec<Value> = server.requests().iter().map(Recorded::json).collect();
     assert_eq!(
         requests[0]["toolConfig"],
         json!({"includeServerSideToolInvocations": true})
@@ -354,14 +352,11 @@ async fn calls_without_ids_get_ours_and_the_vendor_never_sees_them() {
     let call = |n: u64| json!({"functionCall": {"name": "read_text_file", "args": {"n": n}}});
     let taken = json!({"functionCall": {"name": "read_text_file", "id": "call_1_0"}});
     let all = json!([call(1), call(2), taken]);
-    let (events, reply) = replied(&[parts(&all), finish("STOP")]).await;
-    let ids: Vec<&str> = events
-        .iter()
-        .filter_map(|event| match event {
-            ReplyEvent::Call(call) => Some(call.id.as_str()),
-            _ => None,
-        })
-        .collect();
+    let (_, reply) = replied(&[parts(&all), finish("STOP")]).await;
+    let Message::Assistant { calls, .. } = &reply else {
+        unreachable!();
+    };
+    let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
     assert_eq!(ids, ["call_1_0", "call_1_1", "call_1_2"]);
     let results = ids.iter().map(|id| result(id, id));
     let more = [reply].into_iter().chain(results).collect();

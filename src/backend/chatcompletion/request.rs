@@ -13,7 +13,7 @@ const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_versio
 /// Parameters that vendors refuse in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
 
-/// The key that asks for OpenRouter's search, and where that is asked for:
+/// The key that asks for `OpenRouter`'s search, and where that is asked for:
 /// <https://openrouter.ai/docs/features/web-search>.
 const WEB_SEARCH: &str = "enable_web_search";
 const PLUGINS: &str = "plugins";

@@ -121,11 +121,11 @@ impl<'a> Decoder<'a> {
 impl Decode for Decoder<'_> {
     /// A server that does not stream sends all responses as one list.
     fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
-        let response: Value = serde_json::from_str(piece.data)
+        let mut response: Value = serde_json::from_str(piece.data)
             .map_err(|error| Unread::Malformed(format!("{error}: {}", piece.data)))?;
-        let responses = match response {
-            Value::Array(responses) => responses,
-            response => vec![response],
+        let responses = match response.as_array_mut() {
+            Some(responses) => std::mem::take(responses),
+            None => vec![response],
         };
         let mut events = Vec::new();
         for response in responses {
