@@ -215,7 +215,7 @@ mod tests {
         insta::assert_snapshot!(text, @"
         `type: openai` is not served by this version
         use `type: chatcompletion`, which reaches the same models with the same key
-        served are: chatcompletion, openrouter, grok, groq, cerebras, together, fireworks, moonshot, nebius, qwen, zai, poe, nvidia_nim, azure_openai, ollama, lmstudio, vllm, sglang, inference, scripted, gemini
+        served are: chatcompletion, claude, openrouter, grok, groq, cerebras, together, fireworks, moonshot, nebius, qwen, zai, poe, nvidia_nim, azure_openai, ollama, lmstudio, vllm, sglang, inference, scripted, gemini
         ");
     }
 

@@ -19,8 +19,10 @@ mod chatcompletion;
 pub mod connect;
 pub mod conversation;
 mod gemini;
+mod messages;
 pub mod pace;
 pub mod remote;
+mod responses;
 mod scripted;
 
 /// One request to a model: everything it will know.

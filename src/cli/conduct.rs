@@ -108,6 +108,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         config,
         file,
         prompt,
+        telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
@@ -118,6 +119,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
         base: host.cwd,
+        telemetry,
         started_with: StartedWith {
             config_path: file.as_ref().and_then(TeamFile::place).cloned(),
             config_text: file.as_ref().map(TeamFile::text),

@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::world::telemetry::settings::Settings;
 
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
@@ -36,6 +37,8 @@ pub(crate) struct Prepared {
     pub file: Option<TeamFile>,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
+    /// Where the run's spans are sent, if anywhere.
+    pub telemetry: Option<Settings>,
 }
 
 /// Carries out a run.
@@ -73,6 +76,7 @@ async fn prepare(
     task: &str,
     output: &mut Output<'_>,
 ) -> Result<Prepared> {
+    let telemetry = telemetry(host, output);
     let completed = environment::complete(host);
     let host = completed.host;
     let prompt = mentions::parse(task, &host.cwd, &host);
@@ -103,7 +107,19 @@ async fn prepare(
         config,
         file: chosen.file,
         prompt,
+        telemetry,
     })
+}
+
+/// What the process's own environment says about telemetry; no file counts.
+fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+    match Settings::read(&|name| host.env(name).map(str::to_owned)) {
+        Ok(settings) => settings,
+        Err(why) => {
+            output.warning(&format!("no telemetry is sent: {why}"));
+            None
+        }
+    }
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.

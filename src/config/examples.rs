@@ -34,6 +34,7 @@ pub static EXAMPLES: &[Example] = examples![
     "basic/offline_demo.yaml",
     "basic/single_agent.yaml",
     "basic/two_agents.yaml",
+    "basic/two_claudes.yaml",
     "basic/gemini_search.yaml",
     "basic/local_ollama.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_casestudy.yaml",

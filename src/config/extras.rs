@@ -1,7 +1,7 @@
 //! Owns the table of parameters that not every model's API has. A key that is not in it goes to every
 //! API.
 
-use crate::config::vendors::{GeminiLine, Vendor, Wire, gemini_line};
+use crate::config::vendors::{GeminiLine, Vendor, Wire, WireFormat, gemini_line};
 
 /// The APIs as far as they differ in their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,11 @@ pub static EXTRAS: &[Extra] = &[
         NO_PARAMETER,
     ),
     row(
+        &["anthropic_beta", "betas", "cache_ttl", "prompt_caching"],
+        &[Api::Messages],
+        NO_PARAMETER,
+    ),
+    row(
         &["enable_web_search"],
         &[
             Api::Responses,
@@ -148,13 +153,15 @@ pub fn unsent(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
 impl Api {
     /// The API of a vendor; a script has none.
     pub fn of(vendor: &Vendor) -> Option<Self> {
-        match (vendor.name, vendor.wire) {
-            (_, Wire::Scripted) => None,
-            ("openrouter", _) => Some(Api::OpenRouter),
-            ("openai", _) => Some(Api::Responses),
-            ("claude", _) => Some(Api::Messages),
-            ("gemini", _) => Some(Api::GenerateContent),
-            _ => Some(Api::Chat),
+        match vendor.wire {
+            Wire::Remote(WireFormat::ChatCompletions) if vendor.name == "openrouter" => {
+                Some(Api::OpenRouter)
+            }
+            Wire::Remote(WireFormat::ChatCompletions) => Some(Api::Chat),
+            Wire::Remote(WireFormat::Responses) => Some(Api::Responses),
+            Wire::Remote(WireFormat::Messages) => Some(Api::Messages),
+            Wire::Remote(WireFormat::GenerateContent) => Some(Api::GenerateContent),
+            Wire::Scripted | Wire::Unserved => None,
         }
     }
 
@@ -214,6 +221,7 @@ mod tests {
         check("logit_bias", &["groq", "openrouter"]);
         check("verbosity", &["groq", "openrouter", "openai"]);
         check("metadata", &["groq", "openrouter", "openai", "claude"]);
+        check("prompt_caching", &["claude"]);
         check(
             "enable_web_search",
             &["openrouter", "openai", "claude", "gemini"],

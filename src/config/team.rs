@@ -35,8 +35,7 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. The endpoints here speak Chat Completions:
-/// <https://docs.claude.com/en/api/openai-sdk>.
+/// The families, in the order in which a team is made of them.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -47,8 +46,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "claude",
         prefixes: &["claude-"],
-        through: "chatcompletion",
-        base_url: Some("https://api.anthropic.com/v1"),
+        through: "claude",
+        base_url: None,
     },
     Family {
         maker: "gemini",
@@ -335,7 +334,7 @@ mod tests {
         );
         check(
             (Some("claude-x"), None, None),
-            "chatcompletion claude-x https://api.anthropic.com/v1",
+            "claude claude-x https://api.anthropic.com",
         );
         check(
             (Some("gemini-3.8-flash"), None, None),

@@ -4,8 +4,7 @@
 use massgen::config::vendors::find;
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::Endpoint;
-use crate::http_server::{Answer, Recorded};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Project;
 
 const KEY: &str = "AIza-of-the-tests";

@@ -91,7 +91,8 @@ fn reply(text: &str, calls: &[CallRequest], line: GeminiLine) -> Vec<Value> {
     let text = Some(text).filter(|text| !text.is_empty());
     let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
     for (position, call) in calls.iter().enumerate() {
-        let arguments = arguments(&call.arguments);
+        let arguments = serde_json::from_str(&call.well_formed_arguments());
+        let arguments: Value = arguments.unwrap_or_default();
         let call = json!({"id": call.id, "name": call.name, "args": arguments});
         // Of the calls of one reply the first carries the signature.
         parts.push(match (line, position) {
@@ -102,14 +103,6 @@ fn reply(text: &str, calls: &[CallRequest], line: GeminiLine) -> Vec<Value> {
         });
     }
     parts
-}
-
-/// The arguments of a call; only an object is accepted.
-fn arguments(text: &str) -> Value {
-    match serde_json::from_str::<Map<String, Value>>(text) {
-        Ok(arguments) => arguments.into(),
-        Err(_) => json!({"malformed_arguments": text}),
-    }
 }
 
 /// What a call gave, under the id and the name that the vendor knows the call by.

@@ -109,6 +109,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             tool: "write_file".to_owned(),
             success: true,
             summary: "wrote 1 byte".to_owned(),
+            elapsed_ms: 1,
         },
         Event::ToolCalled {
             agent: id("bob"),

@@ -224,6 +224,23 @@ pub static BACKEND: Section = Section {
             "The version of the API, for `azure_openai`.",
         ),
         Key::passed(
+            &["prompt_caching"],
+            Shape::Flag,
+            "Whether `claude` serves what was sent before from its cache.",
+        )
+        .or("true"),
+        Key::passed(
+            &["cache_ttl"],
+            Shape::OneOf(&["5m", "1h"]),
+            "How long the cache of `claude` keeps it; an hour costs more.",
+        )
+        .or("5m"),
+        Key::passed(
+            &["betas", "anthropic_beta"],
+            Shape::Any,
+            "Beta features of the API of `claude`, by name.",
+        ),
+        Key::passed(
             &[
                 "reasoning",
                 "thinking",
