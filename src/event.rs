@@ -143,6 +143,8 @@ pub enum Event {
         success: bool,
         /// What the model reads, shortened.
         summary: String,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
     },
     /// An answer was accepted.
     Answered {

@@ -2,6 +2,7 @@
 //! calls of one reply run at the same time; a call that changes something waits for all before it.
 
 use futures_util::stream::{self, StreamExt};
+use tokio::time::Instant;
 
 use crate::agent::Mind;
 use crate::backend::conversation::Message;
@@ -157,6 +158,7 @@ impl Mind {
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
             done
         };
+        let begun = Instant::now();
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
                 let reason = brief::call_broke_off().to_owned();
@@ -174,6 +176,7 @@ impl Mind {
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+                    elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
                 };
                 self.emit(finished).await;
                 let Observation {

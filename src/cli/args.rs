@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
@@ -106,6 +107,10 @@ pub(crate) struct RunArguments {
     /// The time for the whole run, in seconds. Default: the config's, or 1800.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
+    /// How often vendors may be asked in a minute, all agents together: requests, or tokens with
+    /// `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's.
+    #[arg(long, value_name = "[TYPE[/MODEL]=]N", value_parser = RateLimit::parse)]
+    pub rate_limit: Vec<RateLimit>,
     /// How much the run may use.
     #[command(flatten)]
     pub limits: LimitArguments,

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
+use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
@@ -110,6 +111,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         file,
         models,
         prompt,
+        telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
@@ -120,6 +122,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
         base: host.cwd,
+        telemetry,
         started_with: StartedWith {
             config_path: file.as_ref().and_then(TeamFile::place).cloned(),
             config_text: file.as_ref().map(TeamFile::text),
@@ -154,6 +157,7 @@ pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> R
         env: &env,
         http: &http,
         cwd: &host.cwd,
+        pace: &Pace::new(&config.rate_limits),
         models,
         read: &read_script,
     };
@@ -187,7 +191,8 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
-        .filter_map(|agent| agent.backend.api_key.as_ref());
+        .flat_map(|agent| agent.backend.with_fallbacks())
+        .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let names = VENDORS
         .iter()

@@ -67,6 +67,13 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
     };
     let title = format!("agent {} ({}): {vendor} {model}", member.id, member.number);
     line(text, title.trim_end());
+    for fallback in &backend.fallback {
+        let vendor = fallback.vendor.name;
+        line(
+            text,
+            &format!("  falls back on {vendor} {}", fallback.model),
+        );
+    }
 }
 
 /// What the agent's models cost.

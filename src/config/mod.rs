@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
+use crate::config::rates::RateLimit;
 use crate::config::vendors::Vendor;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
@@ -25,6 +26,7 @@ pub mod keys;
 pub mod lookup;
 pub mod node;
 pub mod place;
+pub mod rates;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -160,6 +162,8 @@ pub struct Config {
     pub orchestrator: OrchestratorConfig,
     /// How long things may take.
     pub timeouts: TimeoutConfig,
+    /// How often vendors may be asked.
+    pub rate_limits: Vec<RateLimit>,
     /// How much the whole run may use.
     pub limits: Limits,
 }
@@ -235,6 +239,13 @@ pub struct BackendConfig {
     /// The models that are asked when this one cannot go on, in this order; they have no fallback
     /// of their own.
     pub fallback: Vec<BackendConfig>,
+}
+
+impl BackendConfig {
+    /// This model, and then those that are asked when it cannot go on.
+    pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
+        std::iter::once(self).chain(&self.fallback)
+    }
 }
 
 /// How long a model's reply may take, in whole seconds.

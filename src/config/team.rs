@@ -37,8 +37,8 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. The endpoints speak Chat Completions:
-/// <https://docs.claude.com/en/api/openai-sdk>, <https://ai.google.dev/gemini-api/docs/openai>.
+/// The families, in the order in which a team is made of them. Google's endpoint speaks Chat
+/// Completions: <https://ai.google.dev/gemini-api/docs/openai>.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -49,8 +49,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "claude",
         prefixes: &["claude-"],
-        through: "chatcompletion",
-        base_url: Some("https://api.anthropic.com/v1"),
+        through: "claude",
+        base_url: None,
     },
     Family {
         maker: "gemini",
@@ -285,6 +285,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         agents,
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
+        rate_limits: Vec::new(),
         limits: Limits::default(),
     }
 }
@@ -339,7 +340,7 @@ mod tests {
         );
         check(
             (Some("claude-x"), None, None),
-            "chatcompletion claude-x https://api.anthropic.com/v1",
+            "claude claude-x https://api.anthropic.com",
         );
         check(
             (Some("grok-4"), None, None),

@@ -74,6 +74,10 @@ fn help_names_every_flag() {
           --orchestrator-timeout <SECONDS>
               The time for the whole run, in seconds. Default: the config's, or 1800
 
+          --rate-limit <[TYPE[/MODEL]=]N>
+              How often vendors may be asked in a minute, all agents together: requests, or tokens with
+              `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's
+
           --max-cost-usd <DOLLARS>
               US dollars that the run may cost; it replaces the limit of the config, higher or lower.
               When they are spent, the best answer so far is the result, and the exit status is 5.

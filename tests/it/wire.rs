@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use futures_util::StreamExt;
 use massgen::backend::connect::Surroundings;
 use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
 use massgen::backend::{Backend, BackendError, ReplyEvent, Request};
 use massgen::config::vendors::{Wire, find};
@@ -42,6 +43,7 @@ pub(crate) fn connect(config: &BackendConfig) -> Remote {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
+        pace: &Pace::default(),
         models: &ModelList::with(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };

@@ -114,6 +114,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             tool: "write_file".to_owned(),
             success: true,
             summary: "wrote 1 byte".to_owned(),
+            elapsed_ms: 1,
         },
         Event::ToolCalled {
             agent: id("bob"),
@@ -136,21 +137,11 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             agent: id("bob"),
             reason: "too like\nagent1.1".to_owned(),
         },
-        Event::Retrying {
-            agent: id("bob"),
-            reason: "429".to_owned(),
-            wait_ms: 2_040,
-        },
         Event::Voted {
             agent: id("bob"),
             candidate: id("ann"),
             label: label(0, 1),
             reason: "clear".to_owned(),
-        },
-        Event::DroppedOut {
-            agent: id("bob"),
-            reason: "key refused".to_owned(),
-            timed_out: false,
         },
     ]);
     insta::assert_snapshot!(err, @r#"
@@ -164,11 +155,54 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     [ann] | Because.
     [bob] sees agent1.1
     [bob] is not accepted: too like agent1.1
-    [bob] asks again in 2.0 s: 429
     [bob] votes for ann (agent1.1): clear
-    [bob] drops out: key refused
     "#);
     assert_eq!(out, "");
+}
+
+#[test]
+fn what_keeps_an_agent_from_going_on_is_told() {
+    let (_, err) = shown(&[
+        started(),
+        Event::Retrying {
+            agent: id("bob"),
+            reason: "429".to_owned(),
+            wait_ms: 2_040,
+        },
+        Event::Held {
+            agent: id("bob"),
+            reason: "the limit is 5 requests a minute".to_owned(),
+            wait_ms: 61_000,
+        },
+        Event::FellBack {
+            agent: id("bob"),
+            from: "big".into(),
+            to: "small".into(),
+            reason: "overloaded".to_owned(),
+        },
+        Event::Shortened {
+            agent: id("bob"),
+            how: "the middle of 2 older tool results".to_owned(),
+        },
+        Event::LimitMet {
+            agent: None,
+            limit: "the run has cost more than 1 dollar".to_owned(),
+        },
+        Event::DroppedOut {
+            agent: id("bob"),
+            reason: "key refused".to_owned(),
+            timed_out: false,
+        },
+    ]);
+    insta::assert_snapshot!(err, @"
+    agents: ann, bob
+    [bob] asks again in 2.0 s: 429
+    [bob] waits for 1 min 1 s: the limit is 5 requests a minute
+    [bob] goes on with small instead of big: overloaded
+    [bob] forgets: the middle of 2 older tool results
+    warning: the run has cost more than 1 dollar
+    [bob] drops out: key refused
+    ");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the path is only shown")]

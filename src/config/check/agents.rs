@@ -42,6 +42,7 @@ impl Checker<'_> {
             agents: agents?,
             orchestrator,
             timeouts: timeouts(&root),
+            rate_limits: self.rate_limits(&root),
             limits,
         };
         self.overlaps(&root, &config);
