@@ -19,6 +19,8 @@ pub enum Over {
     OutOfTime,
     /// The user stopped it.
     Interrupted,
+    /// A limit of money, tokens or tool calls is met; the ledger knows which.
+    LimitMet,
 }
 
 impl Patience {

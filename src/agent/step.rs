@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::agent::account::Asked;
 use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
@@ -105,6 +106,7 @@ impl Mind {
     async fn ask_until_heard(&mut self) -> Result<Heard, BackendError> {
         let mut tries = Tries::new();
         loop {
+            self.may_ask().await?;
             let fault = match self.ask().await {
                 Ok(heard) => return Ok(heard),
                 Err(fault) => fault,
@@ -198,6 +200,12 @@ impl Mind {
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.settle(counted);
         }
+        let cost_usd = self.account.charge(Asked {
+            model,
+            phase: self.phase,
+            usage,
+            fault: reply.as_ref().err(),
+        });
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
@@ -206,7 +214,7 @@ impl Mind {
             model: Arc::clone(&model.name),
             phase: self.phase,
             usage,
-            cost_usd: None,
+            cost_usd,
             elapsed_ms,
         })
         .await;

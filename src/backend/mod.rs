@@ -12,12 +12,14 @@ use crate::backend::conversation::Conversation;
 use crate::backend::pace::Pacing;
 use crate::event::StopReason;
 use crate::spending::Usage;
+use crate::spending::price::Price;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
+mod gemini;
 mod messages;
 pub mod pace;
 pub mod remote;
@@ -41,6 +43,8 @@ pub struct Request<'a> {
 pub struct Model {
     /// Its name at its vendor.
     pub name: Arc<str>,
+    /// What it costs; `None` if that is not known.
+    pub price: Option<Price>,
     /// The client that reaches it.
     pub backend: Arc<dyn Backend>,
     /// How fast it may be asked.

@@ -86,11 +86,16 @@ struct Pipe<'w> {
     colours: ColourChoice,
 }
 
+/// The most warnings that are remembered.
+const WARNED_MAX: usize = 1000;
+
 /// The two standard streams of the process.
 pub(crate) struct Output<'w> {
     out: Pipe<'w>,
     err: Pipe<'w>,
     transient: Transient,
+    /// The warnings so far.
+    warned: Vec<String>,
 }
 
 /// Whether a line that will be overwritten stands on the terminal.
@@ -129,6 +134,7 @@ impl Output<'static> {
             out: Pipe::new(io::stdout(), host.stdout, colours),
             err: Pipe::new(io::stderr(), host.stderr, colours),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -145,6 +151,7 @@ impl<'w> Output<'w> {
             out: Pipe::new(out, Stream::Plain, ColourChoice::Never),
             err: Pipe::new(err, Stream::Plain, ColourChoice::Never),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -155,6 +162,7 @@ impl<'w> Output<'w> {
             out: Pipe::new(out, Stream::Terminal, ColourChoice::Terminals),
             err: Pipe::new(err, Stream::Terminal, ColourChoice::Terminals),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -218,7 +226,15 @@ impl<'w> Output<'w> {
 
     /// Tells the user something that ends nothing.
     pub(crate) fn warning(&mut self, message: &str) {
+        if self.warned.len() < WARNED_MAX {
+            self.warned.push(message.to_owned());
+        }
         self.labelled((Style::Warn, "warning"), message);
+    }
+
+    /// What the user was warned about so far.
+    pub(crate) fn warned(&self) -> &[String] {
+        &self.warned
     }
 
     /// Standard output for results that stream. A reader that has gone away is an error here, so

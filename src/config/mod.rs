@@ -16,10 +16,13 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::spending::limits::Limits;
+use crate::spending::models::KnownModel;
 
 pub mod check;
 pub mod diagnostic;
 pub mod examples;
+pub mod extras;
 pub mod keys;
 pub mod lookup;
 pub mod node;
@@ -28,6 +31,7 @@ pub mod rates;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
+pub mod sellers;
 pub mod team;
 pub mod vendors;
 
@@ -127,6 +131,29 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
     }
 }
 
+/// Reads the text of a file of models (YAML or JSON) and checks all of it. Gives the rows with what
+/// is worth a word about them, or all that is wrong.
+pub fn load_models(
+    text: &[u8],
+    origin: &Origin,
+    context: &Context<'_>,
+) -> Result<(Vec<KnownModel>, Vec<String>), Box<Invalid>> {
+    let source = |text: &str| Source::new(&origin.name, text.to_owned());
+    let invalid = |text: &str, diagnostics| {
+        let source = source(text);
+        Box::new(Invalid {
+            diagnostics,
+            source,
+        })
+    };
+    let text = node::decode(text).map_err(|found| invalid("", vec![*found]))?;
+    let tree = node::parse(text).map_err(|found| invalid(text, vec![*found]))?;
+    match check::check_models(tree, text, origin, context) {
+        (Some(models), found) => Ok((models, diagnostic::render_lines(&source(text), &found))),
+        (None, found) => Err(invalid(text, found)),
+    }
+}
+
 /// A checked team: who takes part, by which rules, within which limits.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -138,6 +165,8 @@ pub struct Config {
     pub timeouts: TimeoutConfig,
     /// How often vendors may be asked.
     pub rate_limits: Vec<RateLimit>,
+    /// How much the whole run may use.
+    pub limits: Limits,
 }
 
 impl Config {
@@ -173,7 +202,14 @@ pub struct AgentConfig {
     pub read_before_delete: ReadBeforeDelete,
     /// Which of the tools it is offered.
     pub tools: ToolFilter,
+    /// How much it may use, within what the run may use.
+    pub limits: Limits,
+    /// Requests to its model in one round or presentation, so that it does not go on forever.
+    pub steps_per_round_max: u32,
 }
+
+/// Requests in one round or presentation where the config says nothing.
+const STEPS_PER_ROUND_DEFAULT: u32 = 200;
 
 /// Which tools an agent is offered, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,12 +10,14 @@ use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, STEPS_PER_ROUND_DEFAULT,
+    TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::spending::limits::Limits;
 use crate::wording::listed;
 
 /// The most agents of a team that is made from what is there: each of them costs the user money.
@@ -35,8 +37,7 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. Google's endpoint speaks Chat
-/// Completions: <https://ai.google.dev/gemini-api/docs/openai>.
+/// The families, in the order in which a team is made of them.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -53,8 +54,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "gemini",
         prefixes: &["gemini-"],
-        through: "chatcompletion",
-        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+        through: "gemini",
+        base_url: None,
     },
     Family {
         maker: "grok",
@@ -273,6 +274,8 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
+        limits: Limits::default(),
+        steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }
 
@@ -282,6 +285,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
+        limits: Limits::default(),
     }
 }
 
@@ -336,6 +340,10 @@ mod tests {
         check(
             (Some("claude-x"), None, None),
             "claude claude-x https://api.anthropic.com",
+        );
+        check(
+            (Some("gemini-3.8-flash"), None, None),
+            "gemini gemini-3.8-flash https://generativelanguage.googleapis.com/v1beta",
         );
         check(
             (Some("grok-4"), None, None),
@@ -416,7 +424,7 @@ mod tests {
         let found = surroundings(&["GEMINI_API_KEY", "GROQ_API_KEY"], &servers).unwrap();
         assert_eq!(
             found.summary,
-            "team: gemini (gemini-2.5-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
+            "team: gemini (gemini-3.8-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
              GROQ_API_KEY), ollama (qwen3:8b, http://localhost:11434/v1)"
         );
         let workspaces: Vec<String> = found

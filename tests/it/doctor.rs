@@ -12,8 +12,7 @@ use std::thread;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use crate::endpoint_runs::Endpoint;
-use crate::http_server::Answer;
+use crate::http_server::{Answer, Endpoint};
 use crate::project::{Finished, Project};
 
 const KEY: &str = "sk-or-v1-0123456789abcdef";

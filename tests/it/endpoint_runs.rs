@@ -2,15 +2,12 @@
 //! simple rules: they read the conversation, use tools, answer, vote and present.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, mpsc};
-use std::thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 
-use crate::http_server::{Answer, Recorded, Server};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 
 /// The most that all requests of a two-agent question without files may hold, in bytes: a third of
@@ -20,13 +17,6 @@ const QUESTION_BYTES_MAX: usize = 35_000;
 const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
-
-/// A server of models that runs beside the test.
-pub(crate) struct Endpoint {
-    pub(crate) server: Server,
-    /// The server's thread ends when this is dropped.
-    _serving: oneshot::Sender<()>,
-}
 
 impl Endpoint {
     /// A server whose every model plays by the rules.
@@ -44,24 +34,6 @@ impl Endpoint {
                 play(request)
             }
         })
-    }
-
-    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
-        let (started, starting) = mpsc::channel();
-        let (serving, ended) = oneshot::channel::<()>();
-        thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                started.send(Server::answering(answer).await).unwrap();
-                // The test drops its end when it is done.
-                ended.await.unwrap_err();
-            });
-        });
-        let server = starting.recv().unwrap();
-        Self {
-            server,
-            _serving: serving,
-        }
     }
 
     pub(crate) fn base_url(&self) -> String {
@@ -449,6 +421,8 @@ fn a_script_learns_how_a_run_went() {
         "QUESTION",
         "ERROR",
         "DURATION",
+        "TOKENS",
+        "COST",
         "COMPLETED",
     ];
     assert_eq!(keys(&refuses, 1), badly);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::{Endpoint, asks, event, model, play, refusal, streamed};
-use crate::http_server::{Answer, Recorded};
+use crate::endpoint_runs::{asks, event, model, play, refusal, streamed};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Finished;
 
 /// Runs of the fault plan.

@@ -10,8 +10,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use crate::endpoint_runs::Endpoint;
-use crate::http_server::{Answer, Recorded};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 
 /// Stands in everything that a person or a model writes, and in nothing else.

@@ -8,10 +8,11 @@ use massgen::backend::connect::Surroundings;
 use massgen::backend::conversation::{Conversation, Message};
 use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
-use massgen::backend::{Backend, BackendError, ReplyEvent, Request};
+use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
 use massgen::config::vendors::{Wire, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::path::AbsPath;
+use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use massgen::world::http::HttpClient;
@@ -43,6 +44,7 @@ pub(crate) fn connect(config: &BackendConfig) -> Remote {
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
         pace: &Pace::default(),
+        models: &ModelList::with(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
     let Wire::Remote(format) = config.vendor.wire else {
@@ -83,6 +85,20 @@ pub(crate) async fn collect(
         }
     }
     events
+}
+
+/// A fault as one line: whether asking again can help, and what happened.
+pub(crate) fn fault_line(fault: &BackendError) -> String {
+    let kind = match fault.kind {
+        FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::ContextTooLong => "too long".to_owned(),
+        FaultKind::Unreachable => "unreachable".to_owned(),
+        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
+        FaultKind::Transient {
+            retry_after: Some(wait),
+        } => format!("transient after {wait:?}"),
+    };
+    format!("{kind}: {}", fault.message)
 }
 
 /// The data of one event of a stream.

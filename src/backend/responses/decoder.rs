@@ -1,7 +1,7 @@
 //! Owns the reading of replies: each event of a stream, or a whole reply, becomes events. Pure.
 //! Events of types that are not named here tell nothing that the items do not tell too.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{Decode, Piece, Unread};
@@ -40,26 +40,30 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Takes one event of a stream.
     fn event(&mut self, name: &str, event: &Value) -> Result<Vec<ReplyEvent>, Unread> {
-        let place = self.place(event);
         let delta = text(event, "delta");
         let item = event.get("item").unwrap_or(&Value::Null);
         let index = event.get("output_index").and_then(Value::as_u64);
         let mut events = Vec::new();
         match name {
             "response.output_text.delta" | "response.refusal.delta" => {
-                events.extend(self.text.piece(place, delta).map(ReplyEvent::Text));
+                let place = self.place(event)?;
+                let piece = self.text.piece(place, delta);
+                events.extend(piece.map(ReplyEvent::Text));
             }
             "response.output_text.done" | "response.refusal.done" => {
+                let place = self.place(event)?;
                 let whole = self.text.whole(place, part_text(event));
                 events.extend(whole.map(ReplyEvent::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                let place = self.place(event)?;
                 let piece = self.reasoning.piece(place, delta);
                 events.extend(piece.map(ReplyEvent::Reasoning));
             }
-            "response.function_call_arguments.delta" => self.output.add_arguments(event),
-            "response.function_call_arguments.done" => self.output.set_arguments(event),
+            "response.function_call_arguments.delta" => self.output.add_arguments(event)?,
+            "response.function_call_arguments.done" => self.output.set_arguments(event)?,
             "response.output_item.added" => {
                 self.output.take(index, item)?;
             }
@@ -75,10 +79,10 @@ impl<'a> Decoder<'a> {
     }
 
     /// Which part of which item an event is about.
-    fn place(&self, event: &Value) -> Place {
+    fn place(&mut self, event: &Value) -> Result<Place, OutputFault> {
         let part = |field| event.get(field).and_then(Value::as_u64);
         let part = part("summary_index").or_else(|| part("content_index"));
-        (self.output.position(event), part.unwrap_or_default())
+        Ok((self.output.position(event)?, part.unwrap_or_default()))
     }
 
     /// Takes a whole item, and what of its texts has not come in pieces.
@@ -111,8 +115,8 @@ impl<'a> Decoder<'a> {
 
     /// What a whole reply ends with: what has not come before, the calls, what it cost, the end.
     fn close(&mut self, response: &Value, status: &str) -> Result<Vec<ReplyEvent>, Unread> {
-        if is_error(response) {
-            return Err(Unread::Reported(response.to_string()));
+        if let Some(error) = error(response) {
+            return Err(Unread::Reported(json!({"error": error}).to_string()));
         }
         let stop = stop_reason(response, status)?;
         let mut events = Vec::new();
@@ -145,7 +149,7 @@ impl Decode for Decoder<'_> {
             .map_err(|error| Unread::Malformed(format!("{error}: {data}")))?;
         match kind(&event) {
             ERROR => Err(Unread::Reported(data.to_owned())),
-            _ if is_error(&event) => Err(Unread::Reported(data.to_owned())),
+            _ if error(&event).is_some() => Err(Unread::Reported(data.to_owned())),
             // A whole reply, from a server that does not stream.
             "" if event.get("output").is_some() => self.close(&event, "completed"),
             "" => self.event(name, &event),
@@ -173,8 +177,8 @@ fn part_text(part: &Value) -> &str {
     }
 }
 
-fn is_error(response: &Value) -> bool {
-    response.get("error").is_some_and(|error| !error.is_null())
+fn error(response: &Value) -> Option<&Value> {
+    response.get("error").filter(|error| !error.is_null())
 }
 
 /// Why a reply ended. `status` is what the event says, where the response itself says nothing.

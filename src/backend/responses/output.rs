@@ -38,44 +38,60 @@ impl Output {
     /// Takes an item, as far as it is there; it replaces what was known of it. Gives its position.
     pub(super) fn take(&mut self, index: Option<u64>, value: &Value) -> Result<usize, OutputFault> {
         let known = self.items.iter().rposition(|item| item.is(index, value));
-        let position = known.unwrap_or(self.items.len());
-        match self.items.get_mut(position) {
-            Some(item) => item.value = value.clone(),
-            None if position == ITEMS_MAX => return Err(OutputFault::TooMany),
-            None => self.items.push(Item {
-                index,
-                value: value.clone(),
-                arguments: String::new(),
-            }),
+        let Some(position) = known else {
+            return self.begin(index, value.clone());
+        };
+        if let Some(item) = self.items.get_mut(position) {
+            item.value = value.clone();
         }
         Ok(position)
     }
 
-    /// The position of the item that an event is about; that of the next item if it is not known.
-    pub(super) fn position(&self, event: &Value) -> usize {
+    /// The position of the item that an event is about. One that has not been announced begins
+    /// with it.
+    pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
         let id = text(event, "item_id");
         let index = event.get("output_index").and_then(Value::as_u64);
         let newest = |holds: &dyn Fn(&Item) -> bool| self.items.iter().rposition(holds);
         // Some servers give an item another id in every event, others the same index to all.
         let by_id = newest(&|item| !id.is_empty() && text(&item.value, "id") == id);
         let by_index = newest(&|item| index.is_some() && item.index == index);
-        by_id.or(by_index).unwrap_or(self.items.len())
+        let last = newest(&|_| id.is_empty() && index.is_none());
+        match by_id.or(by_index).or(last) {
+            Some(position) => Ok(position),
+            None => self.begin(index, json!({"id": id})),
+        }
+    }
+
+    fn begin(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputFault> {
+        let position = self.items.len();
+        if position == ITEMS_MAX {
+            return Err(OutputFault::TooMany);
+        }
+        self.items.push(Item {
+            index,
+            value,
+            arguments: String::new(),
+        });
+        Ok(position)
     }
 
     /// Takes more of a call's arguments.
-    pub(super) fn add_arguments(&mut self, event: &Value) {
-        let position = self.position(event);
+    pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+        let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
             item.arguments.push_str(text(event, "delta"));
         }
+        Ok(())
     }
 
     /// Takes the whole of a call's arguments.
-    pub(super) fn set_arguments(&mut self, event: &Value) {
-        let position = self.position(event);
+    pub(super) fn set_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+        let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
             item.arguments = arguments(event);
         }
+        Ok(())
     }
 
     /// The calls as they go to the agent, and all items. Each call has an id that is in nobody
@@ -107,7 +123,7 @@ impl Output {
 
 impl Item {
     /// Whether `value` is this item: the same call, or else of the same id, or of the same number
-    /// and type.
+    /// and type, as far as the type is known.
     fn is(&self, index: Option<u64>, value: &Value) -> bool {
         let call_ids = (text(&self.value, "call_id"), text(value, "call_id"));
         if !call_ids.0.is_empty() && !call_ids.1.is_empty() {
@@ -115,7 +131,8 @@ impl Item {
         }
         let ids = (text(&self.value, "id"), text(value, "id"));
         let same_number = index.is_some() && self.index == index;
-        (!ids.0.is_empty() && ids.0 == ids.1) || (same_number && kind(&self.value) == kind(value))
+        let same_type = ["", kind(value)].contains(&kind(&self.value));
+        (!ids.0.is_empty() && ids.0 == ids.1) || (same_number && same_type)
     }
 
     fn call(&self) -> Result<CallRequest, OutputFault> {
@@ -189,8 +206,8 @@ mod tests {
                 Item(index, value) => {
                     output.take(index, &value).unwrap();
                 }
-                Delta(event) => output.add_arguments(&event),
-                Done(event) => output.set_arguments(&event),
+                Delta(event) => output.add_arguments(&event).unwrap(),
+                Done(event) => output.set_arguments(&event).unwrap(),
             }
         }
         let (calls, items) = output.finish(|id| id == "taken", 1).unwrap();
@@ -211,6 +228,17 @@ mod tests {
                 delta("fc_a", 0, "{\"x\":"),
                 delta("fc_b", 1, ":2}"),
                 delta("fc_a", 0, "1}"),
+            ],
+            &["a {\"x\":1}", "b {\"y\":2}"],
+        );
+        // Nothing is announced.
+        check(
+            vec![
+                delta("fc_a", 0, "{\"x\":"),
+                delta("fc_b", 1, "{\"y\":2}"),
+                delta("fc_a", 0, "1}"),
+                Item(Some(1), function("fc_b", "b", "")),
+                Item(Some(0), function("fc_a", "a", "")),
             ],
             &["a {\"x\":1}", "b {\"y\":2}"],
         );

@@ -7,6 +7,7 @@ use crate::event::DeliveryOutcome;
 use crate::id::AgentNumber;
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
+use crate::spending::money::Money;
 
 /// What an event is told with: the seconds since the start of the run.
 const AT: Duration = Duration::from_millis(2_501);
@@ -53,7 +54,7 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
-fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+fn asked(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
     Event::Asked {
         agent: id(agent),
         model: "m".into(),
@@ -63,7 +64,7 @@ fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
             output_tokens,
             ..Usage::default()
         },
-        cost_usd: None,
+        cost_usd: dollars.and_then(Money::from_dollars),
         elapsed_ms: 1,
     }
 }
@@ -80,7 +81,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         },
-        asked("ann", 7, 5),
+        asked("ann", 7, 5, Some("0")),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -91,33 +92,41 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
+fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+    Event::ToolCalled {
+        agent: id(agent),
+        call_id: "c1".to_owned(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        denied: denied.map(str::to_owned),
+        rule: denied.map(|_| "outside-grants".to_owned()),
+    }
+}
+
 #[test]
 fn tools_answers_and_votes_are_told_as_they_happen() {
     let (out, err) = shown(&[
         started(),
         text("ann", "Writing"),
-        Event::ToolCalled {
-            agent: id("ann"),
-            call_id: "c1".to_owned(),
-            tool: "write_file".to_owned(),
-            arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
-            denied: None,
-        },
+        called(
+            ("ann", "write_file"),
+            "{\"path\":\"a\",\n\"content\":\"b\"}",
+            None,
+        ),
         Event::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             success: true,
+            denied: false,
             summary: "wrote 1 byte".to_owned(),
             elapsed_ms: 1,
         },
-        Event::ToolCalled {
-            agent: id("bob"),
-            call_id: "c1".to_owned(),
-            tool: "read_text_file".to_owned(),
-            arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
-            denied: Some("no grant reaches it".to_owned()),
-        },
+        called(
+            ("bob", "read_text_file"),
+            "{\"path\":\"/etc/shadow\"}",
+            Some("no grant reaches it"),
+        ),
         Event::Answered {
             agent: id("ann"),
             label: label(0, 1),
@@ -221,23 +230,17 @@ fn the_final_answer_alone_goes_to_standard_output() {
         },
         Event::Delivered {
             rows: vec![
-                DeliveryRow {
-                    path: "/p/new".to_owned(),
-                    outcome: DeliveryOutcome::Created,
-                },
-                DeliveryRow {
-                    path: "/p/.env".to_owned(),
-                    outcome: DeliveryOutcome::Denied {
+                DeliveryRow::new("/p/new".to_owned(), DeliveryOutcome::Created),
+                DeliveryRow::new(
+                    "/p/.env".to_owned(),
+                    DeliveryOutcome::Denied {
                         reason: "the name is protected".to_owned(),
                     },
-                },
-                DeliveryRow {
-                    path: "/p/old".to_owned(),
-                    outcome: DeliveryOutcome::Conflict { kept },
-                },
+                ),
+                DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         },
-        asked("ann", 7, 5),
+        asked("ann", 7, 5, Some("0")),
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -253,8 +256,45 @@ fn the_final_answer_alone_goes_to_standard_output() {
       created  /p/new
       denied   /p/.env: the name is protected
       conflict /p/old: you changed it meanwhile; the agents' version is kept in /s/old
+    used: ann 7 tokens read, 5 written
     done: 1 file delivered (2.5 s, 7 tokens read, 5 written)
     ");
+}
+
+/// `requests` are tokens read, tokens written and cost; `expected` is what the last lines say.
+#[track_caller]
+fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
+    let mut events = vec![started()];
+    for (agent, read, written, dollars) in requests {
+        events.push(asked(agent, *read, *written, *dollars));
+    }
+    events.push(Event::RunEnded {
+        status: ExitStatus::Delivered,
+        summary: "all well".to_owned(),
+    });
+    let (_, err) = shown(&events);
+    let lines: Vec<&str> = err.lines().skip(1).collect();
+    assert_eq!(lines.join("\n"), expected);
+}
+
+#[test]
+fn the_end_says_what_each_agent_used_as_far_as_it_is_known() {
+    check_used(&[], "done: all well (2.5 s)");
+    check_used(
+        &[
+            ("ann", 1_000, 20, Some("0.01")),
+            ("bob", 500, 10, Some("0.00001")),
+            ("ann", 2_000, 30, Some("0.02")),
+        ],
+        "used: ann 3000 tokens read, 50 written, $0.03; bob 500 tokens read, 10 written, $0.0001\n\
+         done: all well (2.5 s, 3500 tokens read, 60 written, $0.0301)",
+    );
+    check_used(
+        &[("ann", 1_000, 20, Some("0.01")), ("bob", 500, 10, None)],
+        "used: ann 1000 tokens read, 20 written, $0.01; \
+         bob 500 tokens read, 10 written, cost not known\n\
+         done: all well (2.5 s, 1500 tokens read, 30 written, at least $0.01)",
+    );
 }
 
 #[test]

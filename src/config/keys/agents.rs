@@ -1,5 +1,6 @@
 //! Owns the keys of an agent and of its backend.
 
+use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
@@ -30,6 +31,11 @@ pub static AGENT: Section = Section {
             "What you tell this agent beside the task.",
         ),
         Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
+        Key::served(
+            &["limits"],
+            Shape::Mapping(&LIMITS),
+            "How much money, how many tokens and how many tool calls this agent may use.",
+        ),
         Key::unserved(
             &["memory"],
             Shape::Any,
@@ -271,12 +277,20 @@ pub static BACKEND: Section = Section {
             Shape::Any,
             "Other parameters that vendors know, passed as they are.",
         ),
-        Key::unserved(
+        Key::passed(
             &[
                 "enable_web_search",
-                "enable_x_search",
                 "enable_code_execution",
                 "enable_code_interpreter",
+            ],
+            Shape::Flag,
+            "Whether the model may search the web, or run programs, at its vendor. massgen's \
+             permissions do not reach there.",
+        )
+        .or("false"),
+        Key::unserved(
+            &[
+                "enable_x_search",
                 "enable_image_generation",
                 "enable_audio_generation",
                 "enable_video_generation",

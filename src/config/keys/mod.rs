@@ -4,6 +4,8 @@
 use crate::wording::listed;
 
 pub mod agents;
+pub mod limits;
+pub mod models;
 pub mod orchestrator;
 pub mod root;
 
@@ -203,5 +205,6 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::TIMEOUT,
     &root::TIMEOUT_SETTINGS,
     &root::RATE_LIMIT,
+    &limits::LIMITS,
     &root::UI,
 ];

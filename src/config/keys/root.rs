@@ -1,6 +1,7 @@
 //! Owns the keys at the top of a config, and those of the small sections below it.
 
 use crate::config::keys::agents::AGENT;
+use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::{Key, Others, Section, Shape};
 
@@ -36,6 +37,11 @@ pub static ROOT: Section = Section {
             &["timeout_settings"],
             Shape::Mapping(&TIMEOUT_SETTINGS),
             "How long things may take.",
+        ),
+        Key::served(
+            &["limits"],
+            Shape::Mapping(&LIMITS),
+            "How much money, how many tokens and how many tool calls the run may use.",
         ),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
         Key::unserved(
