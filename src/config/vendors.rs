@@ -139,7 +139,7 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Remote(WireFormat::Messages),
         dialect: Dialect::Anthropic,
         key_variables: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-5"),
+        default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
         ..CHAT
     },
