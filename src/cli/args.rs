@@ -56,6 +56,16 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
+
 /// Everything that was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -144,15 +154,18 @@ pub(crate) struct LimitArguments {
     /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
     /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
     /// config's, or any.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_negative_numbers = true)]
-    pub max_cost_usd: Option<Money>,
+    #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = dollars,
+        allow_negative_numbers = true)]
+    pub cost: Option<Money>,
     /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
     /// or any.
-    #[arg(long, value_name = "COUNT", value_parser = tokens, allow_negative_numbers = true)]
-    pub max_tokens_total: Option<u64>,
+    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = tokens,
+        allow_negative_numbers = true)]
+    pub tokens: Option<u64>,
     /// Tool calls that the run may make, in the same way. Default: the config's, or any.
-    #[arg(long, value_name = "COUNT", value_parser = calls, allow_negative_numbers = true)]
-    pub max_tool_calls: Option<u64>,
+    #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = calls,
+        allow_negative_numbers = true)]
+    pub tool_calls: Option<u64>,
 }
 
 fn backend_types() -> PossibleValuesParser {
@@ -220,6 +233,9 @@ pub(crate) enum Command {
     /// Prints the schemas of what scripts read.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),
+    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -239,6 +255,20 @@ pub(crate) struct ModelsArguments {
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
     /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    #[arg(long)]
+    pub online: bool,
+    /// The team whose needs count. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
 }

@@ -145,7 +145,9 @@ pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> R
     connected.collect()
 }
 
-fn read_script(path: &AbsPath) -> Result<String> {
+/// The text of a file of scripted replies.
+/// The text of a file of scripted replies.
+pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     let missing = || {
         Error::new(
             ErrorKind::Config,

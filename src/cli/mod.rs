@@ -16,6 +16,7 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod doctor;
 mod dry_run;
 mod environment;
 pub mod explain;
@@ -121,6 +122,7 @@ fn carry_out(
         Some(Command::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::events()))?;
         }
+        Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
     }

@@ -117,7 +117,7 @@ pub(crate) enum ColourChoice {
 impl ColourChoice {
     /// Colours are for users who have not set `NO_COLOR` (<https://no-color.org>) and whose
     /// terminal is not dumb.
-    fn of(host: &Host) -> Self {
+    pub(crate) fn of(host: &Host) -> Self {
         if host.env("NO_COLOR").is_some() || host.env("TERM") == Some("dumb") {
             ColourChoice::Never
         } else {
@@ -168,15 +168,25 @@ impl<'w> Output<'w> {
 
     /// Writes a result to standard output: to a terminal cleaned, elsewhere byte for byte.
     pub(crate) fn result(&mut self, text: &str) -> Result<()> {
+        match self.out.stream {
+            Stream::Terminal => self.write_result(&clean(text)),
+            Stream::Plain => self.write_result(text),
+        }
+    }
+
+    fn write_result(&mut self, text: &str) -> Result<()> {
         self.clear_transient();
-        let written = match self.out.stream {
-            Stream::Terminal => self.out.write(&clean(text)),
-            Stream::Plain => self.out.write(text),
-        };
-        written.map_err(|error| {
+        self.out.write(text).map_err(|error| {
             Error::io("the result could not be written to standard output", error)
                 .hint("see where the output goes: a full disk takes nothing")
         })
+    }
+
+    /// Writes one line of a result to standard output, with colours where a terminal shows them.
+    pub(crate) fn result_line(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        let mut line = self.out.styled(pieces);
+        line.push('\n');
+        self.write_result(&line)
     }
 
     /// Writes one line of progress to standard error. That it cannot be written ends nothing.

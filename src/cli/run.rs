@@ -82,7 +82,7 @@ async fn carry_out(
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
-fn runtime() -> Result<Runtime> {
+pub(crate) fn runtime() -> Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = Builder::new_multi_thread()
         .worker_threads(cores.min(WORKERS_MAX))

@@ -17,6 +17,7 @@ fn check_usage(words: &[&str], expected: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the help is one text")]
 fn help_names_every_flag() {
     let finished = Project::new().args(["--help"]).success();
     insta::assert_snapshot!(finished.stdout(), @r#"
@@ -31,6 +32,8 @@ fn help_names_every_flag() {
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
       schema       Prints the schemas of what scripts read
+      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
+                   what to do
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -573,6 +576,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-tool",
             "massgen-schema",
             "massgen-schema-events",
+            "massgen-doctor",
             "massgen-completions",
             "massgen-man",
         ]
