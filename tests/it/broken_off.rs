@@ -109,7 +109,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(&dir, Breaks, Stop::default());
     let log_dir = run.places().log_dir;
-    let error = conducted(run, |_| ()).await;
+    let error = Box::pin(conducted(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
     assert_eq!(error.to_string(), "massgen broke off: no seat 7");
     let (status, last) = records(&log_dir);
