@@ -149,6 +149,22 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
     }
 }
 
+/// Where a model of Google's is asked for a stream. A name with a slash says itself of which kind
+/// the model is, as in `tunedModels/mine`.
+pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
+    let kind = (!model.contains('/')).then_some("models");
+    let method = format!("{model}:streamGenerateContent");
+    let mut url = base_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments
+            .pop_if_empty()
+            .extend(kind)
+            .extend(method.split('/'));
+    }
+    url.query_pairs_mut().append_pair("alt", "sse");
+    url
+}
+
 /// Where Messages are asked for. A `base_url` that names the whole way is taken as it is.
 pub(crate) fn messages_url(base_url: &Url) -> Url {
     let path = base_url.path().trim_end_matches('/');
@@ -182,6 +198,7 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<Heade
         let (name, text) = match dialect {
             Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
             Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+            Dialect::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
             Dialect::Anthropic => (HeaderName::from_static("x-api-key"), secret.to_owned()),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
