@@ -154,15 +154,18 @@ pub(crate) struct LimitArguments {
     /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
     /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
     /// config's, or any.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_negative_numbers = true)]
-    pub max_cost_usd: Option<Money>,
+    #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = dollars,
+        allow_negative_numbers = true)]
+    pub cost: Option<Money>,
     /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
     /// or any.
-    #[arg(long, value_name = "COUNT", value_parser = tokens, allow_negative_numbers = true)]
-    pub max_tokens_total: Option<u64>,
+    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = tokens,
+        allow_negative_numbers = true)]
+    pub tokens: Option<u64>,
     /// Tool calls that the run may make, in the same way. Default: the config's, or any.
-    #[arg(long, value_name = "COUNT", value_parser = calls, allow_negative_numbers = true)]
-    pub max_tool_calls: Option<u64>,
+    #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = calls,
+        allow_negative_numbers = true)]
+    pub tool_calls: Option<u64>,
 }
 
 fn backend_types() -> PossibleValuesParser {

@@ -17,6 +17,7 @@ fn check_usage(words: &[&str], expected: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the help is one text")]
 fn help_names_every_flag() {
     let finished = Project::new().args(["--help"]).success();
     insta::assert_snapshot!(finished.stdout(), @r#"

@@ -22,11 +22,10 @@ const WANDERS: &str = r#"
 
 /// An agent with these limits and this script.
 fn agent(id: &str, limits: &str, replies: &str) -> String {
-    let lines = replies.trim_matches('\n').lines();
-    let replies: String = lines.map(|line| format!("        {line}\n")).collect();
+    let replies = replies.trim_matches('\n').replace('\n', "\n        ");
     format!(
         "  - id: {id}\n    limits: {{{limits}}}\n    backend:\n      type: scripted\n      \
-         cwd: {id}\n      replies:\n{replies}"
+         cwd: {id}\n      replies:\n        {replies}\n"
     )
 }
 
@@ -365,9 +364,9 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     );
     // The controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
-    let priced = remote("house-1", url).home_file(".massgen/models.yaml", prices);
+    let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
     let told = "price of house-1: $0.5 input, $0.5 cached, $2 output, a million tokens";
-    check_price(priced, told);
+    check_price(with_price, told);
     let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
     check_price(
         known,

@@ -22,6 +22,7 @@ use crate::cli::run::runtime;
 use crate::config::place::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
+use crate::spending::models::ModelList;
 use crate::world::http::HttpClient;
 use crate::world::probe;
 
@@ -83,6 +84,7 @@ fn surrounded<T>(host: &Host, with: impl FnOnce(Surroundings<'_>) -> T) -> T {
         http: &HttpClient::new(),
         cwd: &host.cwd,
         pace: &Pace::default(),
+        models: &ModelList::with(Vec::new()),
         read: &read_script,
     })
 }

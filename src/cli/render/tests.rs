@@ -54,7 +54,11 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
-fn asked(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
+fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+    charged(agent, input_tokens, output_tokens, Some("0"))
+}
+
+fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
     Event::Asked {
         agent: id(agent),
         model: "m".into(),
@@ -81,7 +85,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         },
-        asked("ann", 7, 5, Some("0")),
+        asked("ann", 7, 5),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -240,7 +244,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         },
-        asked("ann", 7, 5, Some("0")),
+        asked("ann", 7, 5),
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -266,7 +270,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
 fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
     let mut events = vec![started()];
     for (agent, read, written, dollars) in requests {
-        events.push(asked(agent, *read, *written, *dollars));
+        events.push(charged(agent, *read, *written, *dollars));
     }
     events.push(Event::RunEnded {
         status: ExitStatus::Delivered,

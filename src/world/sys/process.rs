@@ -132,7 +132,6 @@ pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
 mod tests {
     use super::*;
 
-    #[track_caller]
     async fn check(script: &str, time_max: Duration, expected: &str) {
         let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
         let env = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
