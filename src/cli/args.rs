@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
@@ -18,6 +19,7 @@ Examples:
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
   massgen --config team.yaml --max-cost-usd 0.50 \"Find the bug in @src/\"
+  massgen --config team.yaml --output-format json \"Review @src/\" | jq -r .answer
   massgen -- explain        (a task that is also the name of a subcommand)
 
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
@@ -27,6 +29,11 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   massgen config check team.yaml
   massgen config check --json --strict teams/*.yaml";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  massgen schema events > massgen-events.schema.json
+  massgen config schema > massgen-config.schema.json        (the schema of team configs)";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -48,6 +55,16 @@ const TOOL_EXAMPLES: &str = "\
 Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -101,6 +118,10 @@ pub(crate) struct RunArguments {
     /// A file that the final answer is also written to. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
+    /// What standard output gets. Default: `text`.
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
+        conflicts_with_all = ["automation", "dry_run"])]
+    pub output_format: OutputFormat,
     /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
@@ -209,6 +230,12 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Prints the schemas of what scripts read.
+    #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaCommand),
+    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -230,6 +257,28 @@ pub(crate) struct ModelsArguments {
     /// Prints JSON. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    #[arg(long)]
+    pub online: bool,
+    /// The team whose needs count. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which schema is printed.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Prints the JSON Schema (draft 2020-12) of every line of `--output-format stream-json` and of
+    /// `events.jsonl`, and of the object of `--output-format json`.
+    Events,
 }
 
 /// What can be done with configs.

@@ -1,7 +1,9 @@
 //! Owns amounts of money. They are whole numbers, so that sums are exact.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// How many parts a dollar has.
@@ -87,6 +89,20 @@ impl Serialize for Money {
             .parse()
             .map_err(serde::ser::Error::custom)?;
         serializer.serialize_f64(dollars)
+    }
+}
+
+impl JsonSchema for Money {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Money".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0 })
     }
 }
 

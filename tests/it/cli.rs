@@ -31,6 +31,8 @@ fn help_names_every_flag() {
       models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
+      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
+                   what to do
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -562,6 +564,9 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
+            "massgen-schema",
+            "massgen-schema-events",
+            "massgen-doctor",
             "massgen-completions",
             "massgen-man",
         ]

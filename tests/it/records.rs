@@ -138,6 +138,7 @@ fn whole_run() -> Vec<Event> {
             tool: "write_file".to_owned(),
             arguments: format!("{{\"content\":\"{SECRET}\"}}"),
             denied: Some(format!("outside: {SECRET}")),
+            rule: None,
         },
         answered("alpha", label(0, 1), &format!("the key is {SECRET}")),
         Event::DroppedOut {
@@ -156,10 +157,10 @@ fn whole_run() -> Vec<Event> {
         },
         final_answer(&format!("final {SECRET}")),
         Event::Delivered {
-            rows: vec![DeliveryRow {
-                path: "/p/a.txt".to_owned(),
-                outcome: DeliveryOutcome::Created,
-            }],
+            rows: vec![DeliveryRow::new(
+                "/p/a.txt".to_owned(),
+                DeliveryOutcome::Created,
+            )],
         },
         ended(),
     ]
@@ -329,7 +330,9 @@ fn the_status_tells_how_the_run_ended() {
             "votes": {"agent1.1": 1},
             "winner": "alpha",
             "final_answer_preview": "final [redacted]",
-            "delivered": [{"path": "/p/a.txt", "outcome": "created"}],
+            "delivered": [
+                {"path": "/p/a.txt", "outcome": "created", "sha256": null, "bytes": null},
+            ],
         },
     });
     assert_eq!(status, expected);

@@ -96,33 +96,41 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
+fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+    Event::ToolCalled {
+        agent: id(agent),
+        call_id: "c1".to_owned(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        denied: denied.map(str::to_owned),
+        rule: denied.map(|_| "outside-grants".to_owned()),
+    }
+}
+
 #[test]
 fn tools_answers_and_votes_are_told_as_they_happen() {
     let (out, err) = shown(&[
         started(),
         text("ann", "Writing"),
-        Event::ToolCalled {
-            agent: id("ann"),
-            call_id: "c1".to_owned(),
-            tool: "write_file".to_owned(),
-            arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
-            denied: None,
-        },
+        called(
+            ("ann", "write_file"),
+            "{\"path\":\"a\",\n\"content\":\"b\"}",
+            None,
+        ),
         Event::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             success: true,
+            denied: false,
             summary: "wrote 1 byte".to_owned(),
             elapsed_ms: 1,
         },
-        Event::ToolCalled {
-            agent: id("bob"),
-            call_id: "c1".to_owned(),
-            tool: "read_text_file".to_owned(),
-            arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
-            denied: Some("no grant reaches it".to_owned()),
-        },
+        called(
+            ("bob", "read_text_file"),
+            "{\"path\":\"/etc/shadow\"}",
+            Some("no grant reaches it"),
+        ),
         Event::Answered {
             agent: id("ann"),
             label: label(0, 1),
@@ -226,20 +234,14 @@ fn the_final_answer_alone_goes_to_standard_output() {
         },
         Event::Delivered {
             rows: vec![
-                DeliveryRow {
-                    path: "/p/new".to_owned(),
-                    outcome: DeliveryOutcome::Created,
-                },
-                DeliveryRow {
-                    path: "/p/.env".to_owned(),
-                    outcome: DeliveryOutcome::Denied {
+                DeliveryRow::new("/p/new".to_owned(), DeliveryOutcome::Created),
+                DeliveryRow::new(
+                    "/p/.env".to_owned(),
+                    DeliveryOutcome::Denied {
                         reason: "the name is protected".to_owned(),
                     },
-                },
-                DeliveryRow {
-                    path: "/p/old".to_owned(),
-                    outcome: DeliveryOutcome::Conflict { kept },
-                },
+                ),
+                DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         },
         asked("ann", 7, 5),
