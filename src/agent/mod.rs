@@ -2,6 +2,7 @@
 //! calls and asks again. Whether a call may run is the gate's decision, who wins the ballot's.
 
 pub mod calls;
+pub mod cues;
 pub mod patience;
 pub mod present;
 pub mod round;

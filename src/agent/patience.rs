@@ -3,6 +3,8 @@
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::ExitStatus;
+
 /// Until when a run may go on.
 #[derive(Clone, Debug)]
 pub struct Patience {
@@ -19,6 +21,16 @@ pub enum Over {
     OutOfTime,
     /// The user stopped it.
     Interrupted,
+}
+
+impl Over {
+    /// How a process ends that stops for this reason.
+    pub fn status(self) -> ExitStatus {
+        match self {
+            Over::OutOfTime => ExitStatus::Limit,
+            Over::Interrupted => ExitStatus::Interrupted,
+        }
+    }
 }
 
 impl Patience {

@@ -67,6 +67,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Reasoning { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::Failed { .. }
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
@@ -81,6 +82,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Informed { .. }
             | Event::FinalStarted { .. }
             | Event::Delivered { .. }
+            | Event::CutShort { .. }
             | Event::Restarting { .. } => Ok(()),
         }
     }

@@ -128,6 +128,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
             },
         },
         config,
+        again: None,
     })
 }
 

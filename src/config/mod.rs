@@ -23,6 +23,7 @@ pub mod keys;
 pub mod lookup;
 pub mod node;
 pub mod place;
+pub mod recorded;
 pub mod reference;
 pub mod schema;
 pub mod secrets;

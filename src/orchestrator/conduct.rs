@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
+use crate::orchestrator::course::Again;
 use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
@@ -57,6 +58,8 @@ pub struct Order {
     pub redactor: Redactor,
     /// What the run was started with, for the records.
     pub started_with: StartedWith,
+    /// What the run follows, where it is played again. It then delivers nothing.
+    pub again: Option<Again>,
 }
 
 /// What a run was started with.
@@ -113,6 +116,9 @@ impl Run {
         let session = Session::begin(&layout.sessions, order.redactor.clone())?;
         let kept_in = directory(&session.conflicts(TURN)?)?;
         team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        if order.again.is_some() {
+            team.deliver_nothing();
+        }
         let attempts = match config.orchestrator.max_orchestration_restarts {
             0 => Attempts::One,
             _ => Attempts::Several,
@@ -141,6 +147,7 @@ impl Run {
             question: order.question,
             events: sender,
             stop,
+            again: order.again,
         };
         let task = order.task;
         Ok(Self {

@@ -3,6 +3,7 @@
 
 pub mod conduct;
 pub mod coordinate;
+pub mod course;
 pub mod deliver;
 pub mod grants;
 pub mod snapshots;
@@ -28,6 +29,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordinate::{Coordinated, End, Limits};
+use crate::orchestrator::course::{Again, Followed};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
@@ -56,6 +58,8 @@ pub struct Turn {
     pub events: Sender<Event>,
     /// Says that the user wants to stop.
     pub stop: CancellationToken,
+    /// What the turn follows, where it is played again.
+    pub again: Option<Again>,
 }
 
 /// What a turn came to.
@@ -201,7 +205,15 @@ impl Turn {
             },
             patience: patience.clone(),
         };
-        Ok(coordinate::run(participants, limits, &mut self.snapshots, &self.events).await)
+        let followed = self.again.as_mut().and_then(|again| {
+            Some(Followed {
+                course: again.courses.pop_front()?,
+                departed: again.departed.clone(),
+                stop: self.stop.clone(),
+            })
+        });
+        let snapshots = &mut self.snapshots;
+        Ok(coordinate::run(participants, limits, followed, snapshots, &self.events).await)
     }
 
     /// Says who won.

@@ -65,6 +65,8 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         | Event::Reasoning { .. }
         | Event::Asked { .. }
         | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::CutShort { .. }
         | Event::VotesVoided { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }

@@ -128,7 +128,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.asked.remove(agent);
                 self.act(agent, event);
             }
-            Event::Replied { .. } => {}
+            Event::Replied { .. } | Event::Failed { .. } | Event::CutShort { .. } => {}
             Event::LimitMet { agent: None, limit } => {
                 self.activity = Activity::Shown;
                 self.output.warning(limit);

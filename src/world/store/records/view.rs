@@ -196,11 +196,13 @@ impl RunView {
             }
             Event::RunEnded { status, .. } => self.ended = Some(*status),
             Event::RunStarted { .. }
+            | Event::CutShort { .. }
             | Event::Asking { .. }
             | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::Failed { .. }
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
@@ -267,7 +269,9 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
             seat.output_tokens = seat.output_tokens.saturating_add(usage.output_tokens);
         }
         Event::Replied { .. } => seat.error = None,
-        Event::Retrying { reason, .. } | Event::FellBack { reason, .. } => {
+        Event::Retrying { reason, .. }
+        | Event::FellBack { reason, .. }
+        | Event::Failed { reason, .. } => {
             seat.error = Some(reason.clone());
         }
         Event::Answered { label, .. } => {
@@ -298,6 +302,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::WinnerSelected { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::CutShort { .. }
         | Event::Held { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }

@@ -156,16 +156,22 @@ fn without_path(error: io::Error) -> io::Error {
     system.map_or(error, io::Error::from_raw_os_error)
 }
 
-/// Adds `bytes` to the end of `path`, which is made if it is missing. A link there is refused.
+/// Adds all of `bytes` to the end of `path`, or nothing; it is made if it is missing. A link there is
+/// refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
-    OpenOptions::new()
+    let failed = |error| fault("write", path.as_path(), error);
+    let mut file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .custom_flags(flag(OFlags::NOFOLLOW))
         .open(path.as_path())
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| fault("write", path.as_path(), error))
+        .map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
+    file.write_all(bytes).map_err(|error| {
+        drop(file.set_len(len));
+        failed(error)
+    })
 }
 
 fn flag(flag: OFlags) -> i32 {
