@@ -18,7 +18,7 @@ mod chatcompletion;
 pub mod connect;
 pub mod conversation;
 pub mod remote;
-mod scripted;
+pub(crate) mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]

@@ -22,10 +22,12 @@ mod gates;
 pub mod grants_file;
 mod input;
 mod lines;
+mod logs;
 mod manual;
 mod mentions;
 mod output;
 mod render;
+mod replay;
 mod run;
 mod task;
 mod team;
@@ -62,6 +64,8 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
     match arguments.command {
         None => return run::run(host, &arguments.run, output),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
+        Some(Command::Logs(command)) => return logs::run(host, &command, output),
+        Some(Command::Replay(arguments)) => return replay::run(host, &arguments, output),
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;

@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 /// Everything happens on this one thread; only file work goes to threads of its own.
-fn runtime() -> Result<Runtime> {
+pub(crate) fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| {
         Error::new(ErrorKind::Environment, "the event loop cannot be started")

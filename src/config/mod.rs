@@ -170,6 +170,8 @@ pub struct AgentConfig {
     pub read_before_delete: ReadBeforeDelete,
     /// Which of the tools it is offered.
     pub tools: ToolFilter,
+    /// The file that its model's replies are recorded in.
+    pub record: Option<AbsPath>,
 }
 
 /// Which tools an agent is offered, by name.

@@ -273,6 +273,7 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
+        record: None,
     })
 }
 

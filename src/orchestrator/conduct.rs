@@ -1,6 +1,7 @@
 //! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
 //! while every event is recorded before it is shown, and saves what it came to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
 use crate::config::Config;
+use crate::config::recorded::recorded;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::course::Again;
-use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
+use crate::orchestrator::grants::{Mentioned, directories_to_make, manager, real};
+use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
@@ -26,6 +29,7 @@ use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMeta;
+use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
 use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
@@ -80,6 +84,7 @@ pub struct StartedWith {
 pub struct Run {
     turn: Turn,
     recorder: Recorder,
+    recordings: Recordings,
     session: Session,
     task: String,
     events: Receiver<Event>,
@@ -137,7 +142,16 @@ impl Run {
             order.started_with.detail,
             order.redactor.clone(),
         )?;
+        let outset = Outset {
+            task: order.task.clone(),
+            cwd: meta.cwd.to_string(),
+            workspaces: spelled_workspaces(&layout)?,
+            temp_workspaces: spellings(&layout.temp_workspaces)?,
+            team: recorded(&config),
+        };
+        let recordings = Recordings::expect(&config)?;
         let recorder = Recorder::start(places, &meta, order.redactor)?;
+        recorder.file_outset(&outset)?;
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
@@ -153,6 +167,7 @@ impl Run {
         Ok(Self {
             turn,
             recorder,
+            recordings,
             session,
             task,
             events,
@@ -176,6 +191,7 @@ impl Run {
         let Self {
             turn,
             mut recorder,
+            recordings,
             mut session,
             task,
             mut events,
@@ -199,7 +215,8 @@ impl Run {
         let (played, ()) = tokio::join!(playing, recording);
         let (result, team, mut snapshots) = played?;
         let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
-        for message in kept.notes {
+        let unwritten = recordings.publish(&recorder);
+        for message in kept.notes.into_iter().chain(unwritten) {
             tell(&mut recorder, &shown, Event::Warning { message }).await;
         }
         let status = result.status;
@@ -262,6 +279,23 @@ fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
         }
     }
     Ok(made)
+}
+
+/// The workspaces, each by all paths that lead there.
+fn spelled_workspaces(layout: &Layout) -> Result<BTreeMap<AgentId, Vec<String>>> {
+    let workspaces = layout.workspaces.iter();
+    let spelled = workspaces.map(|(agent, workspace)| {
+        let spellings = spellings(&workspace.path)?;
+        Ok((agent.clone(), spellings))
+    });
+    spelled.collect()
+}
+
+/// `path` as it is written, and as the kernel knows it where that differs.
+fn spellings(path: &AbsPath) -> Result<Vec<String>> {
+    let mut spellings = vec![path.to_string(), real(path)?.to_string()];
+    spellings.dedup();
+    Ok(spellings)
 }
 
 fn directory(path: &AbsPath) -> Result<RealPath> {

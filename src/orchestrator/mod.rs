@@ -6,6 +6,7 @@ pub mod coordinate;
 pub mod course;
 pub mod deliver;
 pub mod grants;
+pub mod recordings;
 pub mod snapshots;
 pub mod team;
 

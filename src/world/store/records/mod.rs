@@ -30,6 +30,7 @@ pub mod metadata;
 pub mod outset;
 mod outputs;
 pub mod places;
+pub mod recording;
 pub mod replies;
 mod status;
 pub mod view;
