@@ -9,6 +9,7 @@ use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
+use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
@@ -149,6 +150,8 @@ pub enum Event {
         success: bool,
         /// What the model reads, shortened.
         summary: String,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
     },
     /// An answer was accepted.
     Answered {
@@ -290,6 +293,31 @@ impl Event {
 
 fn is_empty(text: &str) -> bool {
     text.is_empty()
+}
+
+impl Event {
+    /// Enters what was used into `books`, if the event tells of anything.
+    pub fn enter_into(&self, books: &mut Books) {
+        if let Event::Asked {
+            agent,
+            model,
+            phase,
+            usage,
+            cost_usd,
+            ..
+        } = self
+        {
+            let post = Post {
+                agent: agent.clone(),
+                model: Arc::clone(model),
+                phase: *phase,
+            };
+            books.charge(post, *usage, *cost_usd);
+        }
+        if let Event::ToolCalled { agent, .. } = self {
+            books.call_tool(agent);
+        }
+    }
 }
 
 /// Why a model stopped.

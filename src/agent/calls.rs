@@ -2,6 +2,7 @@
 //! calls of one reply run at the same time; a call that changes something waits for all before it.
 
 use futures_util::stream::{self, StreamExt};
+use tokio::time::Instant;
 
 use crate::agent::Mind;
 use crate::backend::conversation::Message;
@@ -80,6 +81,7 @@ impl FileCall {
 impl Mind {
     /// Carries out `calls`, adds one result for each in their order, and returns what they did.
     pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
+        let (calls, too_many) = self.within_limits(calls).await;
         let mut worked = Worked::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
@@ -97,7 +99,20 @@ impl Mind {
         for result in results {
             self.conversation.push(result);
         }
+        for call in too_many {
+            self.answer_call(&call.request.id, brief::no_calls_left(self.phase));
+        }
         worked
+    }
+
+    /// Counts `calls` as far as a limit lets them through; after them come those that it does not.
+    async fn within_limits(&self, mut calls: Vec<FileCall>) -> (Vec<FileCall>, Vec<FileCall>) {
+        let mut within = 0_usize;
+        while within < calls.len() && self.may_call_tool().await {
+            within = within.saturating_add(1);
+        }
+        let too_many = calls.split_off(within);
+        (calls, too_many)
     }
 
     async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<Message> {
@@ -143,6 +158,7 @@ impl Mind {
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
             done
         };
+        let begun = Instant::now();
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
                 let reason = brief::call_broke_off().to_owned();
@@ -160,6 +176,7 @@ impl Mind {
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+                    elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
                 };
                 self.emit(finished).await;
                 let Observation {

@@ -1,6 +1,7 @@
 //! Owns one agent at work: its conversation with its model, and the loop that asks, carries out
 //! calls and asks again. Whether a call may run is the gate's decision, who wins the ballot's.
 
+pub mod account;
 pub mod calls;
 pub mod cues;
 pub mod patience;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
+use crate::agent::account::Account;
 use crate::backend::Model;
 use crate::backend::conversation::{Conversation, Message};
 use crate::event::Event;
@@ -22,9 +24,6 @@ use crate::tools::parse;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::world::gate::Gate;
-
-/// Model requests in one round or presentation, so that no agent goes on forever.
-pub const STEPS_MAX: u32 = 200;
 
 /// An agent's side of its conversation with a model.
 #[derive(Debug)]
@@ -43,6 +42,10 @@ pub struct Mind {
     pub gate: Option<Gate>,
     /// What was said so far.
     pub conversation: Conversation,
+    /// Requests in one round or presentation, so that it does not go on forever.
+    pub steps_max: u32,
+    /// What its requests and calls are charged to.
+    pub account: Account,
     /// Where events go.
     pub events: Sender<Event>,
 }

@@ -21,13 +21,15 @@ pub enum Over {
     OutOfTime,
     /// The user stopped it.
     Interrupted,
+    /// A limit of money, tokens or tool calls is met; the ledger knows which.
+    LimitMet,
 }
 
 impl Over {
     /// How a process ends that stops for this reason.
     pub fn status(self) -> ExitStatus {
         match self {
-            Over::OutOfTime => ExitStatus::Limit,
+            Over::OutOfTime | Over::LimitMet => ExitStatus::Limit,
             Over::Interrupted => ExitStatus::Interrupted,
         }
     }

@@ -1,9 +1,9 @@
 //! Owns the final phase of the winner: present and deliver with a gate of its own, then, where the
 //! config asks for it, judge the result.
 
+use crate::agent::Mind;
 use crate::agent::calls::{FileCall, Worked};
 use crate::agent::patience::{Over, Patience};
-use crate::agent::{Mind, STEPS_MAX};
 use crate::backend::BackendError;
 use crate::brief;
 use crate::event::Event;
@@ -33,7 +33,7 @@ pub enum BrokenOff {
 /// carried out to its end, so that what it changed is in the result, however this one ends.
 pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
     let mut presentation = Presentation::default();
-    for _ in 0..STEPS_MAX {
+    for _ in 0..mind.steps_max {
         let step = tokio::select! {
             step = mind.step() => step.map_err(BrokenOff::Failed),
             over = patience.over() => Err(BrokenOff::Over(over)),
@@ -41,7 +41,12 @@ pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
         let said = match step {
             Ok(said) => said,
             Err(broken_off) => {
-                presentation.broken_off = Some(broken_off);
+                let limit_met = mind.account.ended_by().is_some();
+                presentation.broken_off = Some(if limit_met {
+                    BrokenOff::Over(Over::LimitMet)
+                } else {
+                    broken_off
+                });
                 return presentation;
             }
         };

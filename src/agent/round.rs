@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::agent::Mind;
 use crate::agent::calls::FileCall;
 use crate::agent::cues::{Cued, Sight};
-use crate::agent::{Mind, STEPS_MAX};
 use crate::ballot::Refusal;
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
@@ -229,10 +229,11 @@ impl Seat {
                 self.mind.tell(brief::finish_soon());
             }
             self.round.steps = self.round.steps.saturating_add(1);
-            if self.round.steps > STEPS_MAX {
-                return self
-                    .stop(format!("no decision after {STEPS_MAX} requests"), false)
-                    .await;
+            let steps_max = self.mind.steps_max;
+            if self.round.steps > steps_max {
+                let reason =
+                    format!("no decision after {steps_max} requests (`max_steps_per_round`)");
+                return self.stop(reason, false).await;
             }
             let step = self.mind.step();
             let said = match self.round.end() {

@@ -10,9 +10,11 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::agent::account::Asked;
 use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
+use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
 use crate::event::{Event, StopReason};
 use crate::spending::Usage;
@@ -20,6 +22,8 @@ use crate::spending::Usage;
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
 /// request in fifty thousand fails for good.
 const RETRIES_MAX: usize = 8;
+/// How often one request is tried again when nobody answers at all.
+const UNREACHABLE_RETRIES_MAX: usize = 5;
 /// The first wait before trying again; it doubles each time, with jitter.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(250);
 /// The longest wait before trying again. Where the vendor asks for more, the next model is asked,
@@ -40,6 +44,7 @@ struct Heard {
 /// What is left of the patience with one request.
 struct Tries {
     waits: ExponentialBackoff,
+    unreachable: usize,
     shortenings: u32,
 }
 
@@ -52,15 +57,30 @@ impl Tries {
             .with_jitter();
         Self {
             waits: waits.build(),
+            unreachable: UNREACHABLE_RETRIES_MAX,
             shortenings: SHORTENINGS_MAX,
         }
     }
 
-    /// How long to wait before the request is tried again; `None` if it is not.
-    fn wait(&mut self, retry_after: Option<Duration>) -> Option<Duration> {
-        let wait = self.waits.next()?;
-        let wait = retry_after.unwrap_or_default().max(wait);
+    /// How long to wait before the request is tried again; `None` if waiting is in vain.
+    fn wait(&mut self, fault: FaultKind) -> Option<Duration> {
+        let asked_for = match fault {
+            FaultKind::Permanent | FaultKind::ContextTooLong => return None,
+            FaultKind::Unreachable => {
+                self.unreachable = self.unreachable.checked_sub(1)?;
+                Duration::ZERO
+            }
+            FaultKind::Transient { retry_after } => retry_after.unwrap_or_default(),
+        };
+        let wait = self.waits.next()?.max(asked_for);
         (wait <= RETRY_WAIT_MAX).then_some(wait)
+    }
+
+    /// Whether the conversation may be shortened once more.
+    fn may_shorten(&mut self) -> bool {
+        let left = self.shortenings.checked_sub(1);
+        self.shortenings = left.unwrap_or_default();
+        left.is_some()
     }
 }
 
@@ -98,6 +118,7 @@ impl Mind {
     async fn ask_until_heard(&mut self) -> Result<Heard, BackendError> {
         let mut tries = Tries::new();
         loop {
+            self.may_ask().await?;
             let fault = match self.ask().await {
                 Ok(heard) => return Ok(heard),
                 Err(fault) => fault,
@@ -111,29 +132,20 @@ impl Mind {
 
     /// Does what may make the same model answer; whether there was anything to do.
     async fn recover(&mut self, fault: &BackendError, tries: &mut Tries) -> bool {
-        match fault.kind {
-            FaultKind::Permanent => false,
-            FaultKind::ContextTooLong => match tries.shortenings.checked_sub(1) {
-                Some(left) => {
-                    tries.shortenings = left;
-                    self.shorten().await
-                }
-                None => false,
-            },
-            FaultKind::Transient { retry_after } => match tries.wait(retry_after) {
-                Some(wait) => {
-                    self.emit(Event::Retrying {
-                        agent: self.agent.clone(),
-                        reason: fault.message.clone(),
-                        wait_ms: milliseconds(wait),
-                    })
-                    .await;
-                    tokio::time::sleep(wait).await;
-                    true
-                }
-                None => false,
-            },
+        if fault.kind == FaultKind::ContextTooLong {
+            return tries.may_shorten() && self.shorten().await;
         }
+        let Some(wait) = tries.wait(fault.kind) else {
+            return false;
+        };
+        self.emit(Event::Retrying {
+            agent: self.agent.clone(),
+            reason: fault.message.clone(),
+            wait_ms: milliseconds(wait),
+        })
+        .await;
+        tokio::time::sleep(wait).await;
+        true
     }
 
     /// Makes the conversation shorter; whether that was possible.
@@ -186,6 +198,7 @@ impl Mind {
         let Some(model) = self.models.first() else {
             return Err(permanent("the agent has no model"));
         };
+        let slot = self.await_slot(model).await;
         let asked = Instant::now();
         self.emit(Event::Asking {
             agent: self.agent.clone(),
@@ -195,6 +208,16 @@ impl Mind {
         let mut usage = Usage::default();
         let reply = self.hear(model, &mut usage).await;
         let elapsed_ms = milliseconds(asked.elapsed());
+        let counted = usage.input_tokens.saturating_add(usage.output_tokens);
+        if let Some(slot) = slot.filter(|_| counted > 0) {
+            slot.settle(counted);
+        }
+        let cost_usd = self.account.charge(Asked {
+            model,
+            phase: self.phase,
+            usage,
+            fault: reply.as_ref().err(),
+        });
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
@@ -203,11 +226,27 @@ impl Mind {
             model: Arc::clone(&model.name),
             phase: self.phase,
             usage,
-            cost_usd: None,
+            cost_usd,
             elapsed_ms,
         })
         .await;
         reply
+    }
+
+    /// Waits until the limits of the model's vendor let a request through.
+    async fn await_slot(&self, model: &Model) -> Option<Slot> {
+        let bytes = self.system.len().saturating_add(self.conversation.bytes());
+        let slot = model.pacing.slot(bytes)?;
+        if !slot.wait.is_zero() {
+            self.emit(Event::Held {
+                agent: self.agent.clone(),
+                reason: slot.reason.clone(),
+                wait_ms: milliseconds(slot.wait),
+            })
+            .await;
+            tokio::time::sleep(slot.wait).await;
+        }
+        Some(slot)
     }
 
     async fn hear(&self, model: &Model, usage: &mut Usage) -> Result<Heard, BackendError> {

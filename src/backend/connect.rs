@@ -4,14 +4,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::backend::pace::Pace;
 use crate::backend::remote::Remote;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::script::ReplyList;
 use crate::backend::{Backend, Model};
+use crate::config::sellers::asked;
 use crate::config::vendors::{VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, Script};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::spending::models::ModelList;
 use crate::world::http::HttpClient;
 
 /// What a backend may need from outside its config.
@@ -23,6 +26,10 @@ pub struct Surroundings<'a> {
     pub http: &'a HttpClient,
     /// The directory that the user stands in.
     pub cwd: &'a AbsPath,
+    /// How fast models may be asked, all agents together.
+    pub pace: &'a Pace,
+    /// What models cost.
+    pub models: &'a ModelList,
     /// Reads a script file as text.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
 }
@@ -41,14 +48,15 @@ impl fmt::Debug for Surroundings<'_> {
 /// `Config` for a type that is not served, a malformed endpoint or script; `Environment` for a
 /// missing key.
 pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<Model>> {
-    let configs = std::iter::once(config).chain(&config.fallback);
     let model = |config: &BackendConfig| {
         Ok(Model {
             name: config.model.as_str().into(),
+            price: around.models.price(&asked(config)),
             backend: backend(config, around)?,
+            pacing: around.pace.of(config),
         })
     };
-    configs.map(model).collect()
+    config.with_fallbacks().map(model).collect()
 }
 
 fn backend(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
@@ -113,6 +121,8 @@ mod tests {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
+            pace: &Pace::default(),
+            models: &ModelList::with(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
         connect(config, around).map(|backend| format!("{backend:?}"))
@@ -206,13 +216,15 @@ mod tests {
 
     #[test]
     fn a_type_that_is_not_served_names_what_to_use_instead() {
-        let (kind, text) = refused(&config("openai"), &[("OPENAI_API_KEY", "sk-1")]);
+        let (kind, text) = refused(&config("codex"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
+        let (text, served) = text.rsplit_once("\nserved are: ").unwrap();
         insta::assert_snapshot!(text, @"
-        `type: openai` is not served by this version
-        use `type: chatcompletion`, which reaches the same models with the same key
-        served are: chatcompletion, openrouter, grok, groq, cerebras, together, fireworks, moonshot, nebius, qwen, zai, poe, nvidia_nim, azure_openai, ollama, lmstudio, vllm, sglang, inference, scripted
+        `type: codex` is not served by this version
+        use `type: openrouter`, which reaches most models with one key
         ");
+        assert!(served.starts_with("chatcompletion, "), "{served}");
+        assert!(served.ends_with(", scripted"), "{served}");
     }
 
     #[test]

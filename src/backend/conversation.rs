@@ -85,6 +85,14 @@ impl Conversation {
         &self.messages
     }
 
+    /// Whether a call of this id was made.
+    pub fn has_call(&self, id: &str) -> bool {
+        self.messages.iter().any(|message| match message {
+            Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+            Message::User(_) | Message::CallResult { .. } => false,
+        })
+    }
+
     /// Which conversation it is: the same as long as it only grows.
     pub fn version(&self) -> &Version {
         &self.version

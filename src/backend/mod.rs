@@ -9,15 +9,20 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::backend::conversation::Conversation;
+use crate::backend::pace::Pacing;
 use crate::event::StopReason;
 use crate::spending::Usage;
+use crate::spending::price::Price;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
+mod messages;
+pub mod pace;
 pub mod remote;
+mod responses;
 pub(crate) mod scripted;
 
 /// One request to a model: everything it will know.
@@ -37,8 +42,12 @@ pub struct Request<'a> {
 pub struct Model {
     /// Its name at its vendor.
     pub name: Arc<str>,
+    /// What it costs; `None` if that is not known.
+    pub price: Option<Price>,
     /// The client that reaches it.
     pub backend: Arc<dyn Backend>,
+    /// How fast it may be asked.
+    pub pacing: Pacing,
 }
 
 /// A piece of a model's reply, in the order in which it came.
@@ -74,6 +83,8 @@ pub enum FaultKind {
     Permanent,
     /// The conversation is longer than the model can read; a shorter one may be answered.
     ContextTooLong,
+    /// Nobody listens there, or the way there is closed. It may heal, but mostly not soon.
+    Unreachable,
     /// It may heal: a cut stream, an overloaded server, a rate limit.
     Transient {
         /// How long the vendor asked to wait.

@@ -10,6 +10,7 @@ use crate::ballot::Refusal;
 use crate::config::{Planning, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
+use crate::permissions::grant::Phase;
 use crate::wording::joined;
 
 /// One place that an agent may use, as it is told about it.
@@ -245,6 +246,16 @@ pub fn finish_soon() -> &'static str {
 /// Answers a tool call that comes after the time for tools is over.
 pub fn too_late() -> &'static str {
     "not carried out: the time for this round is over; call `new_answer` or `vote`"
+}
+
+/// Answers a tool call that a limit of tool calls does not let through.
+pub fn no_calls_left(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Coordination => {
+            "not carried out: you have no tool call left; decide now with `new_answer` or `vote`"
+        }
+        Phase::Final => "not carried out: you have no tool call left; give the final answer now",
+    }
 }
 
 /// Answers an accepted `new_answer`.

@@ -5,8 +5,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
+use crate::spending::money::Money;
 use crate::world::store::runs::LAST;
 
 const EXAMPLES: &str = "\
@@ -16,6 +18,7 @@ Examples:
   massgen --backend ollama --model qwen3 \"Why is the sky blue?\" > answer.txt
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
+  massgen --config team.yaml --max-cost-usd 0.50 \"Find the bug in @src/\"
   massgen -- explain        (a task that is also the name of a subcommand)
 
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
@@ -31,6 +34,16 @@ Examples:
   massgen explain path src/main.rs --config team.yaml --phase final
   massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
   massgen explain calls --grants grants.json < calls.jsonl";
+
+const MODELS_EXAMPLES: &str = "\
+Examples:
+  massgen models
+  massgen models claude
+  massgen models gpt-5 --json
+  massgen models | sort -g -k 8        (by the price of output)
+
+Prices are in US dollars for a million tokens; `-` is not known. Where the context begins with `>`,
+they are for requests with more input tokens than that.";
 
 const TOOL_EXAMPLES: &str = "\
 Examples:
@@ -117,6 +130,16 @@ pub(crate) struct RunArguments {
     /// The time for the whole run, in seconds. Default: the config's, or 1800.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
+    /// How often vendors may be asked in a minute, all agents together: requests, or tokens with
+    /// `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's.
+    #[arg(long, value_name = "[TYPE[/MODEL]=]N", value_parser = RateLimit::parse)]
+    pub rate_limit: Vec<RateLimit>,
+    /// How much the run may use.
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub models: Option<String>,
     /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
@@ -124,6 +147,24 @@ pub(crate) struct RunArguments {
     /// sent, and calls nobody. Default: off.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's
+/// own limits hold beside it.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct LimitArguments {
+    /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
+    /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
+    /// config's, or any.
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_negative_numbers = true)]
+    pub max_cost_usd: Option<Money>,
+    /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
+    /// or any.
+    #[arg(long, value_name = "COUNT", value_parser = tokens, allow_negative_numbers = true)]
+    pub max_tokens_total: Option<u64>,
+    /// Tool calls that the run may make, in the same way. Default: the config's, or any.
+    #[arg(long, value_name = "COUNT", value_parser = calls, allow_negative_numbers = true)]
+    pub max_tool_calls: Option<u64>,
 }
 
 fn backend_types() -> PossibleValuesParser {
@@ -136,6 +177,21 @@ fn seconds(text: &str) -> Result<u64, &'static str> {
         Ok(0) | Err(_) => Err("expected whole seconds, at least 1"),
         Ok(seconds) => Ok(seconds),
     }
+}
+
+fn dollars(text: &str) -> Result<Money, &'static str> {
+    Money::from_dollars(text).ok_or("expected US dollars, such as 0.50")
+}
+
+fn tokens(text: &str) -> Result<u64, &'static str> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
+        Ok(tokens) => Ok(tokens),
+    }
+}
+
+fn calls(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "expected a whole number")
 }
 
 /// How the current directory is opened to the agents.
@@ -164,6 +220,9 @@ pub(crate) enum Command {
     /// Checks, lists and shows team configs.
     #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),
+    /// Lists the models that are known, with what they hold and what they cost.
+    #[command(after_help = MODELS_EXAMPLES)]
+    Models(ModelsArguments),
     /// Says what agents may do and why, without doing it.
     #[command(subcommand, arg_required_else_help = false, after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainCommand),
@@ -183,6 +242,20 @@ pub(crate) enum Command {
     },
     /// Prints the manual pages, for example `massgen man | man -l -`.
     Man,
+}
+
+/// Which models are listed.
+#[derive(Args, Debug)]
+pub(crate) struct ModelsArguments {
+    /// Text that the name of a model or of its vendor holds. Default: all models.
+    #[arg(value_name = "PATTERN")]
+    pub pattern: Option<String>,
+    /// The file of your own models. Default: `~/.massgen/models.yaml`, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub models: Option<String>,
+    /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What can be done with configs.

@@ -1,6 +1,7 @@
 //! Owns how a script follows a run (`--automation`): `KEY: value` lines on standard output, one
-//! line each, and nothing else there. The keys are those of the Python MassGen, and `ERROR` for a
-//! run that did not go well.
+//! line each, and nothing else there. The keys are those of the Python MassGen, `ERROR` for a run
+//! that did not go well, and `TOKENS` with `COST` in US dollars, or with `COST_AT_LEAST` where the
+//! cost of some request is not known.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
 use crate::event::Event;
 use crate::orchestrator::conduct::Places;
+use crate::spending::books::Books;
 
 /// The most of the answer that is shown, in characters. All of it is in the answer's file.
 const PREVIEW_CHARS_MAX: usize = 200;
@@ -18,6 +20,7 @@ pub(crate) struct Automation<'o, 'w> {
     output: &'o mut Output<'w>,
     places: Places,
     agent_count: usize,
+    books: Books,
     answer: Option<String>,
 }
 
@@ -28,12 +31,14 @@ impl<'o, 'w> Automation<'o, 'w> {
             output,
             places,
             agent_count: 0,
+            books: Books::default(),
             answer: None,
         }
     }
 
     /// Tells what of the event matters to a script, which happened `elapsed` after the start.
     pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.enter_into(&mut self.books);
         match event {
             Event::RunStarted {
                 question,
@@ -57,6 +62,10 @@ impl<'o, 'w> Automation<'o, 'w> {
                 self.output.warning(message);
                 Ok(())
             }
+            Event::LimitMet { agent: None, limit } => {
+                self.output.warning(limit);
+                Ok(())
+            }
             Event::DroppedOut { agent, reason, .. } => {
                 self.output.warning(&format!("{agent} drops out: {reason}"));
                 Ok(())
@@ -71,7 +80,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
-            | Event::LimitMet { .. }
+            | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
@@ -97,6 +106,13 @@ impl<'o, 'w> Automation<'o, 'w> {
             self.tell("ANSWER_FILE", &self.places.answer_file.to_string())?;
         }
         self.tell("DURATION", &seconds)?;
+        let spent = self.books.run();
+        self.tell("TOKENS", &spent.usage.total_tokens().to_string())?;
+        if spent.uncosted_requests == 0 {
+            self.tell("COST", &spent.cost.to_string())?;
+        } else {
+            self.tell("COST_AT_LEAST", &spent.cost.to_string())?;
+        }
         if let Some(preview) = answer {
             self.tell("ANSWER_PREVIEW", &preview)?;
         }
@@ -193,6 +209,8 @@ mod tests {
         WINNER: writer
         ANSWER_FILE: /log/answer.txt
         DURATION: 12.3s
+        TOKENS: 0
+        COST: 0
         ANSWER_PREVIEW: yes\u{1b}[31m\nno
         COMPLETED: 2 agents, 12.3s total
         ");
@@ -215,6 +233,8 @@ mod tests {
         insta::assert_snapshot!(out, @r"
         ERROR: no agent answered
         DURATION: 12.3s
+        TOKENS: 0
+        COST: 0
         COMPLETED: 0 agents, 12.3s total
         ");
         assert_eq!(err, "warning: writer drops out: 401\n");

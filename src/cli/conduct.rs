@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
+use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
 use crate::cli::output::Output;
+use crate::cli::prices::expect_prices;
 use crate::cli::render::Render;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
@@ -26,6 +28,7 @@ use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith};
 use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
+use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
@@ -105,17 +108,20 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         host,
         config,
         file,
+        models,
         prompt,
+        telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
-        models: connect_all(&config, &host)?,
+        models: connect_all(&config, &models, &host)?,
         redactor: Redactor::new(secrets(&config, &host)),
         mentions: mentioned(&prompt),
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
         base: host.cwd,
+        telemetry,
         started_with: StartedWith {
             config_path: file.as_ref().and_then(TeamFile::place).cloned(),
             config_text: file.as_ref().map(TeamFile::text),
@@ -132,13 +138,16 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
 }
 
 /// The models of all agents; nobody is called yet.
-pub(crate) fn connect_all(config: &Config, host: &Host) -> Result<Models> {
+pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> Result<Models> {
+    expect_prices(config, models)?;
     let http = HttpClient::new();
     let env = |name: &str| host.env(name).map(str::to_owned);
     let around = Surroundings {
         env: &env,
         http: &http,
         cwd: &host.cwd,
+        pace: &Pace::new(&config.rate_limits),
+        models,
         read: &read_script,
     };
     let connected = config
@@ -171,7 +180,8 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
-        .filter_map(|agent| agent.backend.api_key.as_ref());
+        .flat_map(|agent| agent.backend.with_fallbacks())
+        .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let names = VENDORS
         .iter()

@@ -10,17 +10,22 @@ use crate::cli::conduct::connect_all;
 use crate::cli::output::Output;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
+use crate::config::sellers::asked;
 use crate::error::{ExitStatus, Result};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{Member, Team};
 use crate::permissions::grant::{Grant, Permission, Phase, Scope};
+use crate::spending::limits::Limits;
+use crate::spending::models::ModelList;
+use crate::spending::price::Price;
 
 /// Shows what a run would be.
 pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
     let Prepared {
         host,
         config,
+        models,
         prompt,
         ..
     } = prepared;
@@ -30,14 +35,18 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
+        prices(&mut text, agent, models);
+        line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
         first_request(&mut text, &team, member, &prompt.cleaned_prompt);
     }
+    let of_run = limits(&config.limits);
+    line(&mut text, &format!("limits of the run: {of_run}"));
     text.push_str("nothing was sent and nothing was written\n");
     output.result(&text)?;
-    if let Err(error) = connect_all(config, host) {
+    if let Err(error) = connect_all(config, models, host) {
         output.warning(&format!("a run would end at once: {error:#}"));
     }
     Ok(ExitStatus::Delivered)
@@ -58,6 +67,45 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
     };
     let title = format!("agent {} ({}): {vendor} {model}", member.id, member.number);
     line(text, title.trim_end());
+    for fallback in &backend.fallback {
+        let vendor = fallback.vendor.name;
+        line(
+            text,
+            &format!("  falls back on {vendor} {}", fallback.model),
+        );
+    }
+}
+
+/// What the agent's models cost.
+fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
+    for backend in std::iter::once(&agent.backend).chain(&agent.backend.fallback) {
+        let price = match models.price(&asked(backend)) {
+            None => "not known".to_owned(),
+            Some(price) if price.is_free() => "nothing".to_owned(),
+            Some(Price { rates, .. }) => {
+                let [input, cached, output] =
+                    [rates.input, rates.cached, rates.output].map(|token| token.times(1_000_000));
+                format!("${input} input, ${cached} cached, ${output} output, a million tokens")
+            }
+        };
+        line(text, &format!("  price of {}: {price}", backend.model));
+    }
+}
+
+fn limits(limits: &Limits) -> String {
+    let tokens = |count| format!("{count} tokens");
+    let calls = |count| format!("{count} tool calls");
+    let set = [
+        limits.cost.map(|dollars| format!("${dollars}")),
+        limits.tokens.map(tokens),
+        limits.tool_calls.map(calls),
+    ];
+    let set: Vec<String> = set.into_iter().flatten().collect();
+    if set.is_empty() {
+        "none".to_owned()
+    } else {
+        set.join(", ")
+    }
 }
 
 fn permissions(text: &mut String, member: &Member, phase: Phase) {

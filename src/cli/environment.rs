@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::lookup::{add_env, env_places};
+use crate::config::lookup::{add_env, env_places, is_of_process};
 use crate::config::vendors::names_endpoint;
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -32,9 +32,10 @@ pub(crate) fn complete(host: &Host) -> Completed {
             Ok(Some(text)) => {
                 let mut env = host.env.clone();
                 warnings.extend(add_env(&mut env, &place.to_string(), &text));
-                if place.parent().as_ref() == Some(&host.cwd) {
-                    warnings.extend(keep_endpoints(&mut env, &host.env, &place));
-                }
+                let of_project = place.parent().as_ref() == Some(&host.cwd);
+                let is_refused =
+                    |name: &str| is_of_process(name) || of_project && names_endpoint(name);
+                warnings.extend(refuse(&mut env, (&host.env, &place), is_refused));
                 host.env = env;
             }
             Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
@@ -43,13 +44,14 @@ pub(crate) fn complete(host: &Host) -> Completed {
     Completed { host, warnings }
 }
 
-/// A project's own `.env` may bring keys, and may not say where the user's keys go.
-fn keep_endpoints(
+/// Takes out what a file may not set. A project's own `.env` may bring keys, and may not say where
+/// the user's keys go; no file says where a run is told about.
+fn refuse(
     env: &mut BTreeMap<String, String>,
-    before: &BTreeMap<String, String>,
-    place: &AbsPath,
+    (before, place): (&BTreeMap<String, String>, &AbsPath),
+    is_refused: impl Fn(&str) -> bool,
 ) -> Vec<String> {
-    let is_new = |name: &String| names_endpoint(name) && !before.contains_key(name);
+    let is_new = |name: &String| is_refused(name) && !before.contains_key(name);
     let dropped: Vec<String> = env.keys().filter(|name| is_new(name)).cloned().collect();
     env.retain(|name, _| !is_new(name));
     let warning = |name| format!("`{name}` in `{place}` is not used: set it in your environment");

@@ -68,9 +68,12 @@ pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<Str
 }
 
 fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
-    let url = agent.backend.base_url.as_deref()?;
-    let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
-    (!known).then_some((agent, url))
+    let mut models = agent.backend.with_fallbacks();
+    models.find_map(|model| {
+        let url = model.base_url.as_deref()?;
+        let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
+        (!known).then_some((agent, url))
+    })
 }
 
 /// Every path that the config opens to an agent.
@@ -171,6 +174,11 @@ mod tests {
             "type: openrouter, base_url: 'https://notopenrouter.ai/v1'",
             ".",
             "notopenrouter",
+        );
+        check(
+            "type: openrouter, fallback: [{type: chatcompletion, model: m, base_url: 'https://evil.example/v1'}]",
+            ".",
+            "evil.example",
         );
         check("type: openrouter", "../usr/share", "outside this directory");
     }

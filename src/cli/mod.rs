@@ -25,7 +25,9 @@ mod lines;
 mod logs;
 mod manual;
 mod mentions;
+mod models;
 mod output;
+mod prices;
 mod render;
 mod replay;
 mod run;
@@ -66,6 +68,7 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         Some(Command::Config(command)) => return configs::run(host, &command, output),
         Some(Command::Logs(command)) => return logs::run(host, &command, output),
         Some(Command::Replay(arguments)) => return replay::run(host, &arguments, output),
+        Some(Command::Models(question)) => return models::list(host, &question, output),
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;

@@ -2,6 +2,7 @@
 //! together, and every mistake in them is told before a model is asked.
 
 use std::io;
+use std::num::NonZero;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -11,6 +12,7 @@ use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::mentions;
 use crate::cli::output::Output;
+use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
@@ -20,6 +22,11 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::spending::models::ModelList;
+use crate::world::telemetry::settings::Settings;
+
+/// Threads that agents share; file work goes to threads of its own.
+const WORKERS_MAX: usize = 8;
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -30,8 +37,12 @@ pub(crate) struct Prepared {
     pub config: Config,
     /// The file that describes the team, if there is one.
     pub file: Option<TeamFile>,
+    /// The models that are known, with their prices.
+    pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
+    /// Where the run's spans are sent, if anywhere.
+    pub telemetry: Option<Settings>,
 }
 
 /// Carries out a run.
@@ -49,9 +60,13 @@ pub(crate) fn run(
     runtime.block_on(conduct(prepared, arguments, output))
 }
 
-/// Everything happens on this one thread; only file work goes to threads of its own.
+/// Agents run side by side, so that none waits while the reply of another is parsed.
 pub(crate) fn runtime() -> Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS_MAX))
+        .enable_all()
+        .build();
     runtime.map_err(|error| {
         Error::new(ErrorKind::Environment, "the event loop cannot be started")
             .caused_by(error)
@@ -65,6 +80,7 @@ async fn prepare(
     task: &str,
     output: &mut Output<'_>,
 ) -> Result<Prepared> {
+    let telemetry = telemetry(host, output);
     let completed = environment::complete(host);
     let host = completed.host;
     let prompt = mentions::parse(task, &host.cwd, &host);
@@ -84,6 +100,11 @@ async fn prepare(
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    config
+        .rate_limits
+        .extend(arguments.rate_limit.iter().cloned());
+    apply_limits(&mut config, &arguments.limits);
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
@@ -91,8 +112,21 @@ async fn prepare(
         host,
         config,
         file: chosen.file,
+        models,
         prompt,
+        telemetry,
     })
+}
+
+/// What the process's own environment says about telemetry; no file counts.
+fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+    match Settings::read(&|name| host.env(name).map(str::to_owned)) {
+        Ok(settings) => settings,
+        Err(why) => {
+            output.warning(&format!("no telemetry is sent: {why}"));
+            None
+        }
+    }
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.

@@ -34,6 +34,8 @@ pub static EXAMPLES: &[Example] = examples![
     "basic/offline_demo.yaml",
     "basic/single_agent.yaml",
     "basic/two_agents.yaml",
+    "basic/openai_reasoning.yaml",
+    "basic/two_claudes.yaml",
     "basic/local_ollama.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_casestudy.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_multiturn.yaml",

@@ -85,6 +85,12 @@ pub fn env_places(
     folders.map(|folder| folder.join(ENV_NAME)).collect()
 }
 
+/// Whether `name` counts only in the process's own environment: what a run tells about itself goes
+/// where its user says, and nowhere that a file says.
+pub fn is_of_process(name: &str) -> bool {
+    name.starts_with("OTEL_")
+}
+
 /// Adds the variables of a `.env` file to those that are set, and never changes one. Gives a warning
 /// for each line that cannot be read; no warning repeats the line, which may hold a key.
 pub fn add_env(set: &mut BTreeMap<String, String>, file: &str, text: &[u8]) -> Vec<String> {

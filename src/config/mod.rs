@@ -9,12 +9,15 @@ use serde_json::{Map, Value};
 
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
+use crate::config::rates::RateLimit;
 use crate::config::vendors::Vendor;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::spending::limits::Limits;
+use crate::spending::models::KnownModel;
 
 pub mod check;
 pub mod diagnostic;
@@ -23,10 +26,12 @@ pub mod keys;
 pub mod lookup;
 pub mod node;
 pub mod place;
+pub mod rates;
 pub mod recorded;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
+pub mod sellers;
 pub mod team;
 pub mod vendors;
 
@@ -126,6 +131,29 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
     }
 }
 
+/// Reads the text of a file of models (YAML or JSON) and checks all of it. Gives the rows with what
+/// is worth a word about them, or all that is wrong.
+pub fn load_models(
+    text: &[u8],
+    origin: &Origin,
+    context: &Context<'_>,
+) -> Result<(Vec<KnownModel>, Vec<String>), Box<Invalid>> {
+    let source = |text: &str| Source::new(&origin.name, text.to_owned());
+    let invalid = |text: &str, diagnostics| {
+        let source = source(text);
+        Box::new(Invalid {
+            diagnostics,
+            source,
+        })
+    };
+    let text = node::decode(text).map_err(|found| invalid("", vec![*found]))?;
+    let tree = node::parse(text).map_err(|found| invalid(text, vec![*found]))?;
+    match check::check_models(tree, text, origin, context) {
+        (Some(models), found) => Ok((models, diagnostic::render_lines(&source(text), &found))),
+        (None, found) => Err(invalid(text, found)),
+    }
+}
+
 /// A checked team: who takes part, by which rules, within which limits.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -135,6 +163,10 @@ pub struct Config {
     pub orchestrator: OrchestratorConfig,
     /// How long things may take.
     pub timeouts: TimeoutConfig,
+    /// How often vendors may be asked.
+    pub rate_limits: Vec<RateLimit>,
+    /// How much the whole run may use.
+    pub limits: Limits,
 }
 
 impl Config {
@@ -172,7 +204,14 @@ pub struct AgentConfig {
     pub tools: ToolFilter,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
+    /// How much it may use, within what the run may use.
+    pub limits: Limits,
+    /// Requests to its model in one round or presentation, so that it does not go on forever.
+    pub steps_per_round_max: u32,
 }
+
+/// Requests in one round or presentation where the config says nothing.
+const STEPS_PER_ROUND_DEFAULT: u32 = 200;
 
 /// Which tools an agent is offered, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -203,6 +242,13 @@ pub struct BackendConfig {
     /// The models that are asked when this one cannot go on, in this order; they have no fallback
     /// of their own.
     pub fallback: Vec<BackendConfig>,
+}
+
+impl BackendConfig {
+    /// This model, and then those that are asked when it cannot go on.
+    pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
+        std::iter::once(self).chain(&self.fallback)
+    }
 }
 
 /// How long a model's reply may take, in whole seconds.

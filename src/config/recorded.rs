@@ -61,7 +61,11 @@ fn agent(agent: &AgentConfig) -> Value {
             json!({"read": read, "write": write, "downloads": downloads}),
         );
     }
-    json!({"id": agent.id, "backend": backend})
+    json!({
+        "id": agent.id,
+        "limits": {"max_steps_per_round": agent.steps_per_round_max},
+        "backend": backend,
+    })
 }
 
 fn context_paths(paths: &[ContextPath]) -> Value {

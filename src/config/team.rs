@@ -10,12 +10,14 @@ use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, STEPS_PER_ROUND_DEFAULT,
+    TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::spending::limits::Limits;
 use crate::wording::listed;
 
 /// The most agents of a team that is made from what is there: each of them costs the user money.
@@ -35,8 +37,8 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. The endpoints speak Chat Completions:
-/// <https://docs.claude.com/en/api/openai-sdk>, <https://ai.google.dev/gemini-api/docs/openai>.
+/// The families, in the order in which a team is made of them. Google's endpoint speaks Chat
+/// Completions: <https://ai.google.dev/gemini-api/docs/openai>.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -47,8 +49,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "claude",
         prefixes: &["claude-"],
-        through: "chatcompletion",
-        base_url: Some("https://api.anthropic.com/v1"),
+        through: "claude",
+        base_url: None,
     },
     Family {
         maker: "gemini",
@@ -274,6 +276,8 @@ fn agent(
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
         record: None,
+        limits: Limits::default(),
+        steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }
 
@@ -282,6 +286,8 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         agents,
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
+        rate_limits: Vec::new(),
+        limits: Limits::default(),
     }
 }
 
@@ -335,7 +341,7 @@ mod tests {
         );
         check(
             (Some("claude-x"), None, None),
-            "chatcompletion claude-x https://api.anthropic.com/v1",
+            "claude claude-x https://api.anthropic.com",
         );
         check(
             (Some("grok-4"), None, None),

@@ -8,6 +8,10 @@ use url::{Host, Url};
 pub enum WireFormat {
     /// Chat Completions, which most vendors and all local servers speak.
     ChatCompletions,
+    /// Responses, OpenAI's own.
+    Responses,
+    /// Messages, which Anthropic and servers of Claude's kind speak.
+    Messages,
 }
 
 /// How a vendor is spoken to.
@@ -21,13 +25,15 @@ pub enum Wire {
     Unserved,
 }
 
-/// Where a Chat Completions request goes and how the key travels with it.
+/// Where a request goes and how the key travels with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// `{base_url}/chat/completions`, the key as a bearer token.
+    /// Below `{base_url}`, the key as a bearer token.
     Standard,
     /// The deployment is in the path, the version in the query, the key in `api-key`.
     Azure,
+    /// `{base_url}/v1/messages`, the version in a header, the key in `x-api-key`.
+    Anthropic,
 }
 
 /// Whether a vendor answers without a key.
@@ -103,6 +109,23 @@ pub static VENDORS: &[Vendor] = &[
         name: "chatcompletion",
         key_variables: &["OPENAI_API_KEY"],
         base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "openai",
+        wire: Wire::Remote(WireFormat::Responses),
+        key_variables: &["OPENAI_API_KEY"],
+        default_model: Some("gpt-5-mini"),
+        base_url: Some("https://api.openai.com/v1"),
+        ..CHAT
+    },
+    Vendor {
+        name: "claude",
+        wire: Wire::Remote(WireFormat::Messages),
+        dialect: Dialect::Anthropic,
+        key_variables: &["ANTHROPIC_API_KEY"],
+        default_model: Some("claude-sonnet-5"),
+        base_url: Some("https://api.anthropic.com"),
         ..CHAT
     },
     Vendor {
@@ -224,25 +247,6 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Scripted,
         default_model: Some("scripted"),
         ..LOCAL
-    },
-    Vendor {
-        name: "openai",
-        key_variables: &["OPENAI_API_KEY"],
-        default_model: Some("gpt-4o"),
-        instead: Some(
-            "use `type: chatcompletion`, which reaches the same models with the same key",
-        ),
-        ..UNSERVED
-    },
-    Vendor {
-        name: "claude",
-        key_variables: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-4-5-20250929"),
-        instead: Some(
-            "use `type: chatcompletion` with `base_url: https://api.anthropic.com/v1`, which \
-             reaches the same models with the same key",
-        ),
-        ..UNSERVED
     },
     Vendor {
         name: "gemini",
@@ -383,7 +387,7 @@ pub fn is_known_host(url: &Url) -> bool {
             .any(|(domain, _)| is_within(host, domain))
 }
 
-/// Whether `name` is a variable that says where requests go.
+/// Whether `name` is a variable that says where requests to models go.
 pub fn names_endpoint(name: &str) -> bool {
     VENDORS
         .iter()
@@ -391,7 +395,7 @@ pub fn names_endpoint(name: &str) -> bool {
 }
 
 /// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
-fn is_within(host: &str, domain: &str) -> bool {
+pub(crate) fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

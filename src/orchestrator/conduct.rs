@@ -2,7 +2,7 @@
 //! while every event is recorded before it is shown, and saves what it came to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -23,6 +23,7 @@ use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::spending::ledger::Ledger;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -35,6 +36,9 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
 use crate::world::store::trace::{self, Detail, Trace};
 use crate::world::store::workspace::{Workspace, make_new};
+use crate::world::telemetry::Telemetry;
+use crate::world::telemetry::conventions::Vendors;
+use crate::world::telemetry::settings::Settings;
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
 const EVENTS_WAITING_MAX: usize = 1024;
@@ -60,6 +64,8 @@ pub struct Order {
     pub models: Models,
     /// What the records must never hold.
     pub redactor: Redactor,
+    /// Where the run's spans are sent, if anywhere.
+    pub telemetry: Option<Settings>,
     /// What the run was started with, for the records.
     pub started_with: StartedWith,
     /// What the run follows, where it is played again. It then delivers nothing.
@@ -85,6 +91,7 @@ pub struct Run {
     turn: Turn,
     recorder: Recorder,
     recordings: Recordings,
+    telemetry: Option<Telemetry>,
     session: Session,
     task: String,
     events: Receiver<Event>,
@@ -150,11 +157,17 @@ impl Run {
             team: recorded(&config),
         };
         let recordings = Recordings::expect(&config)?;
+        let redactor = order.redactor.clone();
         let recorder = Recorder::start(places, &meta, order.redactor)?;
         recorder.file_outset(&outset)?;
+        let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
+        let telemetry = order.telemetry.map(begin);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let limits = config.agents.iter();
+        let limits = limits.map(|agent| (agent.id.clone(), agent.limits));
         let turn = Turn {
             snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
+            ledger: Arc::new(Mutex::new(Ledger::new(config.limits, limits))),
             config,
             team,
             models: order.models,
@@ -168,6 +181,7 @@ impl Run {
             turn,
             recorder,
             recordings,
+            telemetry,
             session,
             task,
             events,
@@ -190,8 +204,9 @@ impl Run {
     pub async fn conduct(self, shown: Sender<Event>) -> Result<TurnResult> {
         let Self {
             turn,
-            mut recorder,
+            recorder,
             recordings,
+            telemetry,
             mut session,
             task,
             mut events,
@@ -199,6 +214,11 @@ impl Run {
             _trace,
         } = self;
         let notices = notices(&turn.team);
+        let mut listeners = Listeners {
+            recorder,
+            telemetry,
+            shown,
+        };
         let playing = async {
             let mut turn = turn;
             let result = run(&mut turn).await;
@@ -209,15 +229,15 @@ impl Run {
             result.map(|result| (result, team, snapshots))
         };
         for message in notices {
-            tell(&mut recorder, &shown, Event::Warning { message }).await;
+            listeners.tell(Event::Warning { message }).await;
         }
-        let recording = record_and_show(&mut recorder, &mut events, &shown);
+        let recording = listeners.follow(&mut events);
         let (played, ()) = tokio::join!(playing, recording);
         let (result, team, mut snapshots) = played?;
         let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
-        let unwritten = recordings.publish(&recorder);
+        let unwritten = recordings.publish(&listeners.recorder);
         for message in kept.notes.into_iter().chain(unwritten) {
-            tell(&mut recorder, &shown, Event::Warning { message }).await;
+            listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;
         let summary = match &kept.workspace {
@@ -226,9 +246,7 @@ impl Run {
             }
             Some(_) | None => result.summary.clone(),
         };
-        tell(&mut recorder, &shown, Event::RunEnded { status, summary }).await;
-        let fault = recorder.finish();
-        warn(&shown, fault).await;
+        listeners.end(Event::RunEnded { status, summary }).await;
         session.end();
         Ok(result)
     }
@@ -307,34 +325,62 @@ fn directory(path: &AbsPath) -> Result<RealPath> {
     }
 }
 
-/// Records and shows events until the turn is over. In the silence between them `status.json` is
-/// brought up to date.
-async fn record_and_show(
-    recorder: &mut Recorder,
-    events: &mut Receiver<Event>,
-    shown: &Sender<Event>,
-) {
-    loop {
-        let due = recorder.status_due();
-        let fault = tokio::select! {
-            event = events.recv() => match event {
-                None => return,
-                Some(event) => {
-                    tell(recorder, shown, event).await;
-                    continue;
-                }
-            },
-            () = wait(due) => recorder.write_status(),
-        };
-        warn(shown, fault).await;
+/// All who are told what happens.
+struct Listeners {
+    recorder: Recorder,
+    telemetry: Option<Telemetry>,
+    shown: Sender<Event>,
+}
+
+impl Listeners {
+    /// Tells events until the turn is over. In the silence between them `status.json` is brought up
+    /// to date.
+    async fn follow(&mut self, events: &mut Receiver<Event>) {
+        loop {
+            let due = self.recorder.status_due();
+            let fault = tokio::select! {
+                event = events.recv() => match event {
+                    None => return,
+                    Some(event) => {
+                        self.tell(event).await;
+                        continue;
+                    }
+                },
+                () = wait(due) => self.recorder.write_status(),
+            };
+            warn(&self.shown, fault).await;
+        }
+    }
+
+    async fn tell(&mut self, event: Event) {
+        log(&event);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.event(&event);
+        }
+        let fault = self.recorder.record(&event);
+        emit(&self.shown, event).await;
+        warn(&self.shown, fault).await;
+    }
+
+    /// Tells the last event. What became of the spans is told before it, because nothing follows it.
+    async fn end(mut self, ended: Event) {
+        if let Some(mut telemetry) = self.telemetry.take() {
+            telemetry.event(&ended);
+            if let Some(message) = telemetry.finish().await {
+                self.tell(Event::Warning { message }).await;
+            }
+        }
+        self.tell(ended).await;
+        let fault = self.recorder.finish();
+        warn(&self.shown, fault).await;
     }
 }
 
-async fn tell(recorder: &mut Recorder, shown: &Sender<Event>, event: Event) {
-    log(&event);
-    let fault = recorder.record(&event);
-    emit(shown, event).await;
-    warn(shown, fault).await;
+async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
+    if let Some(fault) = fault {
+        let message = format!("the run goes on without some of its records: {fault:#}");
+        emit(shown, Event::Warning { message }).await;
+    }
 }
 
 /// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
@@ -366,13 +412,6 @@ async fn wait(due: Option<Duration>) {
     match due {
         Some(due) => tokio::time::sleep(due).await,
         None => std::future::pending().await,
-    }
-}
-
-async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
-    if let Some(fault) = fault {
-        let message = format!("the run goes on without some of its records: {fault:#}");
-        emit(shown, Event::Warning { message }).await;
     }
 }
 

@@ -11,7 +11,7 @@ pub mod snapshots;
 pub mod team;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -30,11 +30,12 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordinate::{Coordinated, End, Limits};
-use crate::orchestrator::course::{Again, Followed};
+use crate::orchestrator::course::{Again, Ending, Followed};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{Line, Member, Team};
+use crate::spending::ledger::Ledger;
 use crate::tools::workflow;
 use crate::wording::counted;
 
@@ -53,6 +54,8 @@ pub struct Turn {
     pub models: Models,
     /// The task, with mentions replaced by paths.
     pub question: Arc<str>,
+    /// What is spent, and how much may be.
+    pub ledger: Arc<Mutex<Ledger>>,
     /// Where snapshots of answers go.
     pub snapshots: SnapshotStore,
     /// Where events go.
@@ -100,25 +103,27 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
     let mut task = brief::task(&turn.question);
     let mut attempt = 1;
     let mut rows = Vec::new();
+    // What the newest attempt that came to something came to.
+    let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
         turn.begin(attempt).await;
         let coordinated = turn.coordinate(&task, &patience).await?;
-        let Some(winner) = turn.winner(&coordinated).await else {
-            return Ok(turn.nobody_answered(&coordinated));
+        let (mut end, mut mind) = (coordinated.end, None);
+        if let Some(winner) = turn.winner(&coordinated).await {
+            let finished = turn.finish(&coordinated, winner, &patience).await?;
+            rows.extend(finished.rows);
+            (end, mind) = (finished.end, finished.mind);
+            let text = Some(finished.text).filter(|text| !text.is_empty());
+            answer = text.map(|text| (winner.agent, text)).or(answer);
+        }
+        let Some((winner, text)) = &answer else {
+            return Ok(turn.nobody_answered(end));
         };
-        let finished = turn.finish(&coordinated, winner, &patience).await?;
-        let Finished {
-            text,
-            rows: new_rows,
-            end,
-            mind,
-        } = finished;
-        rows.extend(new_rows);
         if attempt <= turn.config.orchestrator.max_orchestration_restarts
             && let Some(mind) = mind
             && let Some((reason, instructions)) = turn.dissatisfied(mind, &patience).await
         {
-            task = brief::task_again(&turn.question, &reason, &instructions, &text);
+            task = brief::task_again(&turn.question, &reason, &instructions, text);
             turn.emit(Event::Restarting {
                 reason,
                 instructions,
@@ -127,29 +132,7 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
             attempt = attempt.saturating_add(1);
             continue;
         }
-        if text.is_empty() {
-            return Ok(turn.nobody_answered(&coordinated));
-        }
-        let member = turn.member(winner.agent)?;
-        let agent = member.id.clone();
-        let could_deliver = !write_roots(&member.grants).is_empty();
-        let content = Arc::clone(&text);
-        turn.emit(Event::FinalAnswer {
-            agent: agent.clone(),
-            content,
-        })
-        .await;
-        let (status, summary) = conclusion(end, &agent, &rows, seconds);
-        if could_deliver || !rows.is_empty() {
-            turn.emit(Event::Delivered { rows: rows.clone() }).await;
-        }
-        let answer = Some(FinalAnswer { agent, text });
-        return Ok(TurnResult {
-            status,
-            summary,
-            answer,
-            rows,
-        });
+        return turn.conclude(*winner, Arc::clone(text), end, rows).await;
     }
 }
 
@@ -213,8 +196,24 @@ impl Turn {
                 stop: self.stop.clone(),
             })
         });
+        // What ended the recorded coordination from outside ends this one too.
+        let was_cut = followed
+            .as_ref()
+            .is_some_and(|followed| followed.course.ending == Ending::Cut);
         let snapshots = &mut self.snapshots;
-        Ok(coordinate::run(participants, limits, followed, snapshots, &self.events).await)
+        let mut coordinated =
+            coordinate::run(participants, limits, followed, snapshots, &self.events).await;
+        let ended_by = match coordinated.tally {
+            Some(_) => self.ledger().run_ended_by(),
+            None => self.ledger().somebody_ended_by(),
+        };
+        if coordinated.end == End::Agreed && (ended_by.is_some() || was_cut) {
+            let over = Over::LimitMet;
+            let status = over.status();
+            self.emit(Event::CutShort { status }).await;
+            coordinated.end = End::Over(over);
+        }
+        Ok(coordinated)
     }
 
     /// Says who won.
@@ -271,8 +270,51 @@ impl Turn {
         present_and_deliver(&self.team, assignment).await
     }
 
-    fn nobody_answered(&self, coordinated: &Coordinated) -> TurnResult {
-        let (status, summary) = match coordinated.end {
+    /// Tells the answer and what became of the files, and how the process should end.
+    async fn conclude(
+        &self,
+        winner: AgentNumber,
+        text: Arc<str>,
+        end: End,
+        rows: Vec<DeliveryRow>,
+    ) -> Result<TurnResult> {
+        let member = self.member(winner)?;
+        let agent = member.id.clone();
+        self.emit(Event::FinalAnswer {
+            agent: agent.clone(),
+            content: Arc::clone(&text),
+        })
+        .await;
+        if !write_roots(&member.grants).is_empty() || !rows.is_empty() {
+            self.emit(Event::Delivered { rows: rows.clone() }).await;
+        }
+        let best = |why: String| format!("{why}; the best answer so far is {agent}'s");
+        let (status, summary) = match end {
+            End::Over(Over::Interrupted) => {
+                (ExitStatus::Interrupted, best("interrupted".to_owned()))
+            }
+            End::Over(Over::OutOfTime) => {
+                let seconds = self.config.timeouts.orchestrator_seconds;
+                let why = format!("out of time after {seconds} seconds");
+                (ExitStatus::Limit, best(why))
+            }
+            End::Over(Over::LimitMet) => {
+                let limit = self.ledger().agent_ended_by(&agent);
+                (ExitStatus::Limit, best(limit.unwrap_or_default()))
+            }
+            End::Agreed => delivery(&agent, &rows),
+        };
+        let answer = Some(FinalAnswer { agent, text });
+        Ok(TurnResult {
+            status,
+            summary,
+            answer,
+            rows,
+        })
+    }
+
+    fn nobody_answered(&self, end: End) -> TurnResult {
+        let (status, summary) = match end {
             End::Over(Over::Interrupted) => (
                 ExitStatus::Interrupted,
                 "interrupted before any answer".to_owned(),
@@ -284,6 +326,10 @@ impl Turn {
                     self.config.timeouts.orchestrator_seconds
                 ),
             ),
+            End::Over(Over::LimitMet) => {
+                let limit = self.ledger().somebody_ended_by().unwrap_or_default();
+                (ExitStatus::Limit, format!("no agent answered: {limit}"))
+            }
             End::Agreed => (ExitStatus::NoAnswer, "no agent answered".to_owned()),
         };
         TurnResult {
@@ -292,6 +338,10 @@ impl Turn {
             answer: None,
             rows: Vec::new(),
         }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn member(&self, number: AgentNumber) -> Result<&Member> {
@@ -304,6 +354,7 @@ impl Turn {
         match self.models.get(id) {
             Some(models) => Ok(Line {
                 models: models.clone(),
+                ledger: Arc::clone(&self.ledger),
                 events: self.events.clone(),
             }),
             None => Err(Error::bug(format!("agent `{id}` has no model"))),
@@ -333,13 +384,8 @@ fn first_agent_at_once(team: &Team) -> Coordinated {
     }
 }
 
-/// How the process should end, and why, in one sentence.
-fn conclusion(
-    end: End,
-    agent: &AgentId,
-    rows: &[DeliveryRow],
-    seconds: u64,
-) -> (ExitStatus, String) {
+/// How the process should end after a whole presentation, and why, in one sentence.
+fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let count = |wanted: fn(&DeliveryOutcome) -> bool| {
         rows.iter().filter(|row| wanted(&row.outcome)).count()
     };
@@ -355,17 +401,12 @@ fn conclusion(
             summary = format!("{summary}, {number} {what}");
         }
     }
-    match end {
-        End::Over(Over::Interrupted) => (
-            ExitStatus::Interrupted,
-            format!("interrupted; the best answer so far is {agent}'s"),
-        ),
-        End::Over(Over::OutOfTime) => (
-            ExitStatus::Limit,
-            format!("out of time after {seconds} seconds; the best answer so far is {agent}'s"),
-        ),
-        End::Agreed if failed > 0 => (ExitStatus::Environment, summary),
-        End::Agreed if refused > 0 => (ExitStatus::Denied, summary),
-        End::Agreed => (ExitStatus::Delivered, summary),
-    }
+    let status = if failed > 0 {
+        ExitStatus::Environment
+    } else if refused > 0 {
+        ExitStatus::Denied
+    } else {
+        ExitStatus::Delivered
+    };
+    (status, summary)
 }

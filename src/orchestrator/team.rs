@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::Mind;
+use crate::agent::account::Account;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::{self, Standing};
@@ -20,6 +21,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
@@ -215,6 +217,8 @@ impl Team {
             tools: self.tools(member, phase),
             gate: self.gate(member, phase)?,
             conversation: Conversation::default(),
+            steps_max: member.config.steps_per_round_max,
+            account: Account::new(member.id.clone(), line.ledger),
             events: line.events,
         };
         mind.tell(first);
@@ -227,6 +231,8 @@ impl Team {
 pub struct Line {
     /// The model, and after it those that are asked when it cannot go on.
     pub models: Vec<Model>,
+    /// What is charged for it.
+    pub ledger: Arc<Mutex<Ledger>>,
     /// Where events go.
     pub events: Sender<Event>,
 }

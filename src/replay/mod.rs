@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::Model;
+use crate::backend::pace::Pacing;
 use crate::backend::scripted::script::ReplyList;
 use crate::brief::rewrite_paths;
 use crate::config::Config;
@@ -168,6 +169,7 @@ fn order(
         base: record.cwd,
         task: record.task,
         redactor: Redactor::default(),
+        telemetry: None,
         started_with: StartedWith {
             config_path: None,
             config_text: None,
@@ -196,6 +198,8 @@ fn models(
         let model = Model {
             name: Arc::from("recorded"),
             backend: Arc::new(backend),
+            price: None,
+            pacing: Pacing::default(),
         };
         (agent, vec![model])
     };

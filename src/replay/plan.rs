@@ -48,6 +48,15 @@ enum Place {
     Final,
 }
 
+/// What the last event was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Last {
+    /// A request failed for good.
+    Failure,
+    #[default]
+    Another,
+}
+
 /// A plan that is being made.
 #[derive(Default)]
 struct Planning {
@@ -57,6 +66,7 @@ struct Planning {
     /// Steps of each agent in the present coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
+    last: Last,
     /// Conversations in which nothing has happened yet; one that stays so was never begun.
     untouched: BTreeMap<AgentId, Talk>,
 }
@@ -67,6 +77,11 @@ impl Plan {
         let mut planning = Planning::default();
         for event in events {
             planning.take(event);
+            planning.last = if let Event::Failed { .. } = event {
+                Last::Failure
+            } else {
+                Last::Another
+            };
         }
         if !planning.plan.is_complete {
             planning.cut();
@@ -186,6 +201,9 @@ impl Planning {
                 let presents = self.presents.take();
                 let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
                 if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
+                    // A limit refused the request: it was never made.
+                    let refused = usize::from(self.last == Last::Failure);
+                    talk.replies = talk.replies.saturating_sub(refused);
                     talk.then = Then::Ends;
                 }
             }

@@ -47,13 +47,10 @@ struct Place {
 }
 
 impl Playback {
-    /// Gives `replies`, which belong to `talks` in their order. What is left over belongs to the last.
+    /// Gives `replies`, which belong to `talks` in their order.
     pub(super) fn new(mut replies: ReplyList, talks: &[Talk], ends: Ends) -> Self {
-        let last = talks.len();
-        let talks = talks.iter().enumerate().map(|(place, talk)| {
-            let is_last = place.saturating_add(1) == last;
-            let count = if is_last { usize::MAX } else { talk.replies };
-            let part = replies.take(count);
+        let talks = talks.iter().map(|talk| {
+            let part = replies.take(talk.replies);
             PlayedTalk {
                 replies: part.len(),
                 script: Scripted::new(part),

@@ -1,6 +1,12 @@
-//! Owns what a run uses up: tokens as vendors count them, and money.
+//! Owns what a run uses up: tokens as vendors count them, what models cost, and how much of both may
+//! be used. It must never ask anybody: prices are those of its table and of the user's file.
 
+pub mod books;
+pub mod ledger;
+pub mod limits;
+pub mod models;
 pub mod money;
+pub mod price;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,4 +24,25 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Tokens of the reply that were reasoning; part of `output_tokens`.
     pub reasoning_tokens: u64,
+}
+
+impl Usage {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_add(other.cache_write_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+        }
+    }
+
+    /// Tokens of request and reply.
+    pub fn total_tokens(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
 }

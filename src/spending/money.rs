@@ -6,6 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many parts a dollar has.
 const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
+/// How many decimals of a dollar there are.
+const DECIMALS: usize = 12;
+/// The parts of a ten-thousandth of a dollar, to which amounts are rounded for people.
+const PARTS_PER_TEN_THOUSANDTH: u64 = PARTS_PER_DOLLAR / 10_000;
 
 /// An amount in US dollars. Its parts are so small that a price of one millionth of a dollar for a
 /// million tokens is a whole number for one token; at most 18 million dollars.
@@ -13,9 +17,34 @@ const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
 pub struct Money(u64);
 
 impl Money {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
     /// An amount in millionths of a millionth of a dollar.
     pub const fn from_picodollars(parts: u64) -> Self {
         Self(parts)
+    }
+
+    /// Dollars as a plain decimal number such as `0.25`; `None` for anything else, for more than 12
+    /// decimals and for more than there can be.
+    pub fn from_dollars(text: &str) -> Option<Self> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_written = !whole.is_empty() && decimals.is_empty() != text.contains('.');
+        if !is_written || !is_number(whole) || !is_number(decimals) || decimals.len() > DECIMALS {
+            return None;
+        }
+        let dollars: u64 = whole.parse().ok()?;
+        let parts: u64 = format!("{decimals:0<DECIMALS$}").parse().ok()?;
+        let dollars = dollars.checked_mul(PARTS_PER_DOLLAR)?;
+        dollars.checked_add(parts).map(Self)
+    }
+
+    /// The price of one token, from dollars for a million of them; `None` where that is no amount.
+    pub fn of_one_token(dollars_per_million: &str) -> Option<Self> {
+        let Self(parts) = Self::from_dollars(dollars_per_million)?;
+        let million = 1_000_000;
+        (parts % million == 0).then(|| Self(parts / million))
     }
 
     /// Both amounts together, or the greatest amount that there is.
@@ -23,16 +52,29 @@ impl Money {
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+
+    /// So many of it, or the greatest amount that there is.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
+    /// The amount for people: rounded up to four decimals.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        let steps = self.0.div_ceil(PARTS_PER_TEN_THOUSANDTH);
+        Self(steps.saturating_mul(PARTS_PER_TEN_THOUSANDTH))
+    }
 }
 
 /// Dollars with all their decimals but the zeros at the end, for example `0.00125`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.0 / PARTS_PER_DOLLAR;
-        let decimals = format!("{:012}", self.0 % PARTS_PER_DOLLAR);
+        let decimals = format!("{:0DECIMALS$}", self.0 % PARTS_PER_DOLLAR);
         match decimals.trim_end_matches('0') {
-            "" => write!(f, "{dollars}"),
-            decimals => write!(f, "{dollars}.{decimals}"),
+            "" => f.pad(&dollars.to_string()),
+            decimals => f.pad(&format!("{dollars}.{decimals}")),
         }
     }
 }
@@ -55,5 +97,55 @@ impl<'de> Deserialize<'de> for Money {
         let written = format!("{dollars:.12}");
         let digits = written.replacen('.', "", 1);
         digits.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<u64>) {
+        let money = Money::from_dollars(text);
+        assert_eq!(money, expected.map(Money::from_picodollars), "{text}");
+    }
+
+    #[test]
+    fn dollars_are_plain_decimal_numbers() {
+        check("0", Some(0));
+        check("1.25", Some(1_250_000_000_000));
+        check("007.50", Some(7_500_000_000_000));
+        check("0.000000000001", Some(1));
+        check("18446744", Some(18_446_744_000_000_000_000));
+        for refused in [
+            "", ".", ".5", "1.", "-1", "+1", "1e3", "1,5", "1_000", "NaN", "inf", " 1", "1.2.3",
+        ] {
+            check(refused, None);
+        }
+        check("0.0000000000001", None);
+        check("18446745", None);
+        check("99999999999999999999", None);
+    }
+
+    #[test]
+    fn a_token_costs_a_whole_number_of_parts() {
+        let price = |text| Money::of_one_token(text).map(|Money(parts)| parts);
+        assert_eq!(price("1.25"), Some(1_250_000));
+        assert_eq!(price("0.003625"), Some(3_625));
+        assert_eq!(price("0.000001"), Some(1));
+        assert_eq!(price("0.0000001"), None);
+        let million = Money::of_one_token("0.1").unwrap().times(1_000_000);
+        assert_eq!(million.to_string(), "0.1");
+    }
+
+    #[test]
+    fn amounts_never_wrap_and_never_look_like_nothing() {
+        let most = Money::from_picodollars(u64::MAX);
+        assert_eq!(most.plus(most), most);
+        assert_eq!(most.times(3), most);
+        let shown = |parts| Money::from_picodollars(parts).rounded().to_string();
+        assert_eq!(shown(0), "0");
+        assert_eq!(shown(1), "0.0001");
+        assert_eq!(shown(123_456_789_012), "0.1235");
     }
 }

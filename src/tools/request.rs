@@ -1,6 +1,7 @@
 //! Owns a tool call as a model wrote it. Nothing about it has been checked.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 /// A tool call as the model wrote it: nothing about it has been checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,4 +12,15 @@ pub struct CallRequest {
     pub name: String,
     /// The arguments as JSON text; may be malformed.
     pub arguments: String,
+}
+
+impl CallRequest {
+    /// The arguments as text that every server can read back: many refuse a whole conversation for
+    /// one call whose arguments are no JSON object.
+    pub fn well_formed_arguments(&self) -> String {
+        match serde_json::from_str::<Map<String, Value>>(&self.arguments) {
+            Ok(_) => self.arguments.clone(),
+            Err(_) => json!({"malformed_arguments": self.arguments}).to_string(),
+        }
+    }
 }

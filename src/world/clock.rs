@@ -58,6 +58,11 @@ impl Moment {
     pub fn unix_seconds(&self) -> f64 {
         self.0.timestamp().as_duration().as_secs_f64()
     }
+
+    /// Whole nanoseconds since 1970; 0 for a clock that stands before.
+    pub fn unix_nanoseconds(&self) -> u64 {
+        u64::try_from(self.0.timestamp().as_nanosecond()).unwrap_or_default()
+    }
 }
 
 /// Measures how long something takes; the clock behind it never goes back.
@@ -89,5 +94,6 @@ mod tests {
         assert_eq!(moment.short_name(), "20261102_140322");
         assert_eq!(moment.time_of_day(), "14:03:22");
         assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
+        assert_eq!(moment.unix_nanoseconds(), 1_793_624_602_000_456_789);
     }
 }

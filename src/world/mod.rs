@@ -16,3 +16,4 @@ pub mod exec;
 pub mod secrets;
 pub mod store;
 pub mod http;
+pub mod telemetry;

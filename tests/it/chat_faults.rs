@@ -45,6 +45,7 @@ async fn line_of(answer: Answer) -> String {
     let kind = match fault.kind {
         FaultKind::Permanent => "permanent".to_owned(),
         FaultKind::ContextTooLong => "too long".to_owned(),
+        FaultKind::Unreachable => "unreachable".to_owned(),
         FaultKind::Transient { retry_after: None } => "transient".to_owned(),
         FaultKind::Transient {
             retry_after: Some(wait),
@@ -299,7 +300,7 @@ async fn a_server_that_is_not_there_may_come_back() {
     drop(server);
     tokio::task::yield_now().await;
     let fault = fault_of(&connect(&config("ollama", &url))).await;
-    assert_eq!(fault.kind, FaultKind::Transient { retry_after: None });
+    assert_eq!(fault.kind, FaultKind::Unreachable);
     assert_eq!(
         fault.message.replace(&url, "http://here"),
         "`ollama` cannot be reached at `http://here/chat/completions`: Connection refused (os error 111)"
@@ -331,6 +332,22 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
         collect(&backend, simple_request()).await,
         [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))]
     );
+}
+
+#[tokio::test]
+async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
+    let pause = Duration::from_millis(60);
+    let comments = (0..40).fold(hello(), |answer, _| {
+        answer.wait(pause).piece(": still here\n\n")
+    });
+    let (_server, backend) = serve(comments).await;
+    let backend = backend.with_limits(Limits {
+        total: Duration::from_millis(500),
+        ..tight_limits()
+    });
+    let fault = fault_of(&backend).await;
+    assert_eq!(fault.message, "`groq` did not end its reply in 0.5 s");
+    assert_eq!(fault.kind, FaultKind::Transient { retry_after: None });
 }
 
 #[tokio::test]

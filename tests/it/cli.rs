@@ -27,6 +27,7 @@ fn help_names_every_flag() {
 
     Commands:
       config       Checks, lists and shows team configs
+      models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
       completions  Prints a completion script, for example `massgen completions bash`
@@ -72,6 +73,25 @@ fn help_names_every_flag() {
           --orchestrator-timeout <SECONDS>
               The time for the whole run, in seconds. Default: the config's, or 1800
 
+          --rate-limit <[TYPE[/MODEL]=]N>
+              How often vendors may be asked in a minute, all agents together: requests, or tokens with
+              `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's
+
+          --max-cost-usd <DOLLARS>
+              US dollars that the run may cost; it replaces the limit of the config, higher or lower.
+              When they are spent, the best answer so far is the result, and the exit status is 5.
+              Default: the config's, or any
+
+          --max-tokens-total <COUNT>
+              Tokens of requests and replies that the run may use, in the same way. Default: the
+              config's, or any
+
+          --max-tool-calls <COUNT>
+              Tool calls that the run may make, in the same way. Default: the config's, or any
+
+          --models <FILE>
+              The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
+
           --debug
               Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
 
@@ -91,6 +111,7 @@ fn help_names_every_flag() {
       massgen --backend ollama --model qwen3 "Why is the sky blue?" > answer.txt
       git diff | massgen "Review this change" -
       massgen --config team.yaml --dry-run "Tidy up @docs/:w"
+      massgen --config team.yaml --max-cost-usd 0.50 "Find the bug in @src/"
       massgen -- explain        (a task that is also the name of a subcommand)
 
     Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
@@ -534,6 +555,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-config-examples",
             "massgen-config-show",
             "massgen-config-schema",
+            "massgen-models",
             "massgen-explain",
             "massgen-explain-path",
             "massgen-explain-prompt",

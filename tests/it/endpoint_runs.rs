@@ -2,15 +2,12 @@
 //! simple rules: they read the conversation, use tools, answer, vote and present.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, mpsc};
-use std::thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 
-use crate::http_server::{Answer, Recorded, Server};
+use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 
 /// The most that all requests of a two-agent question without files may hold, in bytes: a third of
@@ -21,16 +18,9 @@ const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
-/// A server of Chat Completions that runs beside the test.
-struct Endpoint {
-    server: Server,
-    /// The server's thread ends when this is dropped.
-    _serving: oneshot::Sender<()>,
-}
-
 impl Endpoint {
     /// A server whose every model plays by the rules.
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::answering(play)
     }
 
@@ -46,30 +36,12 @@ impl Endpoint {
         })
     }
 
-    fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
-        let (started, starting) = mpsc::channel();
-        let (serving, ended) = oneshot::channel::<()>();
-        thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                started.send(Server::answering(answer).await).unwrap();
-                // The test drops its end when it is done.
-                ended.await.unwrap_err();
-            });
-        });
-        let server = starting.recv().unwrap();
-        Self {
-            server,
-            _serving: serving,
-        }
-    }
-
-    fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("{}/v1", self.server.url)
     }
 
     /// One agent of a config; `more` is added to its backend.
-    fn agent(&self, id: &str, model: &str, more: &str) -> String {
+    pub(crate) fn agent(&self, id: &str, model: &str, more: &str) -> String {
         let base_url = self.base_url();
         format!(
             "  - id: {id}\n    backend: \
@@ -78,7 +50,7 @@ impl Endpoint {
     }
 
     /// The bodies of the requests of each model, in order.
-    fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
+    pub(crate) fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
         let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for request in self.server.requests() {
             bodies
@@ -90,13 +62,13 @@ impl Endpoint {
     }
 }
 
-fn model(request: &Recorded) -> String {
+pub(crate) fn model(request: &Recorded) -> String {
     request.json()["model"].as_str().unwrap().to_owned()
 }
 
 /// What a model says: `builder…` writes a file first, and all answer, vote for the first agent and
 /// present. The final `builder…` also writes where it is told that it may.
-fn play(request: &Recorded) -> Answer {
+pub(crate) fn play(request: &Recorded) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let called = |name: &str| {
@@ -137,7 +109,7 @@ fn writable(body: &Value) -> Option<&str> {
 }
 
 /// A reply as a stream: text word by word, a call in two pieces, the usage at the end.
-fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
+pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
     let mut answer = Answer::stream();
     for word in text.split_inclusive(' ') {
         answer = answer.piece(event(&json!({"content": word}), None));
@@ -160,12 +132,12 @@ fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
         .end()
 }
 
-fn event(delta: &Value, finish_reason: Option<&str>) -> String {
+pub(crate) fn event(delta: &Value, finish_reason: Option<&str>) -> String {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
     format!("data: {}\n\n", json!({"choices": [choice]}))
 }
 
-fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
+pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
     Answer::whole(
         status,
         headers,
@@ -174,7 +146,7 @@ fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
 }
 
 /// A project with this team in `team.yaml`, about to be run with a question.
-fn asks(agents: &[String], rest: &str) -> Project {
+pub(crate) fn asks(agents: &[String], rest: &str) -> Project {
     Project::new()
         .file("team.yaml", format!("agents:\n{}{rest}\n", agents.concat()))
         .args(["--config", "team.yaml", "What is six times seven?"])
@@ -449,6 +421,8 @@ fn a_script_learns_how_a_run_went() {
         "QUESTION",
         "ERROR",
         "DURATION",
+        "TOKENS",
+        "COST",
         "COMPLETED",
     ];
     assert_eq!(keys(&refuses, 1), badly);

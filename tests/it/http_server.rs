@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// What the server does with a connection, step by step; then it closes it.
@@ -32,6 +35,8 @@ pub(crate) struct Recorded {
     pub(crate) headers: BTreeMap<String, String>,
     /// The body as text.
     pub(crate) body: String,
+    /// The body as it came.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What a server answers to each request.
@@ -170,6 +175,34 @@ impl Server {
     }
 }
 
+/// A server on a thread of its own, for tests that wait for a process.
+pub(crate) struct Endpoint {
+    pub(crate) server: Server,
+    /// The server's thread ends when this is dropped.
+    _serving: oneshot::Sender<()>,
+}
+
+impl Endpoint {
+    /// Answers each request as `answer` says.
+    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+        let (started, starting) = mpsc::channel();
+        let (serving, ended) = oneshot::channel::<()>();
+        thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                started.send(Server::answering(answer).await).unwrap();
+                // The test drops its end when it is done.
+                ended.await.unwrap_err();
+            });
+        });
+        let server = starting.recv().unwrap();
+        Self {
+            server,
+            _serving: serving,
+        }
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
@@ -237,10 +270,10 @@ async fn receive(connection: &mut TcpStream) -> Option<Recorded> {
             return None;
         }
     }
-    let body = String::from_utf8(body).unwrap();
     Some(Recorded {
         line,
         headers,
-        body,
+        body: String::from_utf8_lossy(&body).into_owned(),
+        bytes: body,
     })
 }

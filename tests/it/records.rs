@@ -20,6 +20,7 @@ use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::Phase;
 use massgen::spending::Usage;
+use massgen::spending::money::Money;
 use massgen::world::store::event_log::{self, LogReader};
 use massgen::world::store::records::metadata::RunMeta;
 use massgen::world::store::records::places::{Attempts, RunPlaces};
@@ -128,7 +129,7 @@ fn whole_run() -> Vec<Event> {
                 output_tokens: 20,
                 ..Usage::default()
             },
-            cost_usd: None,
+            cost_usd: Money::from_dollars("0.25"),
             elapsed_ms: 1,
         },
         Event::ToolCalled {
@@ -263,6 +264,26 @@ fn the_status_tells_how_the_run_ended() {
         let of_agent = status["agents"][id].as_object_mut().unwrap();
         of_agent.remove("last_activity");
     }
+    let tokens = json!({
+        "input_tokens": 100,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+        "output_tokens": 20,
+        "reasoning_tokens": 0,
+    });
+    let used = json!({
+        "requests": 1,
+        "input_tokens": 100,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+        "output_tokens": 20,
+        "reasoning_tokens": 0,
+        "tool_calls": 1,
+        "cost_usd": 0.25,
+        "uncosted_requests": 0,
+    });
+    assert_eq!(status["agents"]["zeta"]["token_usage"]["requests"], 0);
+    status["agents"]["zeta"]["token_usage"].take();
     let expected = json!({
         "is_complete": true,
         "finish_reason": "delivered",
@@ -285,7 +306,7 @@ fn the_status_tells_how_the_run_ended() {
                 },
                 "times_restarted": 0,
                 "error": null,
-                "token_usage": {"input_tokens": 100, "output_tokens": 20},
+                "token_usage": used,
             },
             "zeta": {
                 "status": "timeout",
@@ -294,8 +315,20 @@ fn the_status_tells_how_the_run_ended() {
                 "vote_cast": null,
                 "times_restarted": 0,
                 "error": "no model",
-                "token_usage": {"input_tokens": 0, "output_tokens": 0},
+                "token_usage": null,
             },
+        },
+        "token_usage": {
+            "run": used,
+            "models": [{
+                "agent": "alpha",
+                "model": "m",
+                "phase": "coordination",
+                "token_usage": tokens,
+                "requests": 1,
+                "cost_usd": 0.25,
+                "uncosted_requests": 0,
+            }],
         },
         "results": {
             "votes": {"agent1.1": 1},

@@ -13,6 +13,7 @@ const LINES_MAX: usize = 800;
 /// Modules without side effects: the same arguments always give the same result.
 const RULES: &[&str] = &[
     "permissions",
+    "spending",
     "tools",
     "prompt",
     "config",

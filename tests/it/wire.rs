@@ -6,11 +6,13 @@ use std::sync::{Arc, LazyLock};
 use futures_util::StreamExt;
 use massgen::backend::connect::Surroundings;
 use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
 use massgen::backend::{Backend, BackendError, ReplyEvent, Request};
 use massgen::config::vendors::{Wire, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::path::AbsPath;
+use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use massgen::world::http::HttpClient;
@@ -41,6 +43,8 @@ pub(crate) fn connect(config: &BackendConfig) -> Remote {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
+        pace: &Pace::default(),
+        models: &ModelList::with(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
     let Wire::Remote(format) = config.vendor.wire else {

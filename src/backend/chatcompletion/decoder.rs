@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::backend::chatcompletion::calls::{CallFault, Calls};
-use crate::backend::conversation::{Conversation, Message};
+use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::backend::{ReplyEvent, Request};
 use crate::config::vendors::ReasoningEcho;
@@ -42,9 +42,9 @@ impl<'a> Decoder<'a> {
 
     /// What a whole reply ends with: the calls, what it cost, the end.
     fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        let messages = self.conversation.messages();
-        let is_taken = |id: &str| messages.iter().any(|message| has_call(message, id));
-        let (calls, echo) = self.calls.finish(is_taken, messages.len())?;
+        let is_taken = |id: &str| self.conversation.has_call(id);
+        let turn = self.conversation.messages().len();
+        let (calls, echo) = self.calls.finish(is_taken, turn)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
         let reasoning = reasoning.filter(|_| !calls.is_empty());
         let message = reasoning.map(|text| json!({"reasoning_content": text}));
@@ -115,13 +115,6 @@ impl Decode for Decoder<'_> {
 impl From<CallFault> for Unread {
     fn from(fault: CallFault) -> Self {
         Unread::Malformed(fault.to_string())
-    }
-}
-
-fn has_call(message: &Message, id: &str) -> bool {
-    match message {
-        Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-        Message::User(_) | Message::CallResult { .. } => false,
     }
 }
 

@@ -94,7 +94,7 @@ fn call(request: &CallRequest, echo: Option<&Value>) -> Value {
     let wire_call = json!({
         "id": request.id,
         "type": "function",
-        "function": {"name": request.name, "arguments": well_formed(&request.arguments)},
+        "function": {"name": request.name, "arguments": request.well_formed_arguments()},
     });
     with_fields(wire_call, echo)
 }
@@ -105,13 +105,4 @@ fn with_fields(mut object: Value, fields: Option<&Value>) -> Value {
         object.extend(fields.clone());
     }
     object
-}
-
-/// Arguments that every server can read back: vLLM, llama.cpp and others refuse a whole
-/// conversation for one call whose arguments are no JSON object.
-fn well_formed(arguments: &str) -> String {
-    match serde_json::from_str::<Map<String, Value>>(arguments) {
-        Ok(_) => arguments.to_owned(),
-        Err(_) => json!({"malformed_arguments": arguments}).to_string(),
-    }
 }

@@ -5,11 +5,13 @@ use std::sync::Mutex;
 
 use crate::backend::chatcompletion::Completions;
 use crate::backend::connect::Surroundings;
+use crate::backend::messages::Messages;
 use crate::backend::remote::Remote;
 use crate::backend::remote::endpoint;
 use crate::backend::remote::faults::Faults;
 use crate::backend::remote::reply::Limits;
 use crate::backend::remote::wire::Wire;
+use crate::backend::responses::Responses;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
@@ -32,8 +34,16 @@ impl Remote {
                 let wire = Completions::new(config, &url);
                 (url, Box::new(wire))
             }
+            WireFormat::Responses => {
+                let url = endpoint::responses_url(&base_url);
+                (url, Box::new(Responses::new(config)))
+            }
+            WireFormat::Messages => {
+                let wire = Messages::new(config);
+                (endpoint::messages_url(&base_url), Box::new(wire))
+            }
         };
-        let headers = endpoint::headers(config.vendor.dialect, key.as_ref())?;
+        let headers = endpoint::headers(config, key.as_ref())?;
         Ok(Self {
             http: around.http.clone(),
             headers,

@@ -15,6 +15,12 @@ use crate::wording::listed;
 const API_VERSION: &str = "api_version";
 /// The version of Azure's API that is asked for when nobody names one.
 const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
+/// The version of Anthropic's API: the only one since it is stable.
+/// <https://docs.claude.com/en/api/versioning>
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+/// The parameters of a config that name beta features of Anthropic's API, as a list or as a text;
+/// they go into a header.
+pub(crate) const BETAS: &[&str] = &["betas", "anthropic_beta"];
 
 /// A key and where it was found.
 #[derive(Debug)]
@@ -116,6 +122,19 @@ pub(crate) fn chat_url(
     Ok(url)
 }
 
+/// Where Responses are asked for. A `base_url` that names the whole way is taken as it is.
+pub(crate) fn responses_url(base_url: &Url) -> Url {
+    let mut url = base_url.clone();
+    let is_whole = base_url
+        .path()
+        .trim_end_matches('/')
+        .ends_with("/responses");
+    if let (false, Ok(mut segments)) = (is_whole, url.path_segments_mut()) {
+        segments.pop_if_empty().push("responses");
+    }
+    url
+}
+
 fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Result<String> {
     match parameters.get(API_VERSION) {
         Some(Value::String(version)) => Ok(version.clone()),
@@ -130,13 +149,31 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
     }
 }
 
+/// Where Messages are asked for. A `base_url` that names the whole way is taken as it is.
+pub(crate) fn messages_url(base_url: &Url) -> Url {
+    let path = base_url.path().trim_end_matches('/');
+    let way: &[&str] = if path.ends_with("/messages") {
+        &[]
+    } else if path.ends_with("/v1") {
+        &["messages"]
+    } else {
+        &["v1", "messages"]
+    };
+    let mut url = base_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(way);
+    }
+    url
+}
+
 /// The URL without what may be secret in it: credentials and query.
 pub(crate) fn place(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// What each request carries beside its body.
-pub(crate) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> {
+pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<HeaderMap> {
+    let dialect = config.vendor.dialect;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -145,12 +182,38 @@ pub(crate) fn headers(dialect: Dialect, key: Option<&Key>) -> Result<HeaderMap> 
         let (name, text) = match dialect {
             Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
             Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+            Dialect::Anthropic => (HeaderName::from_static("x-api-key"), secret.to_owned()),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
+    if dialect == Dialect::Anthropic {
+        let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+        headers.insert("anthropic-version", version);
+        if let Some(betas) = betas(&config.parameters)? {
+            headers.insert("anthropic-beta", betas);
+        }
+    }
     Ok(headers)
+}
+
+/// The beta features that a config names, as one header.
+fn betas(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
+    let values = BETAS.iter().filter_map(|name| parameters.get(*name));
+    let texts = values.flat_map(|value| match value {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        single => Vec::from_iter(single.as_str()),
+    });
+    let names: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let names = names.join(",");
+    HeaderValue::from_str(&names).map(Some).map_err(|_| {
+        let message = format!("`betas: {names}` holds characters that cannot be sent");
+        Error::new(ErrorKind::Config, message).hint("write them as `betas: [name-2026-01-31]`")
+    })
 }
 
 fn unsendable_key(key: &Key) -> Error {

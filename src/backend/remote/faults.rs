@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;
@@ -23,25 +23,32 @@ const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
 /// Types and codes of errors that come again however often one asks.
 const PERMANENT: &[&str] = &[
     "authentication_error",
+    "billing_error",
     "insufficient_quota",
     "invalid_api_key",
+    "invalid_prompt",
     "invalid_request_error",
     "model_not_found",
     "not_found_error",
     "permission_error",
 ];
 
+/// Types and codes of errors of a request that is too long.
+const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
+
 /// What vendors write, in lower case, when a conversation does not fit into the context of a model.
 const CONTEXT_TOO_LONG: &[&str] = &[
     "maximum context length",
     "context length exceeded",
     "context window",
+    "exceed context limit",
     "prompt is too long",
     "input is too long",
     "exceeds the maximum number of tokens",
     "input token count",
     "exceeds the available context size",
     "reduce the length of the messages",
+    "request too large for",
 ];
 
 /// What errors of one backend have in common.
@@ -71,7 +78,8 @@ impl Faults {
         let error = error.without_url();
         let cause = self.quote(&innermost(&error).to_string());
         if error.is_connect() {
-            self.transient(&format!("cannot be reached at `{}`: {cause}", self.place))
+            let message = format!("cannot be reached at `{}`: {cause}", self.place);
+            self.error(FaultKind::Unreachable, &message)
         } else {
             self.transient(&format!("broke the connection off: {cause}"))
         }
@@ -131,7 +139,7 @@ impl Faults {
         body: &[u8],
     ) -> BackendError {
         let error = ErrorBody::parse(&String::from_utf8_lossy(body));
-        let words = self.quote(&error.words());
+        let words = self.quote(&error.told());
         let mut message = format!("answered {}", status.as_str());
         if let Some(reason) = status.canonical_reason() {
             message = format!("{message} {reason}");
@@ -147,13 +155,16 @@ impl Faults {
             (400 | 422, _) if words.contains("stream_options") => {
                 " (`stream_options: null` beside `model` leaves it out)".to_owned()
             }
+            (400, _) if words.starts_with("Encrypted content is not supported") => {
+                " (`include: null` beside `model` does not ask for it)".to_owned()
+            }
             _ => String::new(),
         };
         message.push_str(&note);
         let kind = if error.is_context_too_long() {
             FaultKind::ContextTooLong
         } else if may_heal(status.as_u16()) && !error.is_permanent() {
-            let retry_after = retry_after(headers);
+            let retry_after = retry_after(headers).or_else(|| wait_in(&words));
             FaultKind::Transient { retry_after }
         } else {
             FaultKind::Permanent
@@ -165,13 +176,15 @@ impl Faults {
     /// it may well heal.
     fn reported(&self, text: &str) -> BackendError {
         let error = ErrorBody::parse(text);
-        let message = format!("reported an error: {}", self.quote(&error.words()));
+        let words = self.quote(&error.told());
+        let message = format!("reported an error: {words}");
         if error.is_context_too_long() {
             self.error(FaultKind::ContextTooLong, &message)
         } else if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
             self.permanent(&message)
         } else {
-            self.transient(&message)
+            let retry_after = wait_in(&words);
+            self.error(FaultKind::Transient { retry_after }, &message)
         }
     }
 
@@ -252,10 +265,17 @@ impl ErrorBody {
         }
     }
 
+    /// What is shown of it: its words, and the name that the vendor has for the request.
+    fn told(&self) -> String {
+        let request = self.json.get("request_id").and_then(Value::as_str);
+        let request = request.map(|id| format!(" (request `{id}`)"));
+        self.words() + &request.unwrap_or_default()
+    }
+
     /// Whether it says that the conversation does not fit into the model's context.
     fn is_context_too_long(&self) -> bool {
         let words = self.words().to_lowercase();
-        self.kinds().any(|kind| kind == "context_length_exceeded")
+        self.kinds().any(|kind| TOO_LONG.contains(&kind))
             || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
     }
 
@@ -298,6 +318,15 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     };
     let seconds: f64 = text.trim().parse().ok().or_else(until_date)?;
     Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
+}
+
+/// How long the vendor's words ask to wait: `Please try again in 1.2s.`
+fn wait_in(words: &str) -> Option<Duration> {
+    let (_, rest) = words.split_once("try again in ")?;
+    let wait = rest.split_whitespace().next()?.trim_end_matches('.');
+    let wait: SignedDuration = wait.parse().ok()?;
+    let seconds = wait.as_secs_f64().clamp(0.0, RETRY_AFTER_SECONDS_MAX);
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn date(text: &str) -> Option<Timestamp> {

@@ -61,11 +61,8 @@ impl Summary {
     fn of(status: &Value) -> Self {
         let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
         let agents = status.get("agents").and_then(Value::as_object);
-        let tokens = |name: &str| {
-            let agents = agents.into_iter().flat_map(|agents| agents.values());
-            let counts = agents.filter_map(|agent| agent.get("token_usage")?.get(name)?.as_u64());
-            counts.fold(0, u64::saturating_add)
-        };
+        let spent = status.pointer("/token_usage/run");
+        let tokens = |name: &str| spent.and_then(|spent| spent.get(name)?.as_u64());
         Self {
             started: text("/meta/start_time"),
             task: text("/meta/question").unwrap_or_default(),
@@ -74,9 +71,9 @@ impl Summary {
                 .unwrap_or_default(),
             outcome: text("/finish_reason"),
             winner: text("/results/winner"),
-            input_tokens: tokens("input_tokens"),
-            output_tokens: tokens("output_tokens"),
-            cost_usd: status.get("cost_usd").and_then(Value::as_f64),
+            input_tokens: tokens("input_tokens").unwrap_or_default(),
+            output_tokens: tokens("output_tokens").unwrap_or_default(),
+            cost_usd: spent.and_then(|spent| spent.get("cost_usd")?.as_f64()),
             seconds: status
                 .pointer("/meta/elapsed_seconds")
                 .and_then(Value::as_f64),
@@ -109,9 +106,8 @@ impl Summary {
         let took = seconds.and_then(std::result::Result::ok);
         let took = took.map_or_else(|| "-".to_owned(), clock);
         let tokens = self.input_tokens.saturating_add(self.output_tokens);
-        let cost = self
-            .cost_usd
-            .map_or_else(String::new, |cost| format!("  ${cost:.4}"));
+        let cost = self.cost_usd.filter(|cost| *cost > 0.0);
+        let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
         format!(
             "{}  {started}  {outcome:<11}  {:<9}  {took:>11}  {tokens:>8} tokens{cost}  {}\n",
             run.name(),

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::cli::output::Style;
 use crate::event::{DeliveryOutcome, Event};
+use crate::spending::Usage;
+use crate::spending::books::Spent;
+use crate::spending::money::Money;
 use crate::wording::{joined, one_line};
 
 /// The most of a tool's arguments or result that is shown, in characters.
@@ -126,6 +129,31 @@ pub(crate) fn clock(elapsed: Duration) -> String {
     match elapsed.as_secs() {
         0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// What was used: tokens as the vendors counted them, and money; `None` where there is neither.
+pub(super) fn used(spent: &Spent) -> Option<String> {
+    let Usage {
+        input_tokens,
+        output_tokens,
+        ..
+    } = spent.usage;
+    let counted = spent.usage.total_tokens() > 0;
+    let tokens = counted.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
+    let parts = [tokens, cost(spent)].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What it cost, as far as that is known; `None` where it cost nothing.
+fn cost(spent: &Spent) -> Option<String> {
+    let dollars = spent.cost.rounded();
+    match (spent.cost, spent.uncosted_requests) {
+        (Money::ZERO, 0) => None,
+        (_, 0) => Some(format!("${dollars}")),
+        (Money::ZERO, _) => Some("cost not known".to_owned()),
+        (_, _) => Some(format!("at least ${dollars}")),
     }
 }
 

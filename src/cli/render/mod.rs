@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
-use crate::cli::render::deeds::{clock, deed, outcome};
+use crate::cli::render::deeds::{clock, deed, outcome, used};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
+use crate::spending::books::Books;
 use crate::wording::{joined, one_line};
 
 pub(crate) mod deeds;
@@ -31,7 +32,7 @@ pub(crate) struct Render<'o, 'w> {
     agents: Vec<AgentId>,
     speech: BTreeMap<AgentId, Speech>,
     asked: BTreeSet<AgentId>,
-    tokens: Tokens,
+    books: Books,
     activity: Activity,
     quiet_since: Duration,
 }
@@ -41,29 +42,6 @@ pub(crate) struct Render<'o, 'w> {
 struct Speech {
     voice: Voice,
     lines: Lines,
-}
-
-/// Tokens of the whole run, as the vendors counted them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tokens {
-    input: u64,
-    output: u64,
-}
-
-impl Tokens {
-    fn add(&mut self, input: u64, output: u64) {
-        self.input = self.input.saturating_add(input);
-        self.output = self.output.saturating_add(output);
-    }
-
-    /// The end of the closing line; nothing where no vendor has counted.
-    fn spent(self) -> String {
-        let Tokens { input, output } = self;
-        match input.saturating_add(output) {
-            0 => String::new(),
-            _ => format!(", {input} tokens read, {output} written"),
-        }
-    }
 }
 
 /// Whether something was shown since the last tick.
@@ -81,7 +59,7 @@ impl<'o, 'w> Render<'o, 'w> {
             agents: Vec::new(),
             speech: BTreeMap::new(),
             asked: BTreeSet::new(),
-            tokens: Tokens::default(),
+            books: Books::default(),
             activity: Activity::Quiet,
             quiet_since: Duration::ZERO,
         }
@@ -89,6 +67,7 @@ impl<'o, 'w> Render<'o, 'w> {
 
     /// Shows one event, which happened `elapsed` after the start of the run.
     pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.enter_into(&mut self.books);
         match event {
             Event::RunStarted {
                 agents, attempt, ..
@@ -115,10 +94,9 @@ impl<'o, 'w> Render<'o, 'w> {
             }
             Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
             Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
-            Event::Asked { agent, usage, .. } => {
+            Event::Asked { agent, .. } => {
                 self.asked.remove(agent);
                 self.finish_speech(agent);
-                self.tokens.add(usage.input_tokens, usage.output_tokens);
             }
             Event::Answered { agent, content, .. } => {
                 self.act(agent, event);
@@ -333,12 +311,24 @@ impl<'o, 'w> Render<'o, 'w> {
         } else {
             ("ended", Style::Bad)
         };
-        let cost = self.tokens.spent();
-        self.line(
-            label,
-            style,
-            &format!("{summary} ({}{cost})", clock(elapsed)),
-        );
+        if self.agents.len() > 1 {
+            self.shares();
+        }
+        let mut facts = vec![clock(elapsed)];
+        facts.extend(used(&self.books.run()));
+        self.line(label, style, &format!("{summary} ({})", facts.join(", ")));
+    }
+
+    /// Says what each agent used, if anything was counted.
+    fn shares(&mut self) {
+        let share = |agent: &AgentId| {
+            let used = used(&self.books.agent(agent))?;
+            Some(format!("{agent} {used}"))
+        };
+        let shares: Vec<String> = self.agents.iter().filter_map(share).collect();
+        if !shares.is_empty() {
+            self.line("used", Style::Faint, &shares.join("; "));
+        }
     }
 }
 

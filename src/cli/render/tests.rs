@@ -7,6 +7,7 @@ use crate::event::DeliveryOutcome;
 use crate::id::AgentNumber;
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
+use crate::spending::money::Money;
 
 /// What an event is told with: the seconds since the start of the run.
 const AT: Duration = Duration::from_millis(2_501);
@@ -53,7 +54,7 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
-fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+fn asked(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
     Event::Asked {
         agent: id(agent),
         model: "m".into(),
@@ -63,7 +64,7 @@ fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
             output_tokens,
             ..Usage::default()
         },
-        cost_usd: None,
+        cost_usd: dollars.and_then(Money::from_dollars),
         elapsed_ms: 1,
     }
 }
@@ -80,7 +81,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         },
-        asked("ann", 7, 5),
+        asked("ann", 7, 5, Some("0")),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -109,6 +110,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             tool: "write_file".to_owned(),
             success: true,
             summary: "wrote 1 byte".to_owned(),
+            elapsed_ms: 1,
         },
         Event::ToolCalled {
             agent: id("bob"),
@@ -131,21 +133,11 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             agent: id("bob"),
             reason: "too like\nagent1.1".to_owned(),
         },
-        Event::Retrying {
-            agent: id("bob"),
-            reason: "429".to_owned(),
-            wait_ms: 2_040,
-        },
         Event::Voted {
             agent: id("bob"),
             candidate: id("ann"),
             label: label(0, 1),
             reason: "clear".to_owned(),
-        },
-        Event::DroppedOut {
-            agent: id("bob"),
-            reason: "key refused".to_owned(),
-            timed_out: false,
         },
     ]);
     insta::assert_snapshot!(err, @r#"
@@ -159,11 +151,54 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     [ann] | Because.
     [bob] sees agent1.1
     [bob] is not accepted: too like agent1.1
-    [bob] asks again in 2.0 s: 429
     [bob] votes for ann (agent1.1): clear
-    [bob] drops out: key refused
     "#);
     assert_eq!(out, "");
+}
+
+#[test]
+fn what_keeps_an_agent_from_going_on_is_told() {
+    let (_, err) = shown(&[
+        started(),
+        Event::Retrying {
+            agent: id("bob"),
+            reason: "429".to_owned(),
+            wait_ms: 2_040,
+        },
+        Event::Held {
+            agent: id("bob"),
+            reason: "the limit is 5 requests a minute".to_owned(),
+            wait_ms: 61_000,
+        },
+        Event::FellBack {
+            agent: id("bob"),
+            from: "big".into(),
+            to: "small".into(),
+            reason: "overloaded".to_owned(),
+        },
+        Event::Shortened {
+            agent: id("bob"),
+            how: "the middle of 2 older tool results".to_owned(),
+        },
+        Event::LimitMet {
+            agent: None,
+            limit: "the run has cost more than 1 dollar".to_owned(),
+        },
+        Event::DroppedOut {
+            agent: id("bob"),
+            reason: "key refused".to_owned(),
+            timed_out: false,
+        },
+    ]);
+    insta::assert_snapshot!(err, @"
+    agents: ann, bob
+    [bob] asks again in 2.0 s: 429
+    [bob] waits for 1 min 1 s: the limit is 5 requests a minute
+    [bob] goes on with small instead of big: overloaded
+    [bob] forgets: the middle of 2 older tool results
+    warning: the run has cost more than 1 dollar
+    [bob] drops out: key refused
+    ");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the path is only shown")]
@@ -203,7 +238,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 },
             ],
         },
-        asked("ann", 7, 5),
+        asked("ann", 7, 5, Some("0")),
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -219,8 +254,45 @@ fn the_final_answer_alone_goes_to_standard_output() {
       created  /p/new
       denied   /p/.env: the name is protected
       conflict /p/old: you changed it meanwhile; the agents' version is kept in /s/old
+    used: ann 7 tokens read, 5 written
     done: 1 file delivered (2.5 s, 7 tokens read, 5 written)
     ");
+}
+
+/// `requests` are tokens read, tokens written and cost; `expected` is what the last lines say.
+#[track_caller]
+fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
+    let mut events = vec![started()];
+    for (agent, read, written, dollars) in requests {
+        events.push(asked(agent, *read, *written, *dollars));
+    }
+    events.push(Event::RunEnded {
+        status: ExitStatus::Delivered,
+        summary: "all well".to_owned(),
+    });
+    let (_, err) = shown(&events);
+    let lines: Vec<&str> = err.lines().skip(1).collect();
+    assert_eq!(lines.join("\n"), expected);
+}
+
+#[test]
+fn the_end_says_what_each_agent_used_as_far_as_it_is_known() {
+    check_used(&[], "done: all well (2.5 s)");
+    check_used(
+        &[
+            ("ann", 1_000, 20, Some("0.01")),
+            ("bob", 500, 10, Some("0.00001")),
+            ("ann", 2_000, 30, Some("0.02")),
+        ],
+        "used: ann 3000 tokens read, 50 written, $0.03; bob 500 tokens read, 10 written, $0.0001\n\
+         done: all well (2.5 s, 3500 tokens read, 60 written, $0.0301)",
+    );
+    check_used(
+        &[("ann", 1_000, 20, Some("0.01")), ("bob", 500, 10, None)],
+        "used: ann 1000 tokens read, 20 written, $0.01; \
+         bob 500 tokens read, 10 written, cost not known\n\
+         done: all well (2.5 s, 1500 tokens read, 30 written, at least $0.01)",
+    );
 }
 
 #[test]

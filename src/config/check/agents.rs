@@ -1,12 +1,13 @@
 //! Owns the agents of a config: their names, what they are told and what they may touch.
 
+use crate::config::check::limits::steps_per_round;
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::view::{Text, View};
 use crate::config::check::{AGENTS_MAX, Checker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
-use crate::config::{AgentConfig, Config, ContextPath, ToolFilter};
+use crate::config::{AgentConfig, Config, ContextPath, STEPS_PER_ROUND_DEFAULT, ToolFilter};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -16,6 +17,13 @@ use crate::tools::spec::TOOLS;
 /// What the name of a server's tool begins with; no server is started, so there is none to miss.
 const SERVER_PREFIX: &str = "mcp__";
 
+/// What the whole config says and every agent shares.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    context_paths: &'a [ContextPath],
+    steps_per_round_max: u32,
+}
+
 impl Checker<'_> {
     /// The whole config, as far as it can be made.
     pub(super) fn config(&mut self, tree: &Node) -> Option<Config> {
@@ -24,17 +32,24 @@ impl Checker<'_> {
             path: String::new(),
         };
         let orchestrator = self.orchestrator(&root);
-        let agents = self.agents(&root, &orchestrator.context_paths);
+        let shared = Shared {
+            context_paths: &orchestrator.context_paths,
+            steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
+        };
+        let agents = self.agents(&root, shared);
+        let limits = self.limits(&root);
         let config = Config {
             agents: agents?,
             orchestrator,
             timeouts: timeouts(&root),
+            rate_limits: self.rate_limits(&root),
+            limits,
         };
         self.overlaps(&root, &config);
         Some(config)
     }
 
-    fn agents(&mut self, root: &View<'_>, shared: &[ContextPath]) -> Option<Vec<AgentConfig>> {
+    fn agents(&mut self, root: &View<'_>, shared: Shared<'_>) -> Option<Vec<AgentConfig>> {
         let views = self.agent_views(root)?;
         let mut agents: Vec<AgentConfig> = Vec::new();
         for view in &views {
@@ -87,7 +102,7 @@ impl Checker<'_> {
         None
     }
 
-    fn agent(&mut self, view: &View<'_>, shared: &[ContextPath]) -> Option<AgentConfig> {
+    fn agent(&mut self, view: &View<'_>, shared: Shared<'_>) -> Option<AgentConfig> {
         let id = view.text("id").and_then(|text| self.agent_id(&text));
         let backend_view = view.section("backend");
         let backend = backend_view.as_ref().and_then(|view| self.backend(view));
@@ -95,7 +110,8 @@ impl Checker<'_> {
         let cwd = view_of_backend.text("cwd");
         let cwd = cwd.and_then(|text| self.place(&text));
         let folder_guard = self.folder_guard(view, &view_of_backend);
-        let context_paths = self.own_context_paths(&view_of_backend, shared, &folder_guard);
+        let context_paths =
+            self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
@@ -106,6 +122,8 @@ impl Checker<'_> {
         let system_message = view
             .text("system_message")
             .or_else(|| view_of_backend.text("system_message"));
+        let limits = self.limits(view);
+        let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
             id: id?,
             system_message: system_message.map(|text| text.written.to_owned()),
@@ -116,6 +134,8 @@ impl Checker<'_> {
             read_before_delete,
             tools,
             record,
+            limits,
+            steps_per_round_max,
         })
     }
 

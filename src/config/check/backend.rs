@@ -5,10 +5,11 @@ use serde_json::{Map, Value as Json};
 use url::Url;
 
 use crate::config::check::Checker;
-use crate::config::check::view::{Text, View};
+use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::agents::BACKEND;
-use crate::config::keys::{Status, nearest};
+use crate::config::keys::agents::{BACKEND, FALLBACK};
+use crate::config::keys::{Section, Status, nearest};
+use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
@@ -26,16 +27,75 @@ impl Checker<'_> {
         let model = self.model(view, vendor);
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
-        Some(BackendConfig {
+        let mut backend = BackendConfig {
             vendor,
             model: model?,
             base_url,
             api_key,
-            parameters: parameters(view),
+            parameters: parameters(view, &BACKEND),
             script,
-            times: ReplyTimes::default(),
+            times: times(view),
+            fallback: Vec::new(),
+        };
+        backend.fallback = self.fallback(view, &backend)?;
+        Some(backend)
+    }
+
+    /// The models that are asked after `first`.
+    fn fallback(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<Vec<BackendConfig>> {
+        let items = view.items("fallback");
+        items
+            .into_iter()
+            .map(|(path, node)| match text_of(node, path.clone()) {
+                Some(text) => Some(BackendConfig {
+                    model: text.written.trim().to_owned(),
+                    ..first.clone()
+                }),
+                None => self.fallback_of(&View { node, path }, first),
+            })
+            .collect()
+    }
+
+    /// One model after `first` that is described by itself.
+    fn fallback_of(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<BackendConfig> {
+        let vendor = match view.text("type") {
+            Some(text) => self.vendor(&text)?,
+            None => first.vendor,
+        };
+        let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
+        let model = self.model(view, vendor)?;
+        let is_same = vendor.name == first.vendor.name && view.text("base_url").is_none();
+        Some(BackendConfig {
+            vendor,
+            model,
+            base_url: if is_same {
+                first.base_url.clone()
+            } else {
+                self.base_url(view, vendor)
+            },
+            api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
+            parameters: parameters(view, &FALLBACK),
+            script: self.script(view, vendor),
+            times: first.times,
             fallback: Vec::new(),
         })
+    }
+
+    /// How often vendors may be asked.
+    pub(super) fn rate_limits(&mut self, root: &View<'_>) -> Vec<RateLimit> {
+        let items = root.items("rate_limits").into_iter();
+        items
+            .map(|(path, node)| {
+                let view = View { node, path };
+                let either = |long, short| view.integer(long).or_else(|| view.integer(short));
+                RateLimit {
+                    vendor: view.text("type").and_then(|text| self.vendor(&text)),
+                    model: view.text("model").map(|text| text.written.to_owned()),
+                    requests_per_minute: either("requests_per_minute", "rpm"),
+                    tokens_per_minute: either("tokens_per_minute", "tpm"),
+                }
+            })
+            .collect()
     }
 
     fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
@@ -172,11 +232,22 @@ impl Checker<'_> {
     }
 }
 
-/// The keys that go into every request.
-fn parameters(view: &View<'_>) -> Map<String, Json> {
+/// How long replies may take.
+fn times(view: &View<'_>) -> ReplyTimes {
+    let default = ReplyTimes::default();
+    let seconds = |key, default| view.integer(key).unwrap_or(default);
+    ReplyTimes {
+        first_byte_seconds: seconds("first_byte_timeout_seconds", default.first_byte_seconds),
+        idle_seconds: seconds("idle_timeout_seconds", default.idle_seconds),
+        total_seconds: seconds("request_timeout_seconds", default.total_seconds),
+    }
+}
+
+/// The keys of a section that go into every request.
+fn parameters(view: &View<'_>, section: &Section) -> Map<String, Json> {
     let mut parameters = Map::new();
     for entry in view.node.entries() {
-        match BACKEND.find(&entry.key).map(|key| key.status) {
+        match section.find(&entry.key).map(|key| key.status) {
             None | Some(Status::Passed) => {
                 parameters.insert(entry.key.clone(), entry.value.to_json());
             }

@@ -2,13 +2,18 @@
 //! then what they mean together. All that is wrong is found at once.
 
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::node::{Node, Value};
+use crate::config::keys::models::MODELS_FILE;
+use crate::config::keys::root::ROOT;
+use crate::config::node::Node;
 use crate::config::{Config, Context, Origin};
+use crate::spending::models::KnownModel;
 
 mod agents;
 mod backend;
 mod context_paths;
 mod expand;
+mod limits;
+mod models;
 mod orchestrator;
 mod overlap;
 mod paths;
@@ -81,32 +86,51 @@ struct Checker<'a> {
     findings: Findings,
 }
 
-/// Checks the tree of a text. Without a config, at least one of the findings is an error.
+/// Checks the tree of a config's text. Without a config, at least one of the findings is an error.
 pub fn check(
     mut tree: Node,
     text: &str,
     origin: &Origin,
     context: &Context<'_>,
 ) -> (Option<Config>, Vec<Diagnostic>) {
-    let mut checker = Checker {
-        text,
-        origin,
-        context,
-        findings: Findings::default(),
+    let mut checker = Checker::new(text, origin, context);
+    let hint = "a config is a mapping with `agents`; see `massgen config examples`";
+    let config = if checker.walk(&mut tree, &ROOT, hint) {
+        checker.config(&tree)
+    } else {
+        None
     };
-    let config = match &tree.value {
-        Value::Mapping(_) => {
-            checker.walk(&mut tree);
-            checker.config(&tree)
+    checker.finish(config)
+}
+
+/// Checks the tree of a file of models. Without models, at least one of the findings is an error.
+pub fn check_models(
+    mut tree: Node,
+    text: &str,
+    origin: &Origin,
+    context: &Context<'_>,
+) -> (Option<Vec<KnownModel>>, Vec<Diagnostic>) {
+    let mut checker = Checker::new(text, origin, context);
+    let hint = "a file of models is a mapping with `models`; see `docs/limits.md`";
+    let models = checker
+        .walk(&mut tree, &MODELS_FILE, hint)
+        .then(|| checker.models(&tree));
+    checker.finish(models)
+}
+
+impl<'a> Checker<'a> {
+    fn new(text: &'a str, origin: &'a Origin, context: &'a Context<'a>) -> Self {
+        Self {
+            text,
+            origin,
+            context,
+            findings: Findings::default(),
         }
-        Value::Null | Value::Scalar(_) | Value::List(_) => {
-            let error = Diagnostic::error("", format!("the file is {}", tree.describe()));
-            checker.findings.push(
-                error.suggest("a config is a mapping with `agents`; see `massgen config examples`"),
-            );
-            None
-        }
-    };
-    let has_errors = checker.findings.has_errors;
-    (config.filter(|_| !has_errors), checker.findings.finish())
+    }
+
+    /// What was made, if nothing is wrong with it, and all findings.
+    fn finish<T>(self, made: Option<T>) -> (Option<T>, Vec<Diagnostic>) {
+        let has_errors = self.findings.has_errors;
+        (made.filter(|_| !has_errors), self.findings.finish())
+    }
 }

@@ -136,6 +136,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}timeout_settings: {{{line}}}\n", with_backend("")),
                     with_backend(""),
                 ),
+                "limits" => (
+                    format!("{}limits: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
                 "orchestrator.coordination" => (
                     with_orchestrator(&format!("coordination: {{{line}}}")),
                     with_backend("cwd: w1"),
@@ -148,6 +152,7 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_backend(&format!("folder_guard: {{{line}}}")),
                     with_backend("folder_guard: {}"),
                 ),
+                "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
                 other => panic!("no case for `{other}`"),
             };
             let (with, without) = (config(&with), config(&without));

@@ -60,6 +60,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The number of a key, written out: no number has an exponent.
+    pub(super) fn decimal(&self, key: &str) -> Option<String> {
+        match self.scalar(key)?.literal {
+            Literal::Integer(integer) => Some(integer.to_string()),
+            Literal::Number(number) => Some(number.to_string()),
+            Literal::Flag(_) | Literal::Text => None,
+        }
+    }
+
     /// The mapping of a key.
     pub(super) fn section(&self, key: &str) -> Option<View<'a>> {
         let node = self.get(key)?;

@@ -5,7 +5,6 @@ use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::root::ROOT;
 use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 use crate::wording::listed;
@@ -20,11 +19,19 @@ const ANCHOR_PREFIX: &str = "x-";
 const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
 impl Checker<'_> {
-    /// Compares the whole tree with the table, and fills in its variables. `cwd` is what `${cwd}`
-    /// stands for: the `cwd` beside or above it, or else the directory that the user stands in.
-    pub(super) fn walk(&mut self, tree: &mut Node) {
-        let base = self.context.base.to_string();
-        self.walk_section(tree, &ROOT, "", &base);
+    /// Compares the whole tree with a table, and fills in its variables. `${cwd}` stands for the
+    /// `cwd` beside or above it, or else the directory that the user stands in. Says with `hint`
+    /// where the tree is no mapping at all; otherwise there are keys to look at.
+    pub(super) fn walk(&mut self, tree: &mut Node, table: &'static Section, hint: &str) -> bool {
+        let is_mapping = matches!(tree.value, Value::Mapping(_));
+        if is_mapping {
+            let base = self.context.base.to_string();
+            self.walk_section(tree, table, "", &base);
+        } else {
+            let error = Diagnostic::error("", format!("the file is {}", tree.describe()));
+            self.findings.push(error.suggest(hint));
+        }
+        is_mapping
     }
 
     fn walk_section(&mut self, node: &mut Node, section: &'static Section, path: &str, cwd: &str) {

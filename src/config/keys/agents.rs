@@ -1,6 +1,8 @@
 //! Owns the keys of an agent and of its backend.
 
+use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
+use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The most tokens that a request can ask for; no model gives more.
@@ -29,6 +31,11 @@ pub static AGENT: Section = Section {
             "What you tell this agent beside the task.",
         ),
         Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
+        Key::served(
+            &["limits"],
+            Shape::Mapping(&LIMITS),
+            "How much money, how many tokens and how many tool calls this agent may use.",
+        ),
         Key::unserved(
             &["memory"],
             Shape::Any,
@@ -170,6 +177,31 @@ pub static BACKEND: Section = Section {
              replaced.",
         ),
         Key::served(
+            &["fallback"],
+            Shape::List(&Shape::TextOr(&FALLBACK)),
+            "Models that are asked when this one cannot go on, in this order. A text is another model \
+             of the same vendor with the same keys.",
+        )
+        .or("[]"),
+        Key::served(
+            &["first_byte_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "How long nothing may come after a request, until it is tried again.",
+        )
+        .or("300"),
+        Key::served(
+            &["idle_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "How long nothing may come in the middle of a reply, until the request is tried again.",
+        )
+        .or("300"),
+        Key::served(
+            &["request_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "How long a whole reply may take, until the request is tried again.",
+        )
+        .or("3600"),
+        Key::served(
             &["extra_body"],
             Shape::Mapping(&EXTRA_BODY),
             "More keys for the model's API.",
@@ -203,6 +235,23 @@ pub static BACKEND: Section = Section {
             &["api_version"],
             Shape::Text,
             "The version of the API, for `azure_openai`.",
+        ),
+        Key::passed(
+            &["prompt_caching"],
+            Shape::Flag,
+            "Whether `claude` serves what was sent before from its cache.",
+        )
+        .or("true"),
+        Key::passed(
+            &["cache_ttl"],
+            Shape::OneOf(&["5m", "1h"]),
+            "How long the cache of `claude` keeps it; an hour costs more.",
+        )
+        .or("5m"),
+        Key::passed(
+            &["betas", "anthropic_beta"],
+            Shape::Any,
+            "Beta features of the API of `claude`, by name.",
         ),
         Key::passed(
             &[
@@ -368,6 +417,48 @@ pub static BACKEND: Section = Section {
             "massgen writes it into every request itself",
         ),
         Key::refused(&["n"], "massgen asks for one reply at a time"),
+    ],
+};
+
+/// A model that is asked when the agent's own cannot go on.
+pub static FALLBACK: Section = Section {
+    path: "agents[].backend.fallback[]",
+    doc: "A model that is asked when the one before it cannot go on: its key is bad, it is unknown, \
+          overloaded for too long, or the conversation is too long for it. Keys that are not listed \
+          go into every request, as in `backend`.",
+    others: Others::Passed,
+    keys: &[
+        Key::served(
+            &["type"],
+            Shape::Text,
+            "Which vendor is asked; the same as in `backend` if it is not there.",
+        ),
+        Key::required(&["model"], Shape::Text, "The model's name at the vendor."),
+        Key::served(
+            &["base_url"],
+            Shape::Text,
+            "The endpoint, instead of the vendor's own.",
+        ),
+        Key::served(
+            &["api_key"],
+            Shape::Text,
+            "The key, instead of the vendor's variable.",
+        ),
+        Key::served(
+            &["replies"],
+            Shape::Verbatim,
+            "The replies of a `scripted` backend.",
+        ),
+        Key::served(
+            &["script"],
+            Shape::Text,
+            "A YAML file with the replies of a `scripted` backend, relative to the config.",
+        ),
+        Key::served(
+            &["extra_body"],
+            Shape::Mapping(&EXTRA_BODY),
+            "More keys for the model's API.",
+        ),
     ],
 };
 

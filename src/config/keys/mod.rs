@@ -4,6 +4,8 @@
 use crate::wording::listed;
 
 pub mod agents;
+pub mod limits;
+pub mod models;
 pub mod orchestrator;
 pub mod root;
 
@@ -195,11 +197,14 @@ pub static SECTIONS: &[&Section] = &[
     &agents::AGENT,
     &agents::BACKEND,
     &agents::EXTRA_BODY,
+    &agents::FALLBACK,
     &agents::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &orchestrator::CONTEXT_PATH,
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
     &root::TIMEOUT_SETTINGS,
+    &root::RATE_LIMIT,
+    &limits::LIMITS,
     &root::UI,
 ];

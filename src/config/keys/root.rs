@@ -1,11 +1,15 @@
 //! Owns the keys at the top of a config, and those of the small sections below it.
 
 use crate::config::keys::agents::AGENT;
+use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The longest time that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
+
+/// The most requests or tokens in a minute that can be set.
+const RATE_MAX: i64 = 1_000_000_000_000;
 
 /// The whole config.
 pub static ROOT: Section = Section {
@@ -34,6 +38,11 @@ pub static ROOT: Section = Section {
             Shape::Mapping(&TIMEOUT_SETTINGS),
             "How long things may take.",
         ),
+        Key::served(
+            &["limits"],
+            Shape::Mapping(&LIMITS),
+            "How much money, how many tokens and how many tool calls the run may use.",
+        ),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
         Key::unserved(
             &["session_id"],
@@ -61,10 +70,16 @@ pub static ROOT: Section = Section {
             Shape::Any,
             "agents work at the same time and vote",
         ),
+        Key::served(
+            &["rate_limits"],
+            Shape::List(&Shape::Mapping(&RATE_LIMIT)),
+            "How often vendors may be asked, all agents together. Every limit that fits holds.",
+        )
+        .or("[]"),
         Key::unserved(
-            &["rate_limits", "rate_limiting"],
+            &["rate_limiting"],
             Shape::Any,
-            "massgen waits when a vendor asks it to",
+            "massgen waits as `rate_limits` says, and when a vendor asks it to",
         ),
         Key::unserved(
             &["nlip", "nlip_config", "enable_nlip"],
@@ -82,6 +97,37 @@ pub static ROOT: Section = Section {
                 "enable_voting",
             ],
             "it is from the first version of the format; describe each agent in `agents`",
+        ),
+    ],
+};
+
+/// How often models may be asked.
+pub static RATE_LIMIT: Section = Section {
+    path: "rate_limits[]",
+    doc: "How often the models that it fits may be asked in any minute, all agents of a run together. \
+          A request that would go over it waits before it is sent. The tokens of a request are \
+          estimated until the vendor has counted them.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["type"],
+            Shape::Text,
+            "The backend type that it holds for; all without it.",
+        ),
+        Key::served(
+            &["model"],
+            Shape::Text,
+            "The model that it holds for; all without it.",
+        ),
+        Key::served(
+            &["requests_per_minute", "rpm"],
+            Shape::Integer(1, RATE_MAX),
+            "Requests in any minute.",
+        ),
+        Key::served(
+            &["tokens_per_minute", "tpm"],
+            Shape::Integer(1, RATE_MAX),
+            "Tokens of requests and replies in any minute.",
         ),
     ],
 };

@@ -96,7 +96,10 @@ impl Recorder {
             attempt,
         } = event
         {
-            let view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
+            let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
+            if let Some(earlier) = &mut self.attempt {
+                view.spent = std::mem::take(&mut earlier.view.spent);
+            }
             self.open_attempt(view);
         }
         self.faults.note(self.replies.apply(event));

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::spending::books::{Post, Spent};
 use crate::world::clock::Moment;
 use crate::world::store::records::view::{RunView, Seat};
 use crate::world::store::redact::Redactor;
@@ -29,7 +30,10 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
     let agents: Map<String, Value> = view
         .seats
         .iter()
-        .map(|(agent, seat)| (agent.to_string(), of_agent(seat, frame.redactor)))
+        .map(|(agent, seat)| {
+            let spent = view.spent.agent(agent);
+            (agent.to_string(), of_agent(seat, &spent, frame.redactor))
+        })
         .collect();
     let votes: Map<String, Value> = view
         .tally()
@@ -55,6 +59,10 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
             "attempt": view.attempt,
         },
         "agents": agents,
+        "token_usage": {
+            "run": view.spent.run(),
+            "models": view.spent.posts().map(of_post).collect::<Vec<_>>(),
+        },
         "results": {
             "votes": votes,
             "winner": view.winner,
@@ -67,7 +75,20 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
     })
 }
 
-fn of_agent(seat: &Seat, redactor: &Redactor) -> Value {
+/// What an agent's requests to one model in one phase used.
+fn of_post((post, spent): (&Post, &Spent)) -> Value {
+    json!({
+        "agent": post.agent,
+        "model": post.model,
+        "phase": post.phase,
+        "token_usage": spent.usage,
+        "requests": spent.requests,
+        "cost_usd": spent.cost,
+        "uncosted_requests": spent.uncosted_requests,
+    })
+}
+
+fn of_agent(seat: &Seat, spent: &Spent, redactor: &Redactor) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,
@@ -83,10 +104,7 @@ fn of_agent(seat: &Seat, redactor: &Redactor) -> Value {
         "times_restarted": seat.times_informed,
         "last_activity": seat.last_activity.as_ref().map(Moment::iso),
         "error": seat.error,
-        "token_usage": {
-            "input_tokens": seat.input_tokens,
-            "output_tokens": seat.output_tokens,
-        },
+        "token_usage": spent,
     })
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::ExitStatus;
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::spending::books::Books;
 use crate::world::clock::Moment;
 
 /// One attempt of a run, as far as its events tell.
@@ -30,6 +31,8 @@ pub struct RunView {
     pub presents: bool,
     /// The final answer.
     pub final_answer: Option<Arc<str>>,
+    /// What was used, in earlier attempts too.
+    pub spent: Books,
     /// What became of the files that were to be delivered.
     pub delivered: Vec<DeliveryRow>,
     /// How the run ended.
@@ -57,10 +60,6 @@ pub struct Seat {
     pub last_activity: Option<Moment>,
     /// Why it dropped out or is being asked again.
     pub error: Option<String>,
-    /// Tokens of all its requests.
-    pub input_tokens: u64,
-    /// Tokens of all replies to it.
-    pub output_tokens: u64,
 }
 
 /// A valid vote.
@@ -111,8 +110,6 @@ impl Seat {
             times_informed: 0,
             last_activity: None,
             error: None,
-            input_tokens: 0,
-            output_tokens: 0,
         }
     }
 
@@ -153,6 +150,7 @@ impl RunView {
             winner: None,
             presents: false,
             final_answer: None,
+            spent: Books::default(),
             delivered: Vec::new(),
             ended: None,
             completion_percentage: 0,
@@ -169,6 +167,7 @@ impl RunView {
             }
         }
         self.apply_to_run(event);
+        event.enter_into(&mut self.spent);
         let done = match self.ended {
             Some(_) => 100,
             None => self.done_percentage().min(99),
@@ -264,10 +263,6 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::ToolFinished { .. }
         | Event::Refused { .. }
         | Event::FinalStarted { .. } => seat.status = AgentStatus::Streaming,
-        Event::Asked { usage, .. } => {
-            seat.input_tokens = seat.input_tokens.saturating_add(usage.input_tokens);
-            seat.output_tokens = seat.output_tokens.saturating_add(usage.output_tokens);
-        }
         Event::Replied { .. } => seat.error = None,
         Event::Retrying { reason, .. }
         | Event::FellBack { reason, .. }
@@ -303,6 +298,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Delivered { .. }
         | Event::Restarting { .. }
         | Event::CutShort { .. }
+        | Event::Asked { .. }
         | Event::Held { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }

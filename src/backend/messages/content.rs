@@ -1,0 +1,250 @@
+//! Owns the assembly of a reply's content from the pieces that stream in: what of it is told at
+//! once, which calls it makes, and what goes back to the vendor. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::backend::ReplyEvent;
+use crate::backend::conversation::Conversation;
+use crate::backend::messages::request::{accepted, accepted_name, input, reply};
+use crate::backend::remote::wire::Unread;
+use crate::event::StopReason;
+use crate::tools::request::CallRequest;
+
+/// The most blocks that one reply may have.
+const BLOCKS_MAX: usize = 4096;
+/// The most calls that one reply may make.
+const CALLS_MAX: usize = 128;
+/// What stands between two texts that have something else between them.
+const BREAK: &str = "\n\n";
+/// Blocks that the API refuses at the end of a message. A call of a server tool there was never
+/// carried out, unless the reply was only paused.
+const NEVER_LAST: &[&str] = &[
+    "thinking",
+    "redacted_thinking",
+    "server_tool_use",
+    "mcp_tool_use",
+];
+
+/// The blocks of one reply so far, by their index.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    blocks: BTreeMap<u64, Block>,
+    /// The index of the last block that had text in it.
+    last_text: Option<u64>,
+}
+
+/// One block as the vendor began it, with everything that came after put into it.
+#[derive(Debug)]
+struct Block {
+    fields: Map<String, Value>,
+    /// The JSON text of its input, where that came in pieces.
+    input: String,
+}
+
+/// A reply's content, complete.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) calls: Vec<CallRequest>,
+    /// All blocks as the vendor wants them back, if text and calls do not say it all.
+    pub(super) echo: Option<Value>,
+}
+
+impl Content {
+    /// Begins a block. Servers that do not stream give it whole.
+    pub(super) fn begin(
+        &mut self,
+        index: u64,
+        block: &Value,
+    ) -> Result<Option<ReplyEvent>, Unread> {
+        let Some(fields) = block.as_object() else {
+            return Err(malformed("a content block is no object"));
+        };
+        if self.blocks.contains_key(&index) {
+            return Err(malformed("a content block begins twice"));
+        }
+        if self.blocks.len() == BLOCKS_MAX {
+            let why = format!("the reply has more than {BLOCKS_MAX} content blocks");
+            return Err(Unread::Malformed(why));
+        }
+        let block = Block {
+            fields: fields.clone(),
+            input: String::new(),
+        };
+        let told = match block.kind() {
+            "text" => self.text(index, block.text("text")),
+            "thinking" => reasoning(block.text("thinking")),
+            _ => None,
+        };
+        self.blocks.insert(index, block);
+        Ok(told)
+    }
+
+    /// Adds a piece to a block; pieces of unknown kinds are skipped.
+    pub(super) fn add(&mut self, index: u64, delta: &Value) -> Result<Option<ReplyEvent>, Unread> {
+        let Some(block) = self.blocks.get_mut(&index) else {
+            return Err(malformed("a piece of a content block that has not begun"));
+        };
+        let field = |name| delta.get(name).and_then(Value::as_str).unwrap_or_default();
+        match kind(delta) {
+            "text_delta" => {
+                block.append("text", field("text"));
+                Ok(self.text(index, field("text")))
+            }
+            "thinking_delta" => {
+                block.append("thinking", field("thinking"));
+                Ok(reasoning(field("thinking")))
+            }
+            "signature_delta" => {
+                block.append("signature", field("signature"));
+                Ok(None)
+            }
+            "input_json_delta" => {
+                block.input.push_str(field("partial_json"));
+                Ok(None)
+            }
+            "citations_delta" => {
+                block.cite(delta.get("citation"));
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Text of the block at `index`, apart from earlier text if there is something else between.
+    fn text(&mut self, index: u64, text: &str) -> Option<ReplyEvent> {
+        if text.is_empty() {
+            return None;
+        }
+        let earlier = self.last_text.replace(index);
+        let is_apart = earlier.is_some_and(|earlier| index > earlier.saturating_add(1));
+        let separator = if is_apart { BREAK } else { "" };
+        Some(ReplyEvent::Text(format!("{separator}{text}")))
+    }
+
+    /// The content as a whole, of a reply that ended for this reason.
+    pub(super) fn finish(
+        &mut self,
+        stop: StopReason,
+        conversation: &Conversation,
+    ) -> Result<Whole, Unread> {
+        let mut calls: Vec<CallRequest> = Vec::new();
+        let (mut text, mut blocks) = (String::new(), Vec::new());
+        for (_, mut block) in std::mem::take(&mut self.blocks) {
+            match block.kind() {
+                "text" => text.push_str(block.text("text")),
+                "tool_use" => calls.push(block.call(&calls, conversation)?),
+                _ => {}
+            }
+            if block.is_sendable() {
+                blocks.push(block.whole());
+            }
+        }
+        if calls.len() > CALLS_MAX {
+            let why = format!("the reply makes more than {CALLS_MAX} tool calls");
+            return Err(Unread::Malformed(why));
+        }
+        let is_dangling = |block: &Value| NEVER_LAST.contains(&kind(block));
+        while stop != StopReason::Paused && blocks.last().is_some_and(is_dangling) {
+            blocks.pop();
+        }
+        let echo = (blocks != reply(&text, &calls)).then(|| blocks.into());
+        Ok(Whole { calls, echo })
+    }
+}
+
+impl Block {
+    fn kind(&self) -> &str {
+        self.text("type")
+    }
+
+    fn text(&self, field: &str) -> &str {
+        let value = self.fields.get(field).and_then(Value::as_str);
+        value.unwrap_or_default()
+    }
+
+    fn append(&mut self, field: &str, piece: &str) {
+        match self.fields.get_mut(field) {
+            Some(Value::String(text)) => text.push_str(piece),
+            _ => drop(self.fields.insert(field.to_owned(), piece.into())),
+        }
+    }
+
+    fn cite(&mut self, citation: Option<&Value>) {
+        let citation = citation.cloned();
+        match self.fields.get_mut("citations") {
+            Some(Value::Array(citations)) => citations.extend(citation),
+            _ => {
+                let citations = Vec::from_iter(citation);
+                self.fields.insert("citations".to_owned(), citations.into());
+            }
+        }
+    }
+
+    /// The call that the block is. Its id is in nobody else's use, and what the block says about it
+    /// is what the API takes back.
+    fn call(
+        &mut self,
+        earlier: &[CallRequest],
+        conversation: &Conversation,
+    ) -> Result<CallRequest, Unread> {
+        let name = self.text("name").to_owned();
+        if name.is_empty() {
+            return Err(malformed("the reply makes a tool call without a name"));
+        }
+        let mut id = accepted(self.text("id"));
+        let is_ours = earlier.iter().any(|call| call.id == id);
+        if id.is_empty() || is_ours || conversation.has_call(&id) {
+            id = format!("call_{}_{}", conversation.messages().len(), earlier.len());
+        }
+        self.fields.insert("id".to_owned(), id.as_str().into());
+        self.fields
+            .insert("name".to_owned(), accepted_name(&name).into());
+        let pieces = std::mem::take(&mut self.input);
+        let arguments = match (pieces.trim(), self.fields.get("input")) {
+            ("", Some(Value::String(whole))) => whole.clone(),
+            ("", Some(whole @ Value::Object(_))) => whole.to_string(),
+            ("", _) => "{}".to_owned(),
+            _ => pieces,
+        };
+        self.fields.insert("input".to_owned(), input(&arguments));
+        Ok(CallRequest {
+            id,
+            name,
+            arguments,
+        })
+    }
+
+    /// Whether the API takes the block back. It refuses text without anything to be read in it, and
+    /// thinking that it has not signed, which is so if the reply was cut in its middle.
+    fn is_sendable(&self) -> bool {
+        match self.kind() {
+            "text" => !self.text("text").trim().is_empty(),
+            "thinking" => !self.text("signature").is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The block as it goes back.
+    fn whole(mut self) -> Value {
+        if !self.input.trim().is_empty() {
+            self.fields.insert("input".to_owned(), input(&self.input));
+        }
+        self.fields.into()
+    }
+}
+
+/// The type of a block, a piece or an event.
+pub(super) fn kind(object: &Value) -> &str {
+    let kind = object.get("type").and_then(Value::as_str);
+    kind.unwrap_or_default()
+}
+
+fn reasoning(text: &str) -> Option<ReplyEvent> {
+    (!text.is_empty()).then(|| ReplyEvent::Reasoning(text.to_owned()))
+}
+
+fn malformed(why: &str) -> Unread {
+    Unread::Malformed(why.to_owned())
+}

@@ -1,0 +1,154 @@
+//! Owns the reading of replies: each event that the vendor sends becomes events of ours. Pure; event
+//! types that it does not know are skipped, because the vendor adds some without notice.
+
+use serde_json::Value;
+
+use crate::backend::ReplyEvent;
+use crate::backend::conversation::Conversation;
+use crate::backend::messages::content::{Content, kind};
+use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::event::StopReason;
+use crate::spending::Usage;
+
+/// One reply as far as it has come.
+#[derive(Debug)]
+pub(super) struct Decoder<'a> {
+    conversation: &'a Conversation,
+    content: Content,
+    counts: Counts,
+    stop: StopReason,
+}
+
+/// Tokens as the vendor counts them: what it read is in three parts.
+#[derive(Debug, Default)]
+struct Counts {
+    fresh: u64,
+    cached: u64,
+    cache_write: u64,
+    output: u64,
+    thinking: u64,
+}
+
+impl<'a> Decoder<'a> {
+    /// Awaits the reply to `conversation`.
+    pub(super) fn new(conversation: &'a Conversation) -> Self {
+        Self {
+            conversation,
+            content: Content::default(),
+            counts: Counts::default(),
+            stop: StopReason::default(),
+        }
+    }
+
+    /// Takes what the vendor has counted so far.
+    fn count(&mut self, usage: Option<&Value>) -> Option<ReplyEvent> {
+        let usage = usage.filter(|usage| usage.is_object())?;
+        self.counts.take(usage);
+        Some(ReplyEvent::Usage(self.counts.usage()))
+    }
+
+    fn stop_for(&mut self, holder: Option<&Value>) {
+        let reason = holder.and_then(|holder| holder.get("stop_reason")?.as_str());
+        self.stop = reason.map_or(self.stop, stop_reason);
+    }
+
+    /// What a whole reply ends with: the calls, what goes back, the end.
+    fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        let whole = self.content.finish(self.stop, self.conversation)?;
+        let calls = whole.calls.into_iter().map(ReplyEvent::Call);
+        let echo = whole.echo.map(ReplyEvent::Echo);
+        let end = ReplyEvent::End(self.stop);
+        Ok(calls.chain(echo).chain([end]).collect())
+    }
+
+    /// A reply from a server that does not stream.
+    fn whole(&mut self, message: &Value) -> Result<Vec<ReplyEvent>, Unread> {
+        let blocks = message.get("content").and_then(Value::as_array);
+        let mut events = Vec::new();
+        for (index, block) in (0..).zip(blocks.into_iter().flatten()) {
+            events.extend(self.content.begin(index, block)?);
+        }
+        events.extend(self.count(message.get("usage")));
+        self.stop_for(Some(message));
+        events.extend(self.close()?);
+        Ok(events)
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+        let text = piece.data;
+        if piece.name == "error" {
+            return Err(Unread::Reported(text.to_owned()));
+        }
+        let event: Value = serde_json::from_str(text)
+            .map_err(|error| Unread::Malformed(format!("{error}: {text}")))?;
+        let part = |name| event.get(name).unwrap_or(&Value::Null);
+        let told = match kind(&event) {
+            "message_start" => self.count(event.pointer("/message/usage")),
+            "content_block_start" => self.content.begin(index(&event)?, part("content_block"))?,
+            "content_block_delta" => self.content.add(index(&event)?, part("delta"))?,
+            "message_delta" => {
+                self.stop_for(event.get("delta"));
+                self.count(event.get("usage"))
+            }
+            "message_stop" => return self.close(),
+            "message" => return self.whole(&event),
+            _ if is_error(&event) => return Err(Unread::Reported(text.to_owned())),
+            _ => None,
+        };
+        Ok(told.into_iter().collect())
+    }
+
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        Err(Unread::Cut)
+    }
+}
+
+impl Counts {
+    /// Takes the counts that `usage` has. Each is of the whole reply so far; a later event may have
+    /// only some.
+    fn take(&mut self, usage: &Value) {
+        for (count, pointer) in [
+            (&mut self.fresh, "/input_tokens"),
+            (&mut self.cached, "/cache_read_input_tokens"),
+            (&mut self.cache_write, "/cache_creation_input_tokens"),
+            (&mut self.output, "/output_tokens"),
+            (&mut self.thinking, "/output_tokens_details/thinking_tokens"),
+        ] {
+            let counted = usage.pointer(pointer).and_then(Value::as_u64);
+            *count = counted.unwrap_or(*count);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let read = self.fresh.saturating_add(self.cached);
+        Usage {
+            input_tokens: read.saturating_add(self.cache_write),
+            cached_tokens: self.cached,
+            cache_write_tokens: self.cache_write,
+            output_tokens: self.output,
+            reasoning_tokens: self.thinking,
+        }
+    }
+}
+
+/// <https://docs.claude.com/en/docs/build-with-claude/handling-stop-reasons>
+fn stop_reason(reason: &str) -> StopReason {
+    match reason {
+        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "refusal" => StopReason::Filtered,
+        "pause_turn" => StopReason::Paused,
+        _ => StopReason::Done,
+    }
+}
+
+/// Which block an event is about.
+fn index(event: &Value) -> Result<u64, Unread> {
+    let index = event.get("index").and_then(Value::as_u64);
+    index.ok_or_else(|| Unread::Malformed(format!("no `index` of a content block: {event}")))
+}
+
+fn is_error(event: &Value) -> bool {
+    kind(event) == "error" || event.get("error").is_some_and(|error| !error.is_null())
+}

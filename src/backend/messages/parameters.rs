@@ -1,0 +1,210 @@
+//! Owns what a config says about requests, in the words of the Messages API. Pure.
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::remote::endpoint::BETAS;
+
+/// How long a reply may be when the config does not say: the API wants a number, and every model
+/// since Claude 4 takes this one. <https://docs.claude.com/en/docs/about-claude/models/overview>
+const MAX_TOKENS_DEFAULT: u32 = 32_000;
+/// Keys that a config cannot set: the conversation depends on them.
+const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
+/// Keys that are not parameters: each is looked up where it is needed.
+const SWITCHES: &[&str] = &[CACHING, CACHE_TTL, WEB_SEARCH, CODE_EXECUTION];
+/// Whether what was sent before is to come from the vendor's cache.
+const CACHING: &str = "prompt_caching";
+/// How long the vendor's cache keeps it: `5m`, which is the default, or `1h`.
+const CACHE_TTL: &str = "cache_ttl";
+/// Whether the model may search the web.
+const WEB_SEARCH: &str = "enable_web_search";
+/// Whether the model may run programs at the vendor's.
+const CODE_EXECUTION: &str = "enable_code_execution";
+/// Keys that have another name here; a config may use either.
+const RENAMED: &[&str] = &[
+    "max_completion_tokens",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "stop",
+    "user",
+];
+
+/// What a config says about requests.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The parameters that every request carries.
+    pub(super) parameters: Map<String, Value>,
+    /// The tools that run at the vendor's.
+    pub(super) server_tools: Vec<Value>,
+    /// What marks the end of something that the vendor is to cache, if it is to.
+    pub(super) cache: Option<Value>,
+}
+
+impl Settings {
+    /// What these keys of a config mean. A key that is null is left out.
+    pub(super) fn of(config: &Map<String, Value>) -> Self {
+        let given = || config.iter().filter(|(_, value)| !value.is_null());
+        let is_own = |name: &str| {
+            let lists = [OURS, SWITCHES, RENAMED, BETAS];
+            !lists.iter().any(|list| list.contains(&name))
+        };
+        let own = given().filter(|(name, _)| is_own(name));
+        let mut parameters: Map<String, Value> = own
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        for (name, value) in given() {
+            rename(&mut parameters, name, value);
+        }
+        let max_tokens = parameters.entry("max_tokens");
+        max_tokens.or_insert_with(|| MAX_TOKENS_DEFAULT.into());
+        Self {
+            parameters,
+            server_tools: server_tools(config),
+            cache: cache(config),
+        }
+    }
+}
+
+/// Puts a key of another vendor under the name that it has here, unless the config has that too.
+fn rename(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
+    let value = value.clone();
+    let (place, key, value) = match (name, value) {
+        ("max_completion_tokens", value) => (None, "max_tokens", value),
+        ("stop", text @ Value::String(_)) => (None, "stop_sequences", json!([text])),
+        ("stop", list) => (None, "stop_sequences", list),
+        ("user", name) => (Some("metadata"), "user_id", name),
+        ("reasoning_effort", effort) => (Some("output_config"), "effort", effort),
+        ("parallel_tool_calls", Value::Bool(false)) => {
+            let one_by_one = json!({"type": "auto", "disable_parallel_tool_use": true});
+            (None, "tool_choice", one_by_one)
+        }
+        _ => return,
+    };
+    let object = match place {
+        None => Some(parameters),
+        Some(place) => parameters
+            .entry(place)
+            .or_insert_with(|| json!({}))
+            .as_object_mut(),
+    };
+    if let Some(object) = object {
+        object.entry(key).or_insert(value);
+    }
+}
+
+/// The versions are those that every current model takes without more. Later ones of the web search
+/// let the model filter by program what it found, which small models cannot.
+/// <https://docs.claude.com/en/docs/agents-and-tools/tool-use/web-search-tool>
+fn server_tools(config: &Map<String, Value>) -> Vec<Value> {
+    let tools = [
+        (WEB_SEARCH, "web_search_20250305", "web_search"),
+        (CODE_EXECUTION, "code_execution_20250825", "code_execution"),
+    ];
+    let wanted = tools
+        .into_iter()
+        .filter(|(key, ..)| config.get(*key) == Some(&Value::Bool(true)));
+    wanted
+        .map(|(_, version, name)| json!({"type": version, "name": name}))
+        .collect()
+}
+
+fn cache(config: &Map<String, Value>) -> Option<Value> {
+    if config.get(CACHING) == Some(&Value::Bool(false)) {
+        return None;
+    }
+    let mut mark = json!({"type": "ephemeral"});
+    if let (Some(ttl), Some(mark)) = (config.get(CACHE_TTL), mark.as_object_mut()) {
+        mark.insert("ttl".to_owned(), ttl.clone());
+    }
+    Some(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(config: Value, expected: Value) {
+        let settings = Settings::of(config.as_object().unwrap());
+        let parameters = Value::Object(settings.parameters);
+        assert_eq!(parameters, expected, "{config}");
+    }
+
+    #[test]
+    fn keys_go_through_under_the_names_of_the_api() {
+        check(json!({}), json!({"max_tokens": 32_000}));
+        check(json!({"max_tokens": null}), json!({"max_tokens": 32_000}));
+        check(json!({"max_tokens": 9}), json!({"max_tokens": 9}));
+        check(
+            json!({"max_completion_tokens": 9}),
+            json!({"max_tokens": 9}),
+        );
+        check(
+            json!({"max_completion_tokens": 9, "max_tokens": 8}),
+            json!({"max_tokens": 8}),
+        );
+        let thinking = json!({"type": "enabled", "budget_tokens": 1024});
+        check(
+            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "model": "m"}),
+            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "max_tokens": 32_000}),
+        );
+        check(
+            json!({"stop": "END", "user": "ada", "max_tokens": 9, "reasoning_effort": "low"}),
+            json!({
+                "max_tokens": 9, "stop_sequences": ["END"], "metadata": {"user_id": "ada"},
+                "output_config": {"effort": "low"},
+            }),
+        );
+        check(
+            json!({"stop": ["A", "B"], "max_tokens": 9, "parallel_tool_calls": false}),
+            json!({
+                "max_tokens": 9, "stop_sequences": ["A", "B"],
+                "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
+            }),
+        );
+        check(
+            json!({"parallel_tool_calls": true, "max_tokens": 9}),
+            json!({"max_tokens": 9}),
+        );
+    }
+
+    #[test]
+    fn what_has_its_own_name_here_counts() {
+        check(
+            json!({
+                "reasoning_effort": "low", "output_config": {"effort": "max", "format": {}},
+                "user": "ada", "metadata": {"team": "a"}, "max_tokens": 9,
+            }),
+            json!({
+                "output_config": {"effort": "max", "format": {}},
+                "metadata": {"team": "a", "user_id": "ada"}, "max_tokens": 9,
+            }),
+        );
+    }
+
+    #[test]
+    fn switches_are_no_parameters() {
+        #[track_caller]
+        fn check_switches(config: Value, tools: &[&str], cache: Option<Value>) {
+            let settings = Settings::of(config.as_object().unwrap());
+            let names = settings.server_tools.iter().map(|tool| &tool["name"]);
+            assert_eq!(names.collect::<Vec<_>>(), tools, "{config}");
+            assert_eq!(settings.cache, cache, "{config}");
+            assert_eq!(settings.parameters.len(), 1, "{config}");
+        }
+
+        let marked = || Some(json!({"type": "ephemeral"}));
+        check_switches(json!({"betas": ["b"]}), &[], marked());
+        check_switches(json!({"prompt_caching": true}), &[], marked());
+        check_switches(json!({"prompt_caching": false}), &[], None);
+        check_switches(
+            json!({"cache_ttl": "1h", "enable_web_search": false}),
+            &[],
+            Some(json!({"type": "ephemeral", "ttl": "1h"})),
+        );
+        check_switches(
+            json!({"enable_web_search": true, "enable_code_execution": true}),
+            &["web_search", "code_execution"],
+            marked(),
+        );
+    }
+}

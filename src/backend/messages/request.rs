@@ -1,0 +1,164 @@
+//! Owns the body of a request. It is the same, byte for byte, up to the messages that are new; only
+//! the marks of what is to be cached move on. Nothing here knows keys or endpoints.
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::Request;
+use crate::backend::conversation::Message;
+use crate::backend::messages::parameters::Settings;
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
+
+/// What says that a block is the end of something to be cached.
+const CACHE_MARK: &str = "cache_control";
+/// Parameters that the API refuses in a request without tools.
+const ONLY_WITH_TOOLS: &[&str] = &["tool_choice"];
+/// The longest name of a tool that the API takes.
+const NAME_CHARS_MAX: usize = 128;
+
+/// The body up to the conversation. The API reads tools, system message and conversation in this
+/// order, so that the mark on the system message has the tools cached too.
+pub(super) fn frame(model: &str, settings: &Settings, request: &Request<'_>) -> Map<String, Value> {
+    let ours = request.tools.iter().map(tool);
+    let tools: Vec<Value> = ours.chain(settings.server_tools.iter().cloned()).collect();
+    let mut frame = Map::new();
+    frame.insert("model".to_owned(), json!(model));
+    frame.insert("stream".to_owned(), json!(true));
+    for (name, value) in &settings.parameters {
+        if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&name.as_str()) {
+            frame.insert(name.clone(), value.clone());
+        }
+    }
+    if !tools.is_empty() {
+        frame.insert("tools".to_owned(), tools.into());
+    }
+    if let Some(mut system) = text_block(&request.system) {
+        if let Some(cache) = &settings.cache {
+            set_mark(&mut system, cache);
+        }
+        frame.insert("system".to_owned(), json!([system]));
+    }
+    frame.insert("messages".to_owned(), json!([]));
+    frame
+}
+
+fn tool(offer: &ToolOffer) -> Value {
+    json!({
+        "name": offer.name,
+        "description": offer.description,
+        "input_schema": offer.parameters,
+    })
+}
+
+/// One element for each reply and one for all that is said to the model between two replies. A
+/// message without any block is left out: the API refuses it, and joins the two beside it.
+pub(super) fn elements(messages: &[Message]) -> Vec<Value> {
+    let is_reply = |message: &Message| matches!(message, Message::Assistant { .. });
+    messages
+        .chunk_by(|one, next| !is_reply(one) && !is_reply(next))
+        .filter_map(element)
+        .collect()
+}
+
+fn element(messages: &[Message]) -> Option<Value> {
+    let (role, content) = match messages {
+        [Message::Assistant { text, calls, echo }] => {
+            let echo = echo.as_ref().and_then(Value::as_array);
+            let content = echo.cloned().unwrap_or_else(|| reply(text, calls));
+            ("assistant", content)
+        }
+        // The API wants results before everything else.
+        _ => {
+            let results = messages.iter().filter_map(result);
+            let texts = messages.iter().filter_map(said);
+            ("user", results.chain(texts).collect())
+        }
+    };
+    (!content.is_empty()).then(|| json!({"role": role, "content": content}))
+}
+
+fn said(message: &Message) -> Option<Value> {
+    match message {
+        Message::User(text) => text_block(text),
+        Message::Assistant { .. } | Message::CallResult { .. } => None,
+    }
+}
+
+fn result(message: &Message) -> Option<Value> {
+    let Message::CallResult { call_id, content } = message else {
+        return None;
+    };
+    let mut block = json!({"type": "tool_result", "tool_use_id": accepted(call_id)});
+    if !content.trim().is_empty() {
+        block["content"] = json!(content);
+    }
+    Some(block)
+}
+
+/// A reply of which no more is known than its text and its calls.
+pub(super) fn reply(text: &str, calls: &[CallRequest]) -> Vec<Value> {
+    let calls = calls.iter().map(|call| {
+        json!({
+            "type": "tool_use",
+            "id": accepted(&call.id),
+            "name": accepted_name(&call.name),
+            "input": input(&call.arguments),
+        })
+    });
+    text_block(text).into_iter().chain(calls).collect()
+}
+
+/// A block of text, if there is anything to be read in it: the API refuses others.
+fn text_block(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+/// Arguments as the object that the API wants.
+pub(super) fn input(arguments: &str) -> Value {
+    let object: Result<Map<String, Value>, _> = serde_json::from_str(arguments);
+    object.map_or_else(|_| json!({"malformed_arguments": arguments}), Value::from)
+}
+
+/// `name` as the API takes names. A model makes up the strangest ones, and one of them would have
+/// every later request refused.
+pub(super) fn accepted_name(name: &str) -> String {
+    accepted(name).chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// `id` with nothing in it but letters, digits, `_` and `-`, as the API wants it. Other vendors, who
+/// may have been asked before, are free in their ids.
+pub(super) fn accepted(id: &str) -> String {
+    let mut accepted = String::with_capacity(id.len());
+    for sign in id.chars() {
+        match sign {
+            '_' | '-' | 'a'..='z' | 'A'..='Z' | '0'..='9' => accepted.push(sign),
+            _ => accepted.push_str(&format!("_{:x}", u32::from(sign))),
+        }
+    }
+    accepted
+}
+
+/// Marks the newest message, so that the next request finds all before it in the cache. The vendor
+/// looks back 20 blocks from a mark: one on the first block too lets it find the last mark behind a
+/// reply with many calls. <https://docs.claude.com/en/docs/build-with-claude/prompt-caching>
+pub(super) fn mark(newest: &mut [Value], cache: &Value) {
+    let content = newest
+        .last_mut()
+        .and_then(|element| element.get_mut("content"));
+    let blocks = content.and_then(Value::as_array_mut);
+    let Some(blocks) = blocks else {
+        return;
+    };
+    if let Some(first) = blocks.first_mut() {
+        set_mark(first, cache);
+    }
+    if let Some(last) = blocks.last_mut() {
+        set_mark(last, cache);
+    }
+}
+
+fn set_mark(block: &mut Value, cache: &Value) {
+    if let Some(block) = block.as_object_mut() {
+        block.insert(CACHE_MARK.to_owned(), cache.clone());
+    }
+}

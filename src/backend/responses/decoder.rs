@@ -1,0 +1,211 @@
+//! Owns the reading of replies: each event of a stream, or a whole reply, becomes events. Pure.
+//! Events of types that are not named here tell nothing that the items do not tell too.
+
+use serde_json::{Value, json};
+
+use crate::backend::conversation::Conversation;
+use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::backend::responses::echo;
+use crate::backend::responses::output::{Output, OutputFault, kind, text};
+use crate::backend::responses::parameters::Storage;
+use crate::backend::responses::voice::{Place, Voice};
+use crate::backend::{ReplyEvent, Request};
+use crate::event::StopReason;
+use crate::spending::Usage;
+
+/// What some servers end a stream with, after its last event; it is no JSON.
+const DONE: &str = "[DONE]";
+/// The type of the event that takes a reply's place.
+const ERROR: &str = "error";
+
+/// One reply as far as it has come.
+#[derive(Debug)]
+pub(super) struct Decoder<'a> {
+    conversation: &'a Conversation,
+    storage: Storage,
+    output: Output,
+    text: Voice,
+    reasoning: Voice,
+}
+
+impl<'a> Decoder<'a> {
+    /// Awaits the reply to `request`.
+    pub(super) fn new(request: &Request<'a>, storage: Storage) -> Self {
+        Self {
+            conversation: request.conversation,
+            storage,
+            output: Output::default(),
+            text: Voice::default(),
+            reasoning: Voice::default(),
+        }
+    }
+
+    /// Takes one event of a stream.
+    fn event(&mut self, name: &str, event: &Value) -> Result<Vec<ReplyEvent>, Unread> {
+        let delta = text(event, "delta");
+        let item = event.get("item").unwrap_or(&Value::Null);
+        let index = event.get("output_index").and_then(Value::as_u64);
+        let mut events = Vec::new();
+        match name {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let place = self.place(event)?;
+                let piece = self.text.piece(place, delta);
+                events.extend(piece.map(ReplyEvent::Text));
+            }
+            "response.output_text.done" | "response.refusal.done" => {
+                let place = self.place(event)?;
+                let whole = self.text.whole(place, part_text(event));
+                events.extend(whole.map(ReplyEvent::Text));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                let place = self.place(event)?;
+                let piece = self.reasoning.piece(place, delta);
+                events.extend(piece.map(ReplyEvent::Reasoning));
+            }
+            "response.function_call_arguments.delta" => self.output.add_arguments(event)?,
+            "response.function_call_arguments.done" => self.output.set_arguments(event)?,
+            "response.output_item.added" => {
+                self.output.take(index, item)?;
+            }
+            "response.output_item.done" => self.item(index, item, &mut events)?,
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let response = event.get("response").unwrap_or(&Value::Null);
+                let status = name.trim_start_matches("response.");
+                return self.close(response, status);
+            }
+            _ => {}
+        }
+        Ok(events)
+    }
+
+    /// Which part of which item an event is about.
+    fn place(&mut self, event: &Value) -> Result<Place, OutputFault> {
+        let part = |field| event.get(field).and_then(Value::as_u64);
+        let part = part("summary_index").or_else(|| part("content_index"));
+        Ok((self.output.position(event)?, part.unwrap_or_default()))
+    }
+
+    /// Takes a whole item, and what of its texts has not come in pieces.
+    fn item(
+        &mut self,
+        index: Option<u64>,
+        item: &Value,
+        events: &mut Vec<ReplyEvent>,
+    ) -> Result<(), Unread> {
+        let position = self.output.take(index, item)?;
+        let parts = |field| item.get(field).and_then(Value::as_array).into_iter();
+        let numbered = |field| parts(field).flat_map(|parts| (0..).zip(parts));
+        match kind(item) {
+            "message" => {
+                for (number, part) in numbered("content") {
+                    let whole = self.text.whole((position, number), part_text(part));
+                    events.extend(whole.map(ReplyEvent::Text));
+                }
+            }
+            "reasoning" => {
+                for (number, part) in numbered("summary").chain(numbered("content")) {
+                    let whole = self.reasoning.whole((position, number), part_text(part));
+                    events.extend(whole.map(ReplyEvent::Reasoning));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What a whole reply ends with: what has not come before, the calls, what it cost, the end.
+    fn close(&mut self, response: &Value, status: &str) -> Result<Vec<ReplyEvent>, Unread> {
+        if let Some(error) = error(response) {
+            return Err(Unread::Reported(json!({"error": error}).to_string()));
+        }
+        let stop = stop_reason(response, status)?;
+        let mut events = Vec::new();
+        let items = response.get("output").and_then(Value::as_array);
+        for (index, item) in (0..).zip(items.into_iter().flatten()) {
+            self.item(Some(index), item, &mut events)?;
+        }
+        let conversation = self.conversation;
+        let is_taken = |id: &str| conversation.has_call(id);
+        let turn = conversation.messages().len();
+        let (calls, items) = self.output.finish(is_taken, turn)?;
+        events.extend(calls.into_iter().map(ReplyEvent::Call));
+        events.extend(echo::of(items, self.storage).map(ReplyEvent::Echo));
+        events.extend(usage(response).map(ReplyEvent::Usage));
+        events.push(ReplyEvent::End(stop));
+        Ok(events)
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+        let Piece { name, data } = piece;
+        if name == ERROR {
+            return Err(Unread::Reported(data.to_owned()));
+        }
+        if data == DONE {
+            return Ok(Vec::new());
+        }
+        let event: Value = serde_json::from_str(data)
+            .map_err(|error| Unread::Malformed(format!("{error}: {data}")))?;
+        match kind(&event) {
+            ERROR => Err(Unread::Reported(data.to_owned())),
+            _ if error(&event).is_some() => Err(Unread::Reported(data.to_owned())),
+            // A whole reply, from a server that does not stream.
+            "" if event.get("output").is_some() => self.close(&event, "completed"),
+            "" => self.event(name, &event),
+            kind => self.event(kind, &event),
+        }
+    }
+
+    /// Every stream says how it ends.
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        Err(Unread::Cut)
+    }
+}
+
+impl From<OutputFault> for Unread {
+    fn from(fault: OutputFault) -> Self {
+        Unread::Malformed(fault.to_string())
+    }
+}
+
+/// The text of a part, which a model that refuses writes elsewhere.
+fn part_text(part: &Value) -> &str {
+    match text(part, "text") {
+        "" => text(part, "refusal"),
+        said => said,
+    }
+}
+
+fn error(response: &Value) -> Option<&Value> {
+    response.get("error").filter(|error| !error.is_null())
+}
+
+/// Why a reply ended. `status` is what the event says, where the response itself says nothing.
+fn stop_reason(response: &Value, status: &str) -> Result<StopReason, Unread> {
+    let own = text(response, "status");
+    let status = if own.is_empty() { status } else { own };
+    let details = response.get("incomplete_details");
+    let reason = details.map_or("", |details| text(details, "reason"));
+    match (status, reason) {
+        ("incomplete", "content_filter") => Ok(StopReason::Filtered),
+        ("incomplete", _) => Ok(StopReason::Length),
+        ("failed" | "cancelled" | "queued" | "in_progress", _) => {
+            Err(Unread::GaveUp(status.to_owned()))
+        }
+        _ => Ok(StopReason::Done),
+    }
+}
+
+fn usage(response: &Value) -> Option<Usage> {
+    let usage = response.get("usage").filter(|usage| usage.is_object())?;
+    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64);
+    let count = |pointer| count(pointer).unwrap_or_default();
+    Some(Usage {
+        input_tokens: count("/input_tokens"),
+        cached_tokens: count("/input_tokens_details/cached_tokens"),
+        cache_write_tokens: count("/input_tokens_details/cache_write_tokens"),
+        output_tokens: count("/output_tokens"),
+        reasoning_tokens: count("/output_tokens_details/reasoning_tokens"),
+    })
+}

@@ -1,0 +1,189 @@
+//! Owns what of a reply goes back in later requests: its output items, in their order, in a form
+//! that the vendor takes from one who has nothing stored. Pure.
+//!
+//! Reasoning goes back with the item that it led to; the vendor refuses it alone.
+
+use serde_json::{Value, json};
+
+use crate::backend::responses::output::{kind, text};
+use crate::backend::responses::parameters::Storage;
+use crate::tools::request::CallRequest;
+
+/// The items of a whole reply that go back, without the arguments of calls, which the message
+/// holds.
+pub(super) fn of(items: Vec<Value>, storage: Storage) -> Option<Value> {
+    let mut kept = Vec::new();
+    let mut reasoning = Vec::new();
+    for mut item in items {
+        let kind = kind(&item).to_owned();
+        if kind == "reasoning" {
+            reasoning.extend(is_whole(&item, storage).then_some(item));
+            continue;
+        }
+        if kind.is_empty() || kind == "message" && is_empty(&item, "content") {
+            reasoning.clear();
+            continue;
+        }
+        if let Some(fields) = item.as_object_mut() {
+            if kind == "function_call" {
+                fields.shift_remove("arguments");
+            }
+            // Messages and calls are whole without their ids, and the vendor refuses ids that it
+            // has not stored. Other items are refused without them.
+            if storage == Storage::None && matches!(&*kind, "message" | "function_call") {
+                fields.shift_remove("id");
+            }
+        }
+        kept.append(&mut reasoning);
+        kept.push(item);
+    }
+    (!kept.is_empty()).then_some(Value::Array(kept))
+}
+
+/// The items of an earlier reply as a request holds them.
+pub(super) fn items(echo: &Value, calls: &[CallRequest]) -> Vec<Value> {
+    let items = echo.as_array().into_iter().flatten();
+    items.filter_map(|item| complete(item, calls)).collect()
+}
+
+/// An item with what the message holds of it.
+fn complete(item: &Value, calls: &[CallRequest]) -> Option<Value> {
+    let mut item = item.clone();
+    if kind(&item) == "function_call" {
+        let id = text(&item, "call_id");
+        let call = calls.iter().find(|call| call.id == id)?;
+        let arguments = json!(call.well_formed_arguments());
+        item.as_object_mut()?
+            .insert("arguments".to_owned(), arguments);
+    }
+    Some(item)
+}
+
+/// Whether reasoning can be read without looking up what is stored under its id.
+fn is_whole(item: &Value, storage: Storage) -> bool {
+    storage == Storage::Kept || !is_empty(item, "encrypted_content") || !is_empty(item, "content")
+}
+
+fn is_empty(item: &Value, field: &str) -> bool {
+    match item.get(field) {
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(list)) => list.is_empty(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks which items of a reply go back, by their ids or call ids.
+    #[track_caller]
+    fn check(items: Value, storage: Storage, expected: &Value) {
+        let Value::Array(items) = items else {
+            panic!("{items}");
+        };
+        let echo = of(items, storage).unwrap_or_default();
+        assert_eq!(echo, *expected);
+    }
+
+    fn reasoning(id: &str, encrypted: Option<&str>) -> Value {
+        json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted})
+    }
+
+    fn message(id: &str) -> Value {
+        json!({"type": "message", "id": id, "role": "assistant", "phase": "final_answer",
+            "content": [{"type": "output_text", "text": "Hi."}]})
+    }
+
+    fn call(id: &str) -> Value {
+        json!({"type": "function_call", "id": id, "call_id": "a", "name": "f", "arguments": "{}"})
+    }
+
+    fn without(mut item: Value, fields: &[&str]) -> Value {
+        for field in fields {
+            item.as_object_mut().unwrap().shift_remove(*field);
+        }
+        item
+    }
+
+    #[test]
+    fn ids_that_nobody_has_stored_stay_away() {
+        let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
+        let items = json!([
+            reasoning("rs_1", Some("x")),
+            search,
+            message("msg_1"),
+            call("fc_1"),
+        ]);
+        check(
+            items.clone(),
+            Storage::None,
+            &json!([
+                reasoning("rs_1", Some("x")),
+                search,
+                without(message("msg_1"), &["id"]),
+                without(call("fc_1"), &["id", "arguments"]),
+            ]),
+        );
+        check(
+            items,
+            Storage::Kept,
+            &json!([
+                reasoning("rs_1", Some("x")),
+                search,
+                message("msg_1"),
+                without(call("fc_1"), &["arguments"]),
+            ]),
+        );
+    }
+
+    #[test]
+    fn reasoning_that_can_only_be_looked_up_goes_back_where_it_is_stored() {
+        let items = json!([reasoning("rs_1", None), message("msg_1")]);
+        check(
+            items.clone(),
+            Storage::None,
+            &json!([without(message("msg_1"), &["id"])]),
+        );
+        check(items.clone(), Storage::Kept, &items);
+        // Servers of open models show it as it is.
+        let open = json!({"type": "reasoning", "id": "rs_1", "summary": [],
+            "content": [{"type": "reasoning_text", "text": "Hm."}]});
+        check(
+            json!([open, message("msg_1")]),
+            Storage::None,
+            &json!([open, without(message("msg_1"), &["id"])]),
+        );
+    }
+
+    #[test]
+    fn reasoning_that_led_nowhere_does_not_go_back() {
+        let empty = json!({"type": "message", "id": "msg_0", "role": "assistant", "content": []});
+        for items in [
+            json!([reasoning("rs_1", Some("x"))]),
+            json!([reasoning("rs_1", Some("x")), empty]),
+            json!([]),
+        ] {
+            check(items, Storage::None, &Value::Null);
+        }
+        check(
+            json!([call("fc_1"), reasoning("rs_1", Some("x"))]),
+            Storage::None,
+            &json!([without(call("fc_1"), &["id", "arguments"])]),
+        );
+    }
+
+    #[test]
+    fn calls_get_back_the_arguments_that_the_message_holds() {
+        let echo = of(vec![call("fc_1")], Storage::None).unwrap();
+        let said = |id: &str, arguments: &str| CallRequest {
+            id: id.to_owned(),
+            name: "f".to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let expected = without(call("fc_1"), &["id"]);
+        assert_eq!(items(&echo, &[said("a", "{}")]), [expected]);
+        // A call that is no longer in the message has no result either.
+        assert!(items(&echo, &[said("b", "{}")]).is_empty());
+    }
+}

@@ -1,0 +1,344 @@
+//! Owns the output items of one reply, put together from what a vendor streams. Pure.
+//!
+//! An item is announced, comes in pieces, comes whole, and comes once more with the whole reply.
+//! Servers leave some of that out; an item counts once all the same.
+
+use serde_json::{Value, json};
+
+use crate::tools::request::CallRequest;
+
+/// The most items that one reply may have.
+const ITEMS_MAX: usize = 512;
+
+/// The items so far, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    items: Vec<Item>,
+}
+
+#[derive(Debug)]
+struct Item {
+    /// The number under which it is streamed.
+    index: Option<u64>,
+    value: Value,
+    /// What has come of a call's arguments outside the item.
+    arguments: String,
+}
+
+/// What is wrong with the items of a reply.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OutputFault {
+    #[error("the reply has more than {ITEMS_MAX} items")]
+    TooMany,
+    #[error("the reply makes a tool call without a name")]
+    Nameless,
+}
+
+impl Output {
+    /// Takes an item, as far as it is there; it replaces what was known of it. Gives its position.
+    pub(super) fn take(&mut self, index: Option<u64>, value: &Value) -> Result<usize, OutputFault> {
+        let known = self.items.iter().rposition(|item| item.is(index, value));
+        let Some(position) = known else {
+            return self.begin(index, value.clone());
+        };
+        if let Some(item) = self.items.get_mut(position) {
+            item.value = value.clone();
+        }
+        Ok(position)
+    }
+
+    /// The position of the item that an event is about. One that has not been announced begins
+    /// with it.
+    pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
+        let id = text(event, "item_id");
+        let index = event.get("output_index").and_then(Value::as_u64);
+        let newest = |holds: &dyn Fn(&Item) -> bool| self.items.iter().rposition(holds);
+        // Some servers give an item another id in every event, others the same index to all.
+        let by_id = newest(&|item| !id.is_empty() && text(&item.value, "id") == id);
+        let by_index = newest(&|item| index.is_some() && item.index == index);
+        let last = newest(&|_| id.is_empty() && index.is_none());
+        match by_id.or(by_index).or(last) {
+            Some(position) => Ok(position),
+            None => self.begin(index, json!({"id": id})),
+        }
+    }
+
+    fn begin(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputFault> {
+        let position = self.items.len();
+        if position == ITEMS_MAX {
+            return Err(OutputFault::TooMany);
+        }
+        self.items.push(Item {
+            index,
+            value,
+            arguments: String::new(),
+        });
+        Ok(position)
+    }
+
+    /// Takes more of a call's arguments.
+    pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+        let position = self.position(event)?;
+        if let Some(item) = self.items.get_mut(position) {
+            item.arguments.push_str(text(event, "delta"));
+        }
+        Ok(())
+    }
+
+    /// Takes the whole of a call's arguments.
+    pub(super) fn set_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+        let position = self.position(event)?;
+        if let Some(item) = self.items.get_mut(position) {
+            item.arguments = arguments(event);
+        }
+        Ok(())
+    }
+
+    /// The calls as they go to the agent, and all items. Each call has an id that is in nobody
+    /// else's use; `turn` makes the ids that are ours unique in the conversation.
+    pub(super) fn finish(
+        &mut self,
+        is_taken: impl Fn(&str) -> bool,
+        turn: usize,
+    ) -> Result<(Vec<CallRequest>, Vec<Value>), OutputFault> {
+        let mut calls: Vec<CallRequest> = Vec::new();
+        let mut values = Vec::with_capacity(self.items.len());
+        for mut item in self.items.drain(..) {
+            if kind(&item.value) == "function_call" {
+                let mut call = item.call()?;
+                let is_ours = calls.iter().any(|other| other.id == call.id);
+                if call.id.is_empty() || is_ours || is_taken(&call.id) {
+                    call.id = format!("call_{turn}_{}", calls.len());
+                }
+                if let Some(fields) = item.value.as_object_mut() {
+                    fields.insert("call_id".to_owned(), json!(call.id));
+                }
+                calls.push(call);
+            }
+            values.push(item.value);
+        }
+        Ok((calls, values))
+    }
+}
+
+impl Item {
+    /// Whether `value` is this item: the same call, or else of the same id, or of the same number
+    /// and type, as far as the type is known.
+    fn is(&self, index: Option<u64>, value: &Value) -> bool {
+        let call_ids = (text(&self.value, "call_id"), text(value, "call_id"));
+        if !call_ids.0.is_empty() && !call_ids.1.is_empty() {
+            return call_ids.0 == call_ids.1;
+        }
+        let ids = (text(&self.value, "id"), text(value, "id"));
+        let same_number = index.is_some() && self.index == index;
+        let same_type = ["", kind(value)].contains(&kind(&self.value));
+        (!ids.0.is_empty() && ids.0 == ids.1) || (same_number && same_type)
+    }
+
+    fn call(&self) -> Result<CallRequest, OutputFault> {
+        let name = text(&self.value, "name");
+        if name.is_empty() {
+            return Err(OutputFault::Nameless);
+        }
+        let whole = arguments(&self.value);
+        let known = [&whole, &self.arguments];
+        let arguments = known.into_iter().find(|text| !text.trim().is_empty());
+        Ok(CallRequest {
+            id: text(&self.value, "call_id").to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.map_or("{}", |text| text).to_owned(),
+        })
+    }
+}
+
+/// The arguments in a call or an event; some servers write them as an object.
+fn arguments(holder: &Value) -> String {
+    match holder.get("arguments") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(whole) => whole.to_string(),
+    }
+}
+
+/// A field that holds text; empty if it does not.
+pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object
+        .get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The type of an item or event.
+pub(super) fn kind(object: &Value) -> &str {
+    text(object, "type")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happens to the items of a reply.
+    enum Step {
+        /// An item comes, as a whole or in part.
+        Item(Option<u64>, Value),
+        /// More arguments.
+        Delta(Value),
+        /// All arguments.
+        Done(Value),
+    }
+    use Step::{Delta, Done, Item};
+
+    fn function(id: &str, call_id: &str, arguments: &str) -> Value {
+        json!({"type": "function_call", "id": id, "call_id": call_id, "name": "f",
+            "arguments": arguments})
+    }
+
+    fn delta(id: &str, index: u64, delta: &str) -> Step {
+        Delta(json!({"item_id": id, "output_index": index, "delta": delta}))
+    }
+
+    /// Checks that these steps make these calls, each as `id arguments`.
+    #[track_caller]
+    fn check(steps: Vec<Step>, expected: &[&str]) {
+        let mut output = Output::default();
+        for step in steps {
+            match step {
+                Item(index, value) => {
+                    output.take(index, &value).unwrap();
+                }
+                Delta(event) => output.add_arguments(&event).unwrap(),
+                Done(event) => output.set_arguments(&event).unwrap(),
+            }
+        }
+        let (calls, items) = output.finish(|id| id == "taken", 1).unwrap();
+        let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
+        assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
+        let ids = items.iter().map(|item| text(item, "call_id"));
+        let ids = ids.filter(|id| !id.is_empty());
+        assert!(ids.eq(calls.iter().map(|call| &*call.id)));
+    }
+
+    #[test]
+    fn pieces_go_to_the_item_that_they_name() {
+        check(
+            vec![
+                Item(Some(0), function("fc_a", "a", "")),
+                Item(Some(1), function("fc_b", "b", "")),
+                delta("fc_b", 1, "{\"y\""),
+                delta("fc_a", 0, "{\"x\":"),
+                delta("fc_b", 1, ":2}"),
+                delta("fc_a", 0, "1}"),
+            ],
+            &["a {\"x\":1}", "b {\"y\":2}"],
+        );
+        // Nothing is announced.
+        check(
+            vec![
+                delta("fc_a", 0, "{\"x\":"),
+                delta("fc_b", 1, "{\"y\":2}"),
+                delta("fc_a", 0, "1}"),
+                Item(Some(1), function("fc_b", "b", "")),
+                Item(Some(0), function("fc_a", "a", "")),
+            ],
+            &["a {\"x\":1}", "b {\"y\":2}"],
+        );
+        // Every event has another id.
+        check(
+            vec![
+                Item(Some(0), function("r1", "a", "")),
+                Item(Some(1), function("r2", "b", "")),
+                delta("r3", 0, "{\"x\":1}"),
+                delta("r4", 1, "{\"y\":2}"),
+            ],
+            &["a {\"x\":1}", "b {\"y\":2}"],
+        );
+        // Every item has the same number.
+        check(
+            vec![
+                Item(Some(0), function("fc_a", "a", "")),
+                delta("fc_a", 0, "{\"x\":1}"),
+                Item(Some(0), function("fc_b", "b", "")),
+                delta("fc_b", 0, "{\"y\":2}"),
+                Item(Some(0), function("fc_a", "a", "{\"x\":1}")),
+            ],
+            &["a {\"x\":1}", "b {\"y\":2}"],
+        );
+    }
+
+    #[test]
+    fn a_call_counts_once_however_often_it_comes() {
+        let whole = function("fc_a", "a", "{\"x\":1}");
+        check(vec![Item(Some(0), whole.clone())], &["a {\"x\":1}"]);
+        check(
+            vec![
+                Item(Some(0), function("fc_a", "a", "")),
+                delta("fc_a", 0, "{\"x\":"),
+                delta("fc_a", 0, "1}"),
+                Done(json!({"item_id": "fc_a", "output_index": 0, "arguments": "{\"x\":1}"})),
+                Item(Some(0), whole.clone()),
+                Item(Some(0), whole.clone()),
+            ],
+            &["a {\"x\":1}"],
+        );
+        // Ids that change, and a number that does not.
+        let again = function("other", "a", "{\"x\":1}");
+        check(
+            vec![Item(Some(3), whole), Item(Some(0), again)],
+            &["a {\"x\":1}"],
+        );
+    }
+
+    #[test]
+    fn arguments_are_taken_from_where_they_stand() {
+        let announced = || Item(Some(0), function("fc_a", "a", ""));
+        let done = |arguments: Value| Done(json!({"output_index": 0, "arguments": arguments}));
+        check(
+            vec![announced(), done(json!("{\"x\":1}"))],
+            &["a {\"x\":1}"],
+        );
+        check(vec![announced(), done(json!({"x": 1}))], &["a {\"x\":1}"]);
+        check(vec![announced()], &["a {}"]);
+        // A whole item that has none does not take away those that came before.
+        check(
+            vec![announced(), delta("fc_a", 0, "{\"x\":1}"), announced()],
+            &["a {\"x\":1}"],
+        );
+        // Malformed ones are for the agent to judge.
+        check(
+            vec![Item(Some(0), function("fc_a", "a", "{\"x\": tru"))],
+            &["a {\"x\": tru"],
+        );
+    }
+
+    #[test]
+    fn ids_are_replaced_where_they_are_missing_or_in_use() {
+        check(
+            vec![
+                Item(Some(0), function("fc_a", "taken", "{}")),
+                Item(Some(1), function("fc_b", "", "{}")),
+                Item(Some(2), json!({"type": "message", "id": "m"})),
+                Item(Some(3), function("fc_c", "c", "{}")),
+            ],
+            &["call_1_0 {}", "call_1_1 {}", "c {}"],
+        );
+    }
+
+    #[test]
+    fn items_without_a_name_or_without_end_are_refused() {
+        let mut output = Output::default();
+        output
+            .take(Some(0), &json!({"type": "function_call", "call_id": "a"}))
+            .unwrap();
+        assert_eq!(
+            output.finish(|_| false, 1).unwrap_err(),
+            OutputFault::Nameless
+        );
+        let mut output = Output::default();
+        for index in 0..ITEMS_MAX {
+            let item = json!({"type": "message", "id": format!("msg_{index}")});
+            assert_eq!(output.take(None, &item), Ok(index));
+        }
+        let one_more = json!({"type": "message", "id": "msg"});
+        assert_eq!(output.take(None, &one_more), Err(OutputFault::TooMany));
+    }
+}

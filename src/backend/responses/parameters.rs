@@ -1,0 +1,328 @@
+//! Owns what a config says about requests, in the words of this API. Pure. What the API does not
+//! know under any name goes through as it is.
+
+use serde_json::{Map, Value, json};
+
+/// Keys that a config cannot set: the conversation depends on them, or they belong into the URL.
+const OURS: &[&str] = &[
+    "api_version",
+    "conversation",
+    "input",
+    "instructions",
+    "messages",
+    "model",
+    "n",
+    "previous_response_id",
+    "stream",
+    "tools",
+];
+/// What Chat Completions call a parameter, and where this API has it. Of two names for one place
+/// the first counts, and the API's own name before both.
+const RENAMED: &[(&str, &[&str])] = &[
+    ("max_completion_tokens", &["max_output_tokens"]),
+    ("max_tokens", &["max_output_tokens"]),
+    ("reasoning_effort", &["reasoning", "effort"]),
+    ("verbosity", &["text", "verbosity"]),
+    ("response_format", &["text", "format"]),
+];
+/// Parameters that are of no use in a request without tools.
+const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
+/// Keys of a config that offer the model one of the vendor's own tools.
+const WEB_SEARCH: &str = "enable_web_search";
+const CODE_INTERPRETER: &str = "enable_code_interpreter";
+/// What a reply holds only if it is asked for, and what must be there to go back.
+const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
+const CODE_OUTPUTS: &str = "code_interpreter_call.outputs";
+
+/// Whether the vendor keeps replies, so that later requests can name their parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// It keeps them.
+    Kept,
+    /// Every request must hold all that it speaks of.
+    None,
+}
+
+/// The parameters of a config as every request carries them.
+#[derive(Debug)]
+pub(super) struct Parameters {
+    fields: Map<String, Value>,
+    /// The vendor's own tools that the model is offered.
+    pub(super) tools: Vec<Value>,
+    /// Whether replies are kept.
+    pub(super) storage: Storage,
+}
+
+impl Parameters {
+    /// What `config` says about requests to `model`. Nothing is stored unless it says so; a
+    /// parameter that is null is left out.
+    pub(super) fn of(model: &str, config: &Map<String, Value>) -> Self {
+        let mut fields = Map::new();
+        fields.insert("store".to_owned(), json!(false));
+        let include = included(model, config);
+        if !include.is_empty() {
+            fields.insert("include".to_owned(), include.into());
+        }
+        for (name, value) in config {
+            if value.is_null() {
+                fields.shift_remove(name);
+            } else if !is_ours(name) {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+        for (name, place) in RENAMED {
+            if let Some(value) = given(config, name) {
+                put(&mut fields, place, value);
+            }
+        }
+        Self {
+            storage: match fields.get("store") {
+                Some(Value::Bool(true)) | None => Storage::Kept,
+                Some(_) => Storage::None,
+            },
+            tools: built_in(config),
+            fields,
+        }
+    }
+
+    /// The fields of a request that offers this many tools.
+    pub(super) fn fields(&self, tools: usize) -> impl Iterator<Item = (&String, &Value)> {
+        let is_sent = move |name: &str| tools > 0 || !ONLY_WITH_TOOLS.contains(&name);
+        self.fields.iter().filter(move |(name, _)| is_sent(name))
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    OURS.contains(&name)
+        || matches!(name, "include" | WEB_SEARCH | CODE_INTERPRETER)
+        || RENAMED.iter().any(|(renamed, _)| *renamed == name)
+}
+
+/// The value of a key that is not null.
+fn given<'c>(config: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    config.get(name).filter(|value| !value.is_null())
+}
+
+fn is_on(config: &Map<String, Value>, name: &str) -> bool {
+    given(config, name) == Some(&Value::Bool(true))
+}
+
+/// What replies are to hold: what must go back in later requests, and what the config asks for.
+fn included(model: &str, config: &Map<String, Value>) -> Vec<Value> {
+    let mut include = Vec::new();
+    if reasons(model, config) {
+        include.push(json!(ENCRYPTED_REASONING));
+    }
+    if is_on(config, CODE_INTERPRETER) {
+        include.push(json!(CODE_OUTPUTS));
+    }
+    let asked = config.get("include").and_then(Value::as_array);
+    for wish in asked.into_iter().flatten() {
+        if !include.contains(wish) {
+            include.push(wish.clone());
+        }
+    }
+    include
+}
+
+/// Whether the model reasons, as far as one can tell. One that does not refuses every request that
+/// asks for its reasoning, so a model of an unknown name is only asked if the config says that it
+/// reasons.
+fn reasons(model: &str, config: &Map<String, Value>) -> bool {
+    let is_told = ["reasoning", "reasoning_effort"].map(|name| given(config, name).is_some());
+    is_told.contains(&true) || is_reasoning_name(model)
+}
+
+/// Whether it is called like OpenAI's models that reason: `o3`, `gpt-5-mini`, `codex-mini-latest`,
+/// but not `gpt-4.1` or `gpt-5-chat-latest`.
+fn is_reasoning_name(model: &str) -> bool {
+    let (_, name) = model.rsplit_once('/').unwrap_or(("", model));
+    if let Some(version) = name.strip_prefix("gpt-") {
+        let major = version.split(|c: char| !c.is_ascii_digit()).next();
+        let major: u32 = major.unwrap_or_default().parse().unwrap_or_default();
+        return major >= 5 && !version.contains("-chat");
+    }
+    let of_o_series = name.strip_prefix('o');
+    name.starts_with("codex-")
+        || of_o_series.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn built_in(config: &Map<String, Value>) -> Vec<Value> {
+    let tools = [
+        (WEB_SEARCH, json!({"type": "web_search"})),
+        (
+            CODE_INTERPRETER,
+            json!({"type": "code_interpreter", "container": {"type": "auto"}}),
+        ),
+    ];
+    let offered = tools.into_iter().filter(|(name, _)| is_on(config, name));
+    offered.map(|(_, tool)| tool).collect()
+}
+
+/// Sets what stands at `place`, unless something does already.
+fn put(fields: &mut Map<String, Value>, place: &[&str], value: &Value) {
+    let [name, inner @ ..] = place else {
+        return;
+    };
+    if inner.is_empty() {
+        fields.entry(*name).or_insert_with(|| unwrapped(value));
+    } else if let Value::Object(object) = fields.entry(*name).or_insert_with(|| json!({})) {
+        put(object, inner, value);
+    }
+}
+
+/// A format without the wrapping that Chat Completions want around its schema.
+fn unwrapped(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(format) = value.as_object_mut()
+        && let Some(Value::Object(schema)) = format.shift_remove("json_schema")
+    {
+        format.extend(schema);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the fields of a request with tools and the vendor's tools, for a model that does not
+    /// reason.
+    #[track_caller]
+    fn check(config: Value, fields: &Value, tools: &Value) {
+        let Value::Object(config) = config else {
+            panic!("{config}");
+        };
+        let parameters = Parameters::of("gpt-4.1", &config);
+        let sent: Map<String, Value> = parameters
+            .fields(1)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        assert_eq!(Value::Object(sent), *fields, "{config:?}");
+        assert_eq!(Value::Array(parameters.tools), *tools, "{config:?}");
+    }
+
+    #[test]
+    fn names_of_chat_completions_are_translated() {
+        let format = json!({"type": "json_schema", "name": "n", "schema": {}, "strict": true});
+        check(
+            json!({
+                "max_tokens": 9, "max_completion_tokens": 7, "verbosity": "low",
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": {}, "strict": true},
+                },
+            }),
+            &json!({
+                "store": false,
+                "max_output_tokens": 7,
+                "text": {"verbosity": "low", "format": format},
+            }),
+            &json!([]),
+        );
+        check(
+            json!({"reasoning_effort": "high", "reasoning": {"summary": "auto"}}),
+            &json!({
+                "store": false,
+                "include": ["reasoning.encrypted_content"],
+                "reasoning": {"summary": "auto", "effort": "high"},
+            }),
+            &json!([]),
+        );
+    }
+
+    #[test]
+    fn the_names_of_the_api_count_before_others() {
+        check(
+            json!({
+                "max_tokens": 9, "max_output_tokens": 3,
+                "verbosity": "low", "text": {"verbosity": "high"},
+            }),
+            &json!({"store": false, "max_output_tokens": 3, "text": {"verbosity": "high"}}),
+            &json!([]),
+        );
+    }
+
+    #[test]
+    fn null_leaves_out_and_unknown_keys_go_through() {
+        check(
+            json!({
+                "store": null, "temperature": null, "max_tokens": null,
+                "prompt_cache_key": "k", "input": "mine", "previous_response_id": "resp_1",
+            }),
+            &json!({"prompt_cache_key": "k"}),
+            &json!([]),
+        );
+        check(
+            json!({"include": null, "enable_code_interpreter": true}),
+            &json!({"store": false}),
+            &json!([{"type": "code_interpreter", "container": {"type": "auto"}}]),
+        );
+    }
+
+    #[test]
+    fn what_is_included_is_what_must_go_back_and_what_is_asked_for() {
+        check(
+            json!({
+                "reasoning_effort": "low", "enable_web_search": true,
+                "enable_code_interpreter": true,
+                "include": ["web_search_call.action.sources", "reasoning.encrypted_content"],
+            }),
+            &json!({
+                "store": false,
+                "include": [
+                    "reasoning.encrypted_content",
+                    "code_interpreter_call.outputs",
+                    "web_search_call.action.sources",
+                ],
+                "reasoning": {"effort": "low"},
+            }),
+            &json!([
+                {"type": "web_search"},
+                {"type": "code_interpreter", "container": {"type": "auto"}},
+            ]),
+        );
+        check(
+            json!({"enable_web_search": false, "enable_code_interpreter": "yes"}),
+            &json!({"store": false}),
+            &json!([]),
+        );
+    }
+
+    #[test]
+    fn only_models_that_reason_are_asked_for_their_reasoning() {
+        for (model, expected) in [
+            ("o1", true),
+            ("o3-mini-2025-01-31", true),
+            ("gpt-5", true),
+            ("gpt-5.1-codex-max", true),
+            ("gpt-10-nano", true),
+            ("openai/gpt-5-mini", true),
+            ("codex-mini-latest", true),
+            ("gpt-5-chat-latest", false),
+            ("gpt-4.1-mini", false),
+            ("gpt-4o", false),
+            ("gpt-oss-120b", false),
+            ("chatgpt-4o-latest", false),
+            ("omni-moderation", false),
+            ("my-deployment", false),
+            ("", false),
+        ] {
+            assert_eq!(is_reasoning_name(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn replies_are_kept_where_the_config_or_the_vendor_says_so() {
+        for (config, expected) in [
+            (json!({}), Storage::None),
+            (json!({"store": false}), Storage::None),
+            (json!({"store": true}), Storage::Kept),
+            // The vendor keeps them unless it is told not to.
+            (json!({"store": null}), Storage::Kept),
+        ] {
+            let config = config.as_object().unwrap();
+            assert_eq!(Parameters::of("m", config).storage, expected, "{config:?}");
+        }
+    }
+}

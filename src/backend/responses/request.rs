@@ -1,0 +1,74 @@
+//! Owns the body of a request. It is the same, byte for byte, up to the items that are new, so that
+//! the vendor can serve the rest from its cache. Nothing here knows keys or endpoints.
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::Request;
+use crate::backend::conversation::Message;
+use crate::backend::responses::echo;
+use crate::backend::responses::output::kind;
+use crate::backend::responses::parameters::Parameters;
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
+
+/// The body up to the conversation, which comes last because only it grows.
+pub(super) fn frame(
+    model: &str,
+    parameters: &Parameters,
+    request: &Request<'_>,
+) -> Map<String, Value> {
+    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    tools.extend(parameters.tools.iter().cloned());
+    let mut frame = Map::new();
+    frame.insert("model".to_owned(), json!(model));
+    frame.insert("stream".to_owned(), json!(true));
+    for (name, value) in parameters.fields(tools.len()) {
+        frame.insert(name.clone(), value.clone());
+    }
+    frame.insert("instructions".to_owned(), json!(&*request.system));
+    if !tools.is_empty() {
+        frame.insert("tools".to_owned(), tools.into());
+    }
+    frame.insert("input".to_owned(), json!([]));
+    frame
+}
+
+/// A tool. Strict mode, which the API chooses where nobody says, would demand every parameter that
+/// may be left out.
+fn tool(offer: &ToolOffer) -> Value {
+    json!({
+        "type": "function",
+        "name": offer.name,
+        "description": offer.description,
+        "parameters": offer.parameters,
+        "strict": false,
+    })
+}
+
+/// The items of one message.
+pub(super) fn items(message: &Message) -> Vec<Value> {
+    match message {
+        Message::User(text) => vec![json!({"role": "user", "content": &**text})],
+        Message::Assistant { text, calls, echo } => {
+            let items = match echo {
+                Some(echo) => echo::items(echo, calls),
+                None => calls.iter().map(call).collect(),
+            };
+            let is_untold = !text.is_empty() && !items.iter().any(|item| kind(item) == "message");
+            let told = is_untold.then(|| json!({"role": "assistant", "content": text}));
+            told.into_iter().chain(items).collect()
+        }
+        Message::CallResult { call_id, content } => vec![json!({
+            "type": "function_call_output", "call_id": call_id, "output": content,
+        })],
+    }
+}
+
+fn call(request: &CallRequest) -> Value {
+    json!({
+        "type": "function_call",
+        "call_id": request.id,
+        "name": request.name,
+        "arguments": request.well_formed_arguments(),
+    })
+}

@@ -1,0 +1,149 @@
+//! Owns `massgen models`: the models that are known, as plain columns or as JSON.
+
+use serde_json::{Value, json};
+
+use crate::cli::args::ModelsArguments;
+use crate::cli::output::{Form, Output};
+use crate::cli::prices::model_list;
+use crate::error::{ExitStatus, Result};
+use crate::host::Host;
+use crate::spending::models::{KnownModel, Origin, table};
+use crate::spending::money::Money;
+use crate::spending::price::Rates;
+
+/// What stands where a figure is not known.
+const UNKNOWN: &str = "-";
+/// How many columns there are.
+const COLUMNS: usize = 9;
+/// What stands above the columns.
+const TITLES: [&str; COLUMNS] = [
+    "VENDOR", "MODEL", "CONTEXT", "REPLY", "INPUT", "CACHED", "WRITE", "OUTPUT", "FROM",
+];
+/// The columns that hold no numbers, which stand to the left.
+const NAMES: [&str; 3] = ["VENDOR", "MODEL", "FROM"];
+
+/// Lists the models that the pattern names. Without any, the exit status is 1.
+pub(crate) fn list(
+    host: &Host,
+    question: &ModelsArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let known = model_list(host, question.models.as_deref(), output)?;
+    let pattern = question
+        .pattern
+        .as_deref()
+        .unwrap_or_default()
+        .to_lowercase();
+    let holds = |text: &str| text.to_lowercase().contains(&pattern);
+    let rows = known.rows().iter();
+    let rows: Vec<&KnownModel> = rows
+        .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
+        .collect();
+    match Form::from(question.json) {
+        Form::Json => output.result(&format!("{:#}\n", to_json(&rows)))?,
+        Form::Text => to_columns(&rows, output)?,
+    }
+    if rows.is_empty() {
+        output.note(&format!("no model is known whose name holds `{pattern}`"));
+        return Ok(ExitStatus::NoAnswer);
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+fn to_json(rows: &[&KnownModel]) -> Value {
+    let rates = |rates: &Rates| {
+        json!({
+            "input": of_a_million(rates.input),
+            "cached_input": of_a_million(rates.cached),
+            "cache_write": of_a_million(rates.cache_write),
+            "output": of_a_million(rates.output),
+        })
+    };
+    let model = |row: &&KnownModel| {
+        let long = row.price.long.iter().map(|(above, long)| {
+            json!({ "above_input_tokens": above, "usd_per_million_tokens": rates(long) })
+        });
+        json!({
+            "vendor": row.vendor,
+            "name": row.name,
+            "context_tokens": row.context_tokens,
+            "output_tokens_max": row.output_tokens_max,
+            "usd_per_million_tokens": rates(&row.price.rates),
+            "long_requests": long.collect::<Vec<_>>(),
+            "from": origin(row),
+        })
+    };
+    json!({
+        "table_taken": table::taken(),
+        "models": rows.iter().map(model).collect::<Vec<_>>(),
+    })
+}
+
+/// The rows on standard output, one on a line. What they mean is told on standard error, so that
+/// other programs read rows and nothing else.
+fn to_columns(rows: &[&KnownModel], output: &mut Output<'_>) -> Result<()> {
+    let cells: Vec<[String; COLUMNS]> = rows.iter().flat_map(|row| cells(row)).collect();
+    let titles = TITLES.map(str::to_owned);
+    let widths: Vec<usize> = (0..COLUMNS)
+        .map(|column| {
+            let rows = cells.iter().chain([&titles]);
+            let lengths = rows.filter_map(|row| row.get(column).map(String::len));
+            lengths.max().unwrap_or_default()
+        })
+        .collect();
+    output.note(&format!(
+        "US dollars for a million tokens; the table was taken on {}",
+        table::taken()
+    ));
+    output.note(&line(&titles, &widths));
+    let lines: Vec<String> = cells.iter().map(|row| line(row, &widths) + "\n").collect();
+    output.result(&lines.concat())
+}
+
+fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
+    let cells = row.iter().zip(widths).zip(TITLES);
+    let padded = cells.map(|((cell, width), title)| {
+        if NAMES.contains(&title) {
+            format!("{cell:<width$}")
+        } else {
+            format!("{cell:>width$}")
+        }
+    });
+    let line = padded.collect::<Vec<_>>().join("  ");
+    line.trim_end().to_owned()
+}
+
+/// A model's own row, and one for each kind of longer request.
+fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
+    let number =
+        |tokens: Option<u64>| tokens.map_or(UNKNOWN.to_owned(), |tokens| tokens.to_string());
+    let cells = |context: String, reply: String, rates: &Rates| {
+        [
+            row.vendor.clone().unwrap_or(UNKNOWN.to_owned()),
+            row.name.clone(),
+            context,
+            reply,
+            of_a_million(rates.input).to_string(),
+            of_a_million(rates.cached).to_string(),
+            of_a_million(rates.cache_write).to_string(),
+            of_a_million(rates.output).to_string(),
+            origin(row).to_owned(),
+        ]
+    };
+    let (context, reply) = (row.context_tokens, row.output_tokens_max);
+    let own = cells(number(context), number(reply), &row.price.rates);
+    let long = row.price.long.iter();
+    let long = long.map(|(above, rates)| cells(format!(">{above}"), number(reply), rates));
+    std::iter::once(own).chain(long).collect()
+}
+
+fn of_a_million(token: Money) -> Money {
+    token.times(1_000_000)
+}
+
+fn origin(row: &KnownModel) -> &'static str {
+    match row.origin {
+        Origin::Table => "table",
+        Origin::User => "yours",
+    }
+}

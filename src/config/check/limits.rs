@@ -1,0 +1,46 @@
+//! Owns the limits of a run and of its agents, as a config gives them.
+
+use crate::config::check::Checker;
+use crate::config::check::view::View;
+use crate::config::diagnostic::Diagnostic;
+use crate::spending::limits::Limits;
+use crate::spending::money::Money;
+
+impl Checker<'_> {
+    /// The section `limits` of the config or of an agent; without one there are no limits.
+    pub(super) fn limits(&mut self, around: &View<'_>) -> Limits {
+        let Some(view) = around.section("limits") else {
+            return Limits::default();
+        };
+        Limits {
+            cost: self.dollars(&view, "max_cost_usd", Money::from_dollars),
+            tokens: view.integer("max_tokens_total"),
+            tool_calls: view.integer("max_tool_calls"),
+        }
+    }
+
+    /// The amount of a key as `read` takes it. One that it does not take is an error.
+    pub(super) fn dollars(
+        &mut self,
+        view: &View<'_>,
+        key: &str,
+        read: fn(&str) -> Option<Money>,
+    ) -> Option<Money> {
+        let written = view.decimal(key)?;
+        let money = read(&written);
+        if money.is_none() {
+            let message = format!("`{key}` is `{written}`, which is too fine");
+            let error = Diagnostic::error(view.path_of(key), message);
+            let error = error.at(view.span_of(key));
+            self.findings
+                .push(error.suggest("write an amount with fewer decimals"));
+        }
+        money
+    }
+}
+
+/// How many requests a round may have (`max_steps_per_round` of `limits`), if it says so.
+pub(super) fn steps_per_round(around: &View<'_>) -> Option<u32> {
+    let steps = around.section("limits")?.integer("max_steps_per_round")?;
+    u32::try_from(steps).ok()
+}

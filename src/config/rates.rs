@@ -1,0 +1,102 @@
+//! Owns the limits of how often vendors are asked: what the YAML and the command line write, and
+//! which models each limit holds for.
+
+use crate::config::vendors::{self, Vendor};
+
+/// How often the models that it holds for may be asked, all agents of a run together.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    /// The vendor that it holds for; for all without one.
+    pub vendor: Option<&'static Vendor>,
+    /// The model that it holds for; for all of the vendor without one.
+    pub model: Option<String>,
+    /// Requests in any minute.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens of requests and replies in any minute.
+    pub tokens_per_minute: Option<u64>,
+}
+
+impl RateLimit {
+    /// Reads `[TYPE[/MODEL]=]NUMBER[rpm|tpm]`, as it is written on the command line.
+    ///
+    /// # Errors
+    /// What is wrong with the text, as one sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, amount) = match text.split_once('=') {
+            Some((name, amount)) => (Some(name), amount),
+            None => (None, text),
+        };
+        let (number, is_tokens) = match (amount.strip_suffix("rpm"), amount.strip_suffix("tpm")) {
+            (_, Some(tokens)) => (tokens, true),
+            (Some(requests), None) => (requests, false),
+            (None, None) => (amount, false),
+        };
+        let number = match number.parse() {
+            Ok(0) | Err(_) => {
+                return Err(
+                    "expected a number of requests in a minute, as in `claude=50`, or of \
+                            tokens, as in `claude=30000tpm`"
+                        .to_owned(),
+                );
+            }
+            Ok(number) => Some(number),
+        };
+        let (vendor, model) = match name {
+            None => (None, None),
+            Some(name) => {
+                let (vendor, model) = match name.split_once('/') {
+                    Some((vendor, model)) => (vendor, Some(model.to_owned())),
+                    None => (name, None),
+                };
+                let found = vendors::find(vendor);
+                let unknown = || format!("there is no backend type `{vendor}`");
+                (Some(found.ok_or_else(unknown)?), model)
+            }
+        };
+        Ok(Self {
+            vendor,
+            model,
+            requests_per_minute: number.filter(|_| !is_tokens),
+            tokens_per_minute: number.filter(|_| is_tokens),
+        })
+    }
+
+    /// Whether it holds for this model of this vendor.
+    pub fn holds_for(&self, vendor: &Vendor, model: &str) -> bool {
+        self.vendor.is_none_or(|own| own.name == vendor.name)
+            && self.model.as_deref().is_none_or(|own| own == model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let read = match RateLimit::parse(text) {
+            Err(reason) => reason,
+            Ok(limit) => format!(
+                "{} {} {:?} {:?}",
+                limit.vendor.map_or("any", |vendor| vendor.name),
+                limit.model.as_deref().unwrap_or("any"),
+                limit.requests_per_minute,
+                limit.tokens_per_minute
+            ),
+        };
+        assert!(read.contains(expected), "{text}: {read}");
+    }
+
+    #[test]
+    fn a_limit_is_typed_as_a_name_and_a_number() {
+        check("60", "any any Some(60) None");
+        check("60rpm", "any any Some(60) None");
+        check("90000tpm", "any any None Some(90000)");
+        check("grok=5", "grok any Some(5) None");
+        check("openrouter/z/m=9tpm", "openrouter z/m None Some(9)");
+        check("grok=", "expected a number");
+        check("grok=0", "expected a number");
+        check("=5", "no backend type ``");
+        check("nobody=5", "no backend type `nobody`");
+    }
+}

@@ -1,0 +1,289 @@
+//! Owns whether an agent may go on asking its model and calling tools: the sums of a run held
+//! against its limits. A limit is looked at before each request and each call, so that it is
+//! exceeded by no more than the requests that were under way.
+
+use std::collections::BTreeMap;
+
+use crate::id::AgentId;
+use crate::spending::Usage;
+use crate::spending::books::{Books, Post};
+use crate::spending::limits::{LimitMet, Limits};
+use crate::spending::money::Money;
+
+/// The sums and limits of a run and of its agents.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    books: Books,
+    run: Bound,
+    agents: BTreeMap<AgentId, Bound>,
+}
+
+/// The limits of a run or an agent, and which of them has refused something.
+#[derive(Clone, Debug, Default)]
+struct Bound {
+    limits: Limits,
+    asking: Option<LimitMet>,
+    calling: Option<LimitMet>,
+}
+
+/// Why an agent may not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whose limit is met; the run's if it is nobody's.
+    pub whose: Option<AgentId>,
+    /// Which limit, in one sentence.
+    pub limit: String,
+    /// Whether that was known before.
+    pub news: News,
+}
+
+/// Whether something is told for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// For the first time.
+    First,
+    /// Once more.
+    Known,
+}
+
+impl Ledger {
+    /// An empty ledger with these limits.
+    pub fn new(run: Limits, agents: impl IntoIterator<Item = (AgentId, Limits)>) -> Self {
+        let agents = agents.into_iter();
+        Self {
+            books: Books::default(),
+            run: Bound::of(run),
+            agents: agents.map(|(id, limits)| (id, Bound::of(limits))).collect(),
+        }
+    }
+
+    /// Whether `agent` may ask its model once more.
+    pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), Refusal> {
+        let refused = |(met, news), whose| Err(refusal(whose, met, news));
+        if let Some(met) = self.run.calling {
+            return refused((met, News::Known), None);
+        }
+        let met = self.run.limits.met_by(&self.books.run());
+        if let Some(met) = remember(&mut self.run.asking, met) {
+            return refused(met, None);
+        }
+        let bound = self.agents.entry(agent.clone()).or_default();
+        let met = bound.limits.met_by(&self.books.agent(agent));
+        match remember(&mut bound.asking, met) {
+            Some(met) => refused(met, Some(agent)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether `agent` may call a tool once more; if so, the call is counted.
+    pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), Refusal> {
+        let met = self.run.limits.met_by_calls(&self.books.run());
+        if let Some((met, news)) = remember(&mut self.run.calling, met) {
+            return Err(refusal(None, met, news));
+        }
+        let bound = self.agents.entry(agent.clone()).or_default();
+        let met = bound.limits.met_by_calls(&self.books.agent(agent));
+        if let Some((met, news)) = remember(&mut bound.calling, met) {
+            return Err(refusal(Some(agent), met, news));
+        }
+        self.books.call_tool(agent);
+        Ok(())
+    }
+
+    /// Adds a request.
+    pub fn charge(&mut self, post: Post, usage: Usage, cost: Option<Money>) {
+        self.books.charge(post, usage, cost);
+    }
+
+    /// The sums.
+    pub fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// The limit that ended the run, in one sentence, if one did.
+    pub fn run_ended_by(&self) -> Option<String> {
+        let met = self.run.asking.or(self.run.calling)?;
+        Some(format!("the run {met}"))
+    }
+
+    /// The limit that keeps the run or anybody in it from asking, in one sentence.
+    pub fn somebody_ended_by(&self) -> Option<String> {
+        let anybody = || self.agents.keys().find_map(|id| self.agent_ended_by(id));
+        self.run_ended_by().or_else(anybody)
+    }
+
+    /// The limit that keeps `agent` from asking, in one sentence: the run's, or its own.
+    pub fn agent_ended_by(&self, agent: &AgentId) -> Option<String> {
+        let own = || self.agents.get(agent)?.asking;
+        let told = |met| format!("{agent} {met}");
+        self.run_ended_by().or_else(|| own().map(told))
+    }
+}
+
+impl Bound {
+    fn of(limits: Limits) -> Self {
+        Self {
+            limits,
+            asking: None,
+            calling: None,
+        }
+    }
+}
+
+/// Keeps the first limit that was met; gives the one that is met now, if any.
+fn remember(first: &mut Option<LimitMet>, met: Option<LimitMet>) -> Option<(LimitMet, News)> {
+    let met = met?;
+    let news = match first.replace(first.unwrap_or(met)) {
+        None => News::First,
+        Some(_) => News::Known,
+    };
+    Some((met, news))
+}
+
+fn refusal(whose: Option<&AgentId>, met: LimitMet, news: News) -> Refusal {
+    Refusal {
+        whose: whose.cloned(),
+        limit: match whose {
+            Some(_) => format!("it {met}"),
+            None => format!("the run {met}"),
+        },
+        news,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> AgentId {
+        AgentId::parse(name).unwrap()
+    }
+
+    fn dollars(text: &str) -> Money {
+        Money::from_dollars(text).unwrap()
+    }
+
+    fn limits(cost: Option<&str>, tokens: Option<u64>, tool_calls: Option<u64>) -> Limits {
+        Limits {
+            cost: cost.map(dollars),
+            tokens,
+            tool_calls,
+        }
+    }
+
+    /// A ledger of agents `a` and `b`, of which `a` has asked once for 100 tokens and a dime.
+    fn charged(run: Limits, a: Limits) -> Ledger {
+        let mut ledger = Ledger::new(run, [(id("a"), a), (id("b"), Limits::default())]);
+        assert_eq!(ledger.may_ask(&id("a")), Ok(()));
+        let post = Post {
+            agent: id("a"),
+            model: "m".into(),
+            phase: crate::permissions::grant::Phase::Coordination,
+        };
+        let usage = Usage {
+            input_tokens: 90,
+            output_tokens: 10,
+            ..Usage::default()
+        };
+        ledger.charge(post, usage, Some(dollars("0.1")));
+        ledger
+    }
+
+    /// What is said to `a` and to `b` when they ask again, each with whether it is news.
+    #[track_caller]
+    fn check(run: Limits, a: Limits, expected: [Option<(&str, News)>; 2]) {
+        let mut ledger = charged(run, a);
+        let said = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
+        let said = said.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.news)));
+        let expected = expected.map(|said| said.map(|(limit, news)| (limit.to_owned(), news)));
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_limit_of_the_run_stops_everybody_and_is_news_once() {
+        let none = Limits::default();
+        check(none, none, [None, None]);
+        check(limits(Some("0.11"), Some(101), Some(0)), none, [None, None]);
+        let spent = "the run has spent $0.1 of at most $0.1 (`max_cost_usd`)";
+        let both = [Some((spent, News::First)), Some((spent, News::Known))];
+        check(limits(Some("0.1"), None, None), none, both);
+        let used = "the run has used 100 tokens of at most 50 (`max_tokens_total`)";
+        let both = [Some((used, News::First)), Some((used, News::Known))];
+        check(limits(None, Some(50), None), none, both);
+    }
+
+    #[test]
+    fn a_limit_of_an_agent_stops_that_agent() {
+        let spent = "it has spent $0.1 of at most $0.0001 (`max_cost_usd`)";
+        let only_a = [Some((spent, News::First)), None];
+        check(
+            Limits::default(),
+            limits(Some("0.0001"), None, None),
+            only_a,
+        );
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_for_models_that_cost_nothing() {
+        let mut free = Ledger::new(limits(Some("0"), None, None), []);
+        assert_eq!(free.may_ask(&id("a")), Ok(()));
+        let mut paid = charged(limits(Some("0"), None, None), Limits::default());
+        assert!(paid.may_ask(&id("a")).is_err());
+    }
+
+    #[test]
+    fn tool_calls_are_counted_and_never_exceed_their_limit() {
+        let mut ledger = Ledger::new(
+            limits(None, None, Some(3)),
+            [(id("a"), limits(None, None, Some(2)))],
+        );
+        let mut call = |agent| {
+            let refused = ledger.may_call_tool(&id(agent)).err();
+            refused.map(|refusal| (refusal.limit, refusal.news))
+        };
+        assert_eq!([call("a"), call("a")], [None, None]);
+        let own = |news| {
+            Some((
+                "it has no tool call left of 2 (`max_tool_calls`)".to_owned(),
+                news,
+            ))
+        };
+        assert_eq!([call("a"), call("a")], [own(News::First), own(News::Known)]);
+        assert_eq!(call("b"), None);
+        let run = "the run has no tool call left of 3 (`max_tool_calls`)".to_owned();
+        assert_eq!(call("b"), Some((run.clone(), News::First)));
+        assert_eq!(ledger.books().run().tool_calls, 3);
+        assert_eq!(ledger.run_ended_by(), Some(run));
+        assert!(ledger.may_ask(&id("b")).is_err());
+    }
+
+    #[test]
+    fn an_agent_without_tool_calls_left_may_still_decide() {
+        let own = limits(None, None, Some(0));
+        let mut ledger = Ledger::new(Limits::default(), [(id("a"), own)]);
+        assert!(ledger.may_call_tool(&id("a")).is_err());
+        assert_eq!(ledger.may_ask(&id("a")), Ok(()));
+        assert_eq!(ledger.agent_ended_by(&id("a")), None);
+        assert_eq!(ledger.run_ended_by(), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_counted_beside_what_is() {
+        let mut ledger = charged(Limits::default(), Limits::default());
+        let phase = crate::permissions::grant::Phase::Final;
+        let (agent, model) = (id("b"), "n".into());
+        let post = Post {
+            agent,
+            model,
+            phase,
+        };
+        ledger.charge(post, Usage::default(), None);
+        let books = ledger.books();
+        let run = books.run();
+        let sums = (run.requests, run.cost.to_string(), run.uncosted_requests);
+        assert_eq!(sums, (2, "0.1".to_owned(), 1));
+        assert_eq!(books.agent(&id("b")).uncosted_requests, 1);
+        assert_eq!(books.agent(&id("a")).usage.total_tokens(), 100);
+        assert_eq!(books.posts().count(), 2);
+    }
+}

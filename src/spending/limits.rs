@@ -1,0 +1,88 @@
+//! Owns how much a run or an agent may use, and how a limit that is met is told.
+
+use std::fmt;
+
+use crate::spending::books::Spent;
+use crate::spending::money::Money;
+
+/// How much may be used; where nothing stands, any amount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Money (`max_cost_usd`).
+    pub cost: Option<Money>,
+    /// Tokens of requests and replies together (`max_tokens_total`).
+    pub tokens: Option<u64>,
+    /// Calls of tools; answers and votes are none (`max_tool_calls`).
+    pub tool_calls: Option<u64>,
+}
+
+/// A limit that is met, with what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitMet {
+    /// Of money.
+    Cost {
+        /// What was spent, as far as it is known.
+        spent: Money,
+        /// The limit.
+        max: Money,
+    },
+    /// Of tokens.
+    Tokens {
+        /// What was used.
+        used: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// Of tool calls.
+    ToolCalls {
+        /// The limit, which is never exceeded.
+        max: u64,
+    },
+}
+
+impl Limits {
+    /// The limit that keeps a model from being asked again. As long as nothing was spent, a limit
+    /// of nothing is not met: it is for models that cost nothing.
+    pub fn met_by(&self, spent: &Spent) -> Option<LimitMet> {
+        let cost = self
+            .cost
+            .filter(|max| spent.cost > Money::ZERO && spent.cost >= *max);
+        let used = spent.usage.total_tokens();
+        let tokens = self.tokens.filter(|max| used >= *max);
+        match (cost, tokens) {
+            (Some(max), _) => Some(LimitMet::Cost {
+                spent: spent.cost,
+                max,
+            }),
+            (None, Some(max)) => Some(LimitMet::Tokens { used, max }),
+            (None, None) => None,
+        }
+    }
+
+    /// The limit that keeps a further tool from being called.
+    pub fn met_by_calls(&self, spent: &Spent) -> Option<LimitMet> {
+        let max = self.tool_calls.filter(|max| spent.tool_calls >= *max)?;
+        Some(LimitMet::ToolCalls { max })
+    }
+}
+
+/// What was used of how much, after the words for whose limit it is.
+impl fmt::Display for LimitMet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitMet::Cost { spent, max } => {
+                let spent = spent.rounded();
+                write!(f, "has spent ${spent} of at most ${max} (`max_cost_usd`)")
+            }
+            LimitMet::Tokens { used, max } => {
+                write!(
+                    f,
+                    "has used {used} tokens of at most {max} (`max_tokens_total`)"
+                )
+            }
+            LimitMet::ToolCalls { max } => {
+                write!(f, "has no tool call left of {max} (`max_tool_calls`)")
+            }
+        }
+    }
+}

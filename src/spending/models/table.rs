@@ -1,0 +1,126 @@
+//! Owns the reading of the table in the binary. Its form is told at its top; a row that is not of
+//! that form is no row, and the tests see to it that there is none.
+
+use crate::spending::models::{KnownModel, Origin};
+use crate::spending::money::Money;
+use crate::spending::price::{Price, Rates};
+
+const TABLE: &str = include_str!("models.txt");
+/// What the comment begins with that says when the prices were taken.
+const TAKEN: &str = "# taken: ";
+/// What a row begins with that belongs to the one above it.
+const LONGER: &str = ">";
+/// What stands for a figure that is not known.
+const UNKNOWN: &str = "-";
+
+/// The day on which the prices of the table were taken, as `2026-01-31`.
+pub fn taken() -> &'static str {
+    let mut lines = TABLE.lines();
+    lines
+        .find_map(|line| line.strip_prefix(TAKEN))
+        .unwrap_or_default()
+}
+
+/// The rows of the table.
+pub(super) fn rows() -> Vec<KnownModel> {
+    let mut rows: Vec<KnownModel> = Vec::new();
+    for fields in lines() {
+        if let [LONGER, above, prices @ ..] = fields.as_slice() {
+            let long = above.parse().ok().zip(rates(prices));
+            if let Some(row) = rows.last_mut() {
+                row.price.long.extend(long);
+            }
+        } else {
+            rows.extend(row(&fields));
+        }
+    }
+    rows
+}
+
+/// The fields of each line that holds any.
+fn lines() -> impl Iterator<Item = Vec<&'static str>> {
+    let told = TABLE.lines().filter(|line| !line.starts_with('#'));
+    told.map(|line| line.split_whitespace().collect())
+        .filter(|fields: &Vec<_>| !fields.is_empty())
+}
+
+fn row(fields: &[&str]) -> Option<KnownModel> {
+    let [vendor, name, context, output, prices @ ..] = fields else {
+        return None;
+    };
+    Some(KnownModel {
+        vendor: Some((*vendor).to_owned()),
+        name: (*name).to_owned(),
+        context_tokens: tokens(context)?,
+        output_tokens_max: tokens(output)?,
+        price: Price {
+            rates: rates(prices)?,
+            long: Vec::new(),
+        },
+        origin: Origin::Table,
+    })
+}
+
+/// A number of tokens or nothing; `None` for what is neither.
+fn tokens(field: &str) -> Option<Option<u64>> {
+    match field {
+        UNKNOWN => Some(None),
+        field => field.parse().ok().map(Some),
+    }
+}
+
+fn rates(prices: &[&str]) -> Option<Rates> {
+    let [input, cached, cache_write, output] = prices else {
+        return None;
+    };
+    let input = Money::of_one_token(input)?;
+    let or_input = |price: &str| match price {
+        UNKNOWN => Some(input),
+        price => Money::of_one_token(price),
+    };
+    Some(Rates {
+        input,
+        cached: or_input(cached)?,
+        cache_write: or_input(cache_write)?,
+        output: Money::of_one_token(output)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_a_row() {
+        let (longer, own): (Vec<_>, Vec<_>) = lines().partition(|fields| fields[0] == LONGER);
+        let rows = rows();
+        assert!(own.len() >= 100, "only {} models", own.len());
+        assert_eq!(rows.len(), own.len());
+        let tiers: usize = rows.iter().map(|row| row.price.long.len()).sum();
+        assert_eq!(tiers, longer.len());
+        for row in &rows {
+            assert!(row.price.long.is_sorted_by(|a, b| a.0 < b.0), "{row:?}");
+            let rates = row.price.rates;
+            assert!(rates.cached <= rates.input, "{row:?}");
+            assert!(rates.input <= rates.output, "{row:?}");
+            let (context, output) = (row.context_tokens, row.output_tokens_max);
+            assert!(output.is_none() || output <= context, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn no_model_stands_there_twice() {
+        let rows = rows();
+        let mut names: Vec<_> = rows.iter().map(|row| (&row.vendor, &row.name)).collect();
+        names.sort();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_day_is_told() {
+        let day: Vec<usize> = taken().split('-').map(str::len).collect();
+        assert_eq!(day, [4, 2, 2]);
+    }
+}

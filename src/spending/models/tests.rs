@@ -1,0 +1,192 @@
+//! Which row holds for which name, and what a model costs that has none.
+
+use super::*;
+use crate::spending::money::Money;
+use crate::spending::price::Rates;
+
+/// A row of the user's, whose input price tells it apart.
+fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
+    let input = Money::of_one_token(dollars).unwrap();
+    let rates = Rates {
+        input,
+        ..Rates::default()
+    };
+    KnownModel {
+        vendor: vendor.map(str::to_owned),
+        name: name.to_owned(),
+        context_tokens: None,
+        output_tokens_max: None,
+        price: Price {
+            rates,
+            long: Vec::new(),
+        },
+        origin: Origin::User,
+    }
+}
+
+/// `expected` is the vendor and name of the row that holds.
+#[track_caller]
+fn check(seller: Seller, model: &str, expected: Option<&str>) {
+    let list = ModelList::with(Vec::new());
+    let asked = Asked {
+        backend: "chatcompletion",
+        seller,
+        model,
+    };
+    let found = list.find(&asked);
+    let found = found.map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
+    assert_eq!(found.as_deref(), expected, "{seller:?} {model}");
+}
+
+#[test]
+fn names_with_dates_and_paths_are_found() {
+    let claude = Seller::Vendor("claude");
+    check(
+        claude,
+        "claude-sonnet-4-5",
+        Some("claude claude-sonnet-4-5"),
+    );
+    check(
+        claude,
+        "claude-sonnet-4-5-20250929",
+        Some("claude claude-sonnet-4-5"),
+    );
+    check(
+        claude,
+        "claude-opus-4-20250514",
+        Some("claude claude-opus-4"),
+    );
+    check(claude, "claude-opus-4-1", Some("claude claude-opus-4-1"));
+    check(claude, "claude-opus-4-9", None);
+    check(
+        claude,
+        "claude-3.7-sonnet",
+        Some("claude claude-3-7-sonnet"),
+    );
+    let openai = Seller::Vendor("openai");
+    check(openai, "gpt-5-2025-08-07", Some("openai gpt-5"));
+    check(openai, "gpt-5-mini-2025-08-07", Some("openai gpt-5-mini"));
+    check(openai, "GPT-4o", Some("openai gpt-4o"));
+    check(
+        openai,
+        "gpt-4o-2024-05-13",
+        Some("openai gpt-4o-2024-05-13"),
+    );
+    check(openai, "gpt-4o-2024-08-06", Some("openai gpt-4o"));
+    check(openai, "gpt-4o-audio", None);
+    check(openai, "gpt-5-giant", None);
+    check(openai, "my-gpt-5", None);
+    check(openai, "", None);
+    let gemini = Seller::Vendor("gemini");
+    check(
+        gemini,
+        "models/gemini-2.5-flash",
+        Some("gemini gemini-2.5-flash"),
+    );
+    check(
+        gemini,
+        "gemini-2.5-flash-preview-09-2025",
+        Some("gemini gemini-2.5-flash"),
+    );
+    check(
+        gemini,
+        "gemini-2.0-flash-001",
+        Some("gemini gemini-2.0-flash"),
+    );
+    check(
+        gemini,
+        "gemini-2.5-flash-lite",
+        Some("gemini gemini-2.5-flash-lite"),
+    );
+    check(Seller::Vendor("grok"), "grok-4.20", Some("grok grok-4.20"));
+    check(Seller::Vendor("grok"), "grok-4.21", None);
+}
+
+#[test]
+fn only_the_rows_of_whoever_is_paid_hold() {
+    check(Seller::Vendor("claude"), "gpt-5", None);
+    check(
+        Seller::Vendor("cerebras"),
+        "gpt-oss-120b",
+        Some("cerebras gpt-oss-120b"),
+    );
+    check(
+        Seller::Vendor("groq"),
+        "openai/gpt-oss-120b",
+        Some("groq openai/gpt-oss-120b"),
+    );
+    check(Seller::Other, "openai/gpt-5", Some("openai gpt-5"));
+    check(
+        Seller::Other,
+        "anthropic/claude-sonnet-4.5",
+        Some("claude claude-sonnet-4-5"),
+    );
+    check(Seller::Other, "openai/gpt-oss-120b", None);
+    check(
+        Seller::Other,
+        "meta-llama/Llama-3.3-70B-Instruct-Turbo",
+        None,
+    );
+    check(Seller::Nobody, "gpt-5", None);
+}
+
+/// `expected` is the price of a million input tokens.
+#[track_caller]
+fn check_price(rows: &[KnownModel], asked: Asked<'_>, expected: Option<&str>) {
+    let price = ModelList::with(rows.to_vec()).price(&asked);
+    let input = price.map(|price| price.rates.input.times(1_000_000).to_string());
+    assert_eq!(input.as_deref(), expected, "{asked:?}");
+}
+
+#[test]
+fn the_users_rows_come_first_and_what_runs_here_is_free() {
+    let rows = [
+        own(None, "gpt-5", "99"),
+        own(None, "house-model", "1"),
+        own(Some("vllm"), "house-model", "2"),
+        own(None, "scripted", "3"),
+    ];
+    let asked = |backend, seller, model| Asked {
+        backend,
+        seller,
+        model,
+    };
+    let openai = Seller::Vendor("openai");
+    check_price(
+        &rows,
+        asked("openai", openai, "gpt-5-2025-08-07"),
+        Some("99"),
+    );
+    check_price(
+        &[],
+        asked("openai", openai, "gpt-5-2025-08-07"),
+        Some("1.25"),
+    );
+    check_price(&rows, asked("openai", openai, "gpt-5-mini"), Some("0.25"));
+    check_price(
+        &rows,
+        asked("vllm", Seller::Other, "house-model"),
+        Some("2"),
+    );
+    check_price(
+        &rows,
+        asked("sglang", Seller::Other, "house-model"),
+        Some("1"),
+    );
+    check_price(&[], asked("sglang", Seller::Other, "house-model"), None);
+    check_price(
+        &[],
+        asked("ollama", Seller::Nobody, "house-model"),
+        Some("0"),
+    );
+    check_price(
+        &rows,
+        asked("scripted", Seller::Nobody, "scripted"),
+        Some("3"),
+    );
+    check_price(
+        &[],
+        asked("scripted", Seller::Nobody, "scripted"),
+        Some("0"),
+    );
+}

@@ -1,0 +1,117 @@
+//! Owns what a model costs, and with it the cost of one request.
+
+use crate::spending::Usage;
+use crate::spending::money::Money;
+
+/// What one token costs, by what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// A token of the request that was read anew.
+    pub input: Money,
+    /// A token of the request that came from the vendor's cache.
+    pub cached: Money,
+    /// A token of the request that was put into the vendor's cache.
+    pub cache_write: Money,
+    /// A token of the reply; reasoning is part of it.
+    pub output: Money,
+}
+
+/// What a model costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// What its tokens cost in most requests.
+    pub rates: Rates,
+    /// What all tokens of a request cost if it has more input tokens than this; the greatest number
+    /// last.
+    pub long: Vec<(u64, Rates)>,
+}
+
+impl Price {
+    /// Whether no token costs anything.
+    pub fn is_free(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What the request cost that used `usage`.
+    pub fn cost(&self, usage: &Usage) -> Money {
+        let long = self.long.iter().rev();
+        let mut reached = long.filter(|(above, _)| usage.input_tokens > *above);
+        let rates = reached.next().map_or(&self.rates, |(_, rates)| rates);
+        let cached = usage.cached_tokens.min(usage.input_tokens);
+        let rest = usage.input_tokens.saturating_sub(cached);
+        let written = usage.cache_write_tokens.min(rest);
+        let read = rest.saturating_sub(written);
+        [
+            rates.input.times(read),
+            rates.cached.times(cached),
+            rates.cache_write.times(written),
+            rates.output.times(usage.output_tokens),
+        ]
+        .into_iter()
+        .fold(Money::ZERO, Money::plus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(input: &str, cached: &str, cache_write: &str, output: &str) -> Rates {
+        let token = |text| Money::of_one_token(text).unwrap();
+        Rates {
+            input: token(input),
+            cached: token(cached),
+            cache_write: token(cache_write),
+            output: token(output),
+        }
+    }
+
+    /// `usage` is input, cached, cache writes, output.
+    #[track_caller]
+    fn check(price: &Price, usage: [u64; 4], expected: &str) {
+        let [
+            input_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            output_tokens,
+        ] = usage;
+        let usage = Usage {
+            input_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            output_tokens,
+            reasoning_tokens: output_tokens,
+        };
+        assert_eq!(price.cost(&usage).to_string(), expected, "{usage:?}");
+    }
+
+    #[test]
+    fn every_token_is_paid_once_at_its_own_rate() {
+        let price = Price {
+            rates: rates("3", "0.3", "3.75", "15"),
+            long: vec![
+                (200_000, rates("6", "0.6", "7.5", "22.5")),
+                (400_000, rates("12", "1.2", "15", "45")),
+            ],
+        };
+        check(&price, [0, 0, 0, 0], "0");
+        check(&price, [1_000_000, 0, 0, 0], "12");
+        check(&price, [100_000, 0, 0, 0], "0.3");
+        check(&price, [100_000, 100_000, 0, 0], "0.03");
+        check(&price, [100_000, 40_000, 50_000, 1_000], "0.2445");
+        check(&price, [200_000, 0, 0, 1_000], "0.615");
+        check(&price, [200_001, 0, 0, 1_000], "1.222506");
+        check(&price, [7, 0, 0, 1], "0.000036");
+    }
+
+    #[test]
+    fn parts_that_exceed_the_whole_are_not_paid_twice() {
+        let price = Price {
+            rates: rates("3", "0.3", "3.75", "15"),
+            long: Vec::new(),
+        };
+        check(&price, [100, 500, 500, 0], "0.00003");
+        check(&price, [100, 60, 500, 0], "0.000168");
+        check(&price, [u64::MAX, 0, 0, u64::MAX], "18446744.073709551615");
+    }
+}

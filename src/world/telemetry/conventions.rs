@@ -1,0 +1,135 @@
+//! Owns the names by which OpenTelemetry knows vendors and the ends of replies, where it has one:
+//! <https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/>. It must never look at
+//! the world.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::config::vendors::{Vendor, is_within};
+use crate::config::{BackendConfig, Config};
+use crate::event::StopReason;
+use crate::id::AgentId;
+
+/// Whose models a host serves, for backend types that go to hosts of others.
+const HOSTS: &[(&str, &str)] = &[
+    ("anthropic.com", "anthropic"),
+    ("azure.com", "azure.ai.openai"),
+    ("deepseek.com", "deepseek"),
+    ("googleapis.com", "gcp.gemini"),
+    ("groq.com", "groq"),
+    ("mistral.ai", "mistral_ai"),
+    ("moonshot.ai", "moonshot_ai"),
+    ("moonshot.cn", "moonshot_ai"),
+    ("openai.com", "openai"),
+    ("perplexity.ai", "perplexity"),
+    ("x.ai", "x_ai"),
+];
+
+/// Backend types that have a name of their own there.
+const TYPES: &[(&str, &str)] = &[
+    ("azure_openai", "azure.ai.openai"),
+    ("chatcompletion", "openai"),
+    ("claude", "anthropic"),
+    ("gemini", "gcp.gemini"),
+    ("grok", "x_ai"),
+    ("moonshot", "moonshot_ai"),
+];
+
+/// Who serves each model of each agent (`gen_ai.provider.name`).
+#[derive(Clone, Debug, Default)]
+pub struct Vendors {
+    names: BTreeMap<(AgentId, Arc<str>), &'static str>,
+}
+
+impl Vendors {
+    /// Those of a team.
+    pub fn of(config: &Config) -> Self {
+        let mut names = BTreeMap::new();
+        for agent in &config.agents {
+            let own = std::iter::once(&agent.backend);
+            for backend in own.chain(&agent.backend.fallback) {
+                let model = Arc::from(backend.model.as_str());
+                names.insert((agent.id.clone(), model), name_of(backend));
+            }
+        }
+        Self { names }
+    }
+
+    /// Who serves `model` of `agent`.
+    pub(crate) fn name(&self, agent: &AgentId, model: &Arc<str>) -> Option<&'static str> {
+        self.names.get(&(agent.clone(), Arc::clone(model))).copied()
+    }
+}
+
+fn name_of(backend: &BackendConfig) -> &'static str {
+    let base_url = backend.base_url.as_deref();
+    let host = base_url
+        .or(backend.vendor.base_url)
+        .and_then(|url| Some(Url::parse(url).ok()?.host_str()?.to_owned()));
+    let known = HOSTS
+        .iter()
+        .find(|(domain, _)| host.as_deref().is_some_and(|host| is_within(host, domain)));
+    known.map_or_else(|| name_of_type(backend.vendor), |(_, name)| name)
+}
+
+fn name_of_type(vendor: &'static Vendor) -> &'static str {
+    let known = TYPES.iter().find(|(name, _)| *name == vendor.name);
+    known.map_or(vendor.name, |(_, name)| name)
+}
+
+/// Whether a reply asks for tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// It has some.
+    Some,
+    /// It has none.
+    None,
+}
+
+/// Why a reply ended (`gen_ai.response.finish_reasons`).
+pub(crate) fn finish_reason(stop: StopReason, calls: Calls) -> &'static str {
+    match (stop, calls) {
+        (StopReason::Done, Calls::Some) => "tool_call",
+        (StopReason::Done, Calls::None) => "stop",
+        (StopReason::Length, _) => "length",
+        (StopReason::Filtered, _) => "content_filter",
+        (StopReason::Paused, _) => "pause",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::team::{Quick, Workspaces, quick};
+
+    #[track_caller]
+    fn check(backend: &str, base_url: Option<&str>, expected: &str) {
+        let asked = Quick {
+            model: Some("m"),
+            backend: Some(backend),
+            base_url,
+            system_message: None,
+        };
+        let config = quick(&asked, Workspaces::None).unwrap();
+        let found = Vendors::of(&config).name(&config.agents[0].id, &Arc::from("m"));
+        assert_eq!(found, Some(expected), "{backend} {base_url:?}");
+    }
+
+    #[test]
+    fn vendors_have_the_names_of_the_conventions() {
+        check("chatcompletion", None, "openai");
+        check(
+            "chatcompletion",
+            Some("https://api.anthropic.com/v1"),
+            "anthropic",
+        );
+        check("chatcompletion", Some("http://localhost:1/v1"), "openai");
+        check("grok", None, "x_ai");
+        check("groq", None, "groq");
+        check("openrouter", None, "openrouter");
+        check("ollama", None, "ollama");
+        check("azure_openai", None, "azure.ai.openai");
+    }
+}

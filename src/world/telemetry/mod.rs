@@ -1,0 +1,59 @@
+//! Owns the export of a run's spans to a collector of the user's, over OTLP. It is off unless the
+//! environment names a collector, and then it costs nothing. It must never change a run, and never
+//! tell a secret.
+
+pub mod conventions;
+mod exporter;
+mod notes;
+mod otlp;
+pub mod settings;
+mod tracker;
+mod words;
+
+use crate::event::Event;
+use crate::world::clock::{Stopwatch, now};
+use crate::world::http::HttpClient;
+use crate::world::store::redact::Redactor;
+use crate::world::telemetry::conventions::Vendors;
+use crate::world::telemetry::exporter::Exporter;
+use crate::world::telemetry::settings::Settings;
+use crate::world::telemetry::tracker::Tracker;
+use crate::world::telemetry::words::Words;
+
+/// A run that is told to a collector.
+#[derive(Debug)]
+pub struct Telemetry {
+    tracker: Tracker,
+    exporter: Exporter,
+    /// Nanoseconds since 1970 when the run began; the clock may be set while it goes on.
+    begun: u64,
+    since: Stopwatch,
+}
+
+impl Telemetry {
+    /// Begins the span of a run. It has to be called where tasks can be started.
+    pub fn begin(settings: Settings, vendors: Vendors, redactor: Redactor) -> Self {
+        let begun = now().unix_nanoseconds();
+        let words = Words::new(settings.content, redactor);
+        Self {
+            tracker: Tracker::begin(vendors, words, begun),
+            exporter: Exporter::start(settings, HttpClient::new()),
+            begun,
+            since: Stopwatch::start(),
+        }
+    }
+
+    /// Takes what happened now.
+    pub fn event(&mut self, event: &Event) {
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = self.begun.saturating_add(elapsed);
+        for span in self.tracker.event(event, at) {
+            self.exporter.take(span);
+        }
+    }
+
+    /// Sends what is left, for a limited time. Gives a warning for the user if spans were lost.
+    pub async fn finish(self) -> Option<String> {
+        self.exporter.finish().await
+    }
+}

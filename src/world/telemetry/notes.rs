@@ -1,0 +1,179 @@
+//! Owns which events are told as moments of a span: retries, answers, votes and what else happens
+//! at once. The names begin with `massgen.`, for the conventions have none for them. Owns also what
+//! an event says about the request before it. Pure.
+
+use crate::event::{DeliveryRow, Event};
+use crate::id::{AgentId, AnswerLabel};
+use crate::wording::joined;
+use crate::world::telemetry::otlp::{Attribute, attribute};
+use crate::world::telemetry::words::Words;
+
+/// A moment of an agent's span, or of the run's.
+#[derive(Debug)]
+pub(crate) struct Note<'e> {
+    /// Whose; the run's if it is nobody's.
+    pub(crate) agent: Option<&'e AgentId>,
+    /// What happened.
+    pub(crate) name: &'static str,
+    /// More about it.
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// The moment that `event` is, if it is one.
+pub(crate) fn of<'e>(event: &'e Event, words: &Words) -> Option<Note<'e>> {
+    let (name, attributes) = moment(event, words)?;
+    // Who has won is told of the run: it is the end of what all of them did.
+    let of_run = matches!(event, Event::WinnerSelected { .. });
+    Some(Note {
+        agent: event.agent().filter(|_| !of_run),
+        name,
+        attributes,
+    })
+}
+
+/// A moment's name and what more there is to it.
+type Moment = (&'static str, Vec<Attribute>);
+
+fn moment(event: &Event, words: &Words) -> Option<Moment> {
+    let reason = |text: &str| words.told("massgen.reason", text);
+    Some(match event {
+        Event::Retrying {
+            reason: why,
+            wait_ms,
+            ..
+        } => ("massgen.retry", waiting(*wait_ms, reason(why))),
+        Event::Held { wait_ms, .. } => ("massgen.held", waiting(*wait_ms, None)),
+        Event::FellBack {
+            from,
+            to,
+            reason: why,
+            ..
+        } => ("massgen.fallback", fallback((from, to), reason(why))),
+        Event::Shortened { .. } => ("massgen.shortened", Vec::new()),
+        Event::LimitMet { limit, .. } => {
+            let limit = attribute("massgen.limit", limit.as_str());
+            ("massgen.limit_met", vec![limit])
+        }
+        Event::Answered { label, content, .. } => {
+            let label = attribute("massgen.label", label.to_string());
+            let text = words.told("massgen.content", content);
+            (
+                "massgen.answer",
+                std::iter::once(label).chain(text).collect(),
+            )
+        }
+        Event::Voted {
+            candidate,
+            label,
+            reason: why,
+            ..
+        } => {
+            let vote = choice("massgen.candidate", candidate, *label);
+            (
+                "massgen.vote",
+                vote.into_iter().chain(reason(why)).collect(),
+            )
+        }
+        Event::Refused { reason: why, .. } => {
+            ("massgen.refused", reason(why).into_iter().collect())
+        }
+        Event::Informed { labels, .. } => {
+            let labels = attribute("massgen.labels", joined(labels));
+            ("massgen.informed", vec![labels])
+        }
+        Event::WinnerSelected { agent, label, .. } => {
+            let winner = choice("massgen.winner", agent, *label);
+            ("massgen.winner_selected", winner)
+        }
+        Event::Delivered { rows } => ("massgen.delivered", delivery(rows)),
+        Event::Restarting { reason: why, .. } => {
+            ("massgen.restart", reason(why).into_iter().collect())
+        }
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::CutShort { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolFinished { .. }
+        | Event::VotesVoided { .. }
+        | Event::DroppedOut { .. }
+        | Event::FinalStarted { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    })
+}
+
+/// What an event says about the request that its agent had made: it gave no whole reply.
+pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::Retrying { .. } => Some("transient"),
+        Event::Shortened { .. } => Some("context_too_long"),
+        Event::FellBack { .. }
+        | Event::Failed { .. }
+        | Event::DroppedOut {
+            timed_out: false, ..
+        } => Some("permanent"),
+        Event::DroppedOut {
+            timed_out: true, ..
+        } => Some("timeout"),
+        // A new request, or a new part of the turn: nobody waits for the old one any more.
+        Event::Asking { .. } | Event::FinalStarted { .. } => Some("cancelled"),
+        Event::RunStarted { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Held { .. }
+        | Event::LimitMet { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolFinished { .. }
+        | Event::Answered { .. }
+        | Event::Voted { .. }
+        | Event::VotesVoided { .. }
+        | Event::Refused { .. }
+        | Event::Informed { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::CutShort { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => None,
+    }
+}
+
+fn waiting(wait_ms: u64, reason: Option<Attribute>) -> Vec<Attribute> {
+    let wait = attribute("massgen.wait_ms", wait_ms);
+    std::iter::once(wait).chain(reason).collect()
+}
+
+fn fallback((from, to): (&str, &str), reason: Option<Attribute>) -> Vec<Attribute> {
+    let models = [
+        attribute("massgen.from_model", from),
+        attribute("massgen.to_model", to),
+    ];
+    models.into_iter().chain(reason).collect()
+}
+
+fn choice(key: &str, agent: &AgentId, label: AnswerLabel) -> Vec<Attribute> {
+    vec![
+        attribute(key, agent.as_str()),
+        attribute("massgen.label", label.to_string()),
+    ]
+}
+
+/// How many files, and never which.
+fn delivery(rows: &[DeliveryRow]) -> Vec<Attribute> {
+    let delivered = rows.iter().filter(|row| row.outcome.is_delivered()).count();
+    let refused = rows.len().saturating_sub(delivered);
+    let count = |key, number| attribute(key, u64::try_from(number).unwrap_or(u64::MAX));
+    vec![
+        count("massgen.files_delivered", delivered),
+        count("massgen.files_refused", refused),
+    ]
+}

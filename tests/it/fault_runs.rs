@@ -1,0 +1,227 @@
+//! Whole runs of the real binary that come through trouble: failing requests, models that cannot go
+//! on, conversations that are too long, limits of how often a vendor may be asked.
+
+use std::fs;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::endpoint_runs::{asks, event, model, play, refusal, streamed};
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::project::Finished;
+
+/// Runs of the fault plan.
+const RUNS: u64 = 100;
+/// Runs of the fault plan at the same time.
+const RUNS_AT_ONCE: u64 = 25;
+/// How many of ten requests fail.
+const FAILING_OF_TEN: u64 = 3;
+
+/// The events of a run, each as JSON.
+fn events(finished: &Finished) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let [run] = &fs::read_dir(logs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir() && !path.is_symlink())
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("one run was made");
+    };
+    let log = fs::read_to_string(run.join("turn_1/events.jsonl")).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["type"] == kind).count()
+}
+
+/// Numbers that look random and are the same in every run of the test.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// Some kind of trouble.
+fn trouble(dice: &mut Dice) -> Answer {
+    let half = event(&json!({"content": "forty-one, says a cut reply"}), None);
+    match dice.roll(5) {
+        0 => refusal("500 Internal Server Error", &[], "out of luck"),
+        1 => refusal("429 Too Many Requests", &["retry-after: 1"], "slow down"),
+        2 => Answer::stream().piece("data: {\"choices\": [{\"delta\": {\n\n"),
+        3 => Answer::whole(
+            "200 OK",
+            &["content-type: application/json"],
+            "{\"choices\": ",
+        ),
+        _ => Answer::stream().piece(half),
+    }
+}
+
+fn run_with_trouble(seed: u64) {
+    let dice = Mutex::new(Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    let endpoint = Endpoint::answering(move |request| {
+        let mut dice = dice.lock().unwrap();
+        if dice.roll(10) < FAILING_OF_TEN {
+            trouble(&mut dice)
+        } else {
+            play(request)
+        }
+    });
+    let agents = [
+        endpoint.agent("one", "m1", ""),
+        endpoint.agent("two", "m2", ""),
+    ];
+    let finished = asks(&agents, "").success();
+    assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
+    let events = events(&finished);
+    let counted = ["answered", "voted", "replied", "dropped_out"].map(|kind| count(&events, kind));
+    assert_eq!(counted, [2, 2, 5, 0], "{}", finished.stderr());
+    let replies = events.iter().filter(|event| event["type"] == "replied");
+    for reply in replies {
+        assert!(!reply.to_string().contains("forty-one"), "{reply}");
+    }
+}
+
+#[test]
+fn a_hundred_runs_come_through_a_network_where_three_of_ten_requests_fail() {
+    let mut failed = 0;
+    for begin in (0..RUNS).step_by(usize::try_from(RUNS_AT_ONCE).unwrap()) {
+        let runs: Vec<_> = (begin..begin + RUNS_AT_ONCE)
+            .map(|seed| thread::spawn(move || run_with_trouble(seed + 1)))
+            .collect();
+        let ended = runs.into_iter().map(thread::JoinHandle::join);
+        failed += ended.filter(Result::is_err).count();
+    }
+    assert_eq!(failed, 0);
+}
+
+#[test]
+fn an_agent_goes_on_with_its_next_model_when_one_cannot() {
+    #[track_caller]
+    fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {
+        let endpoint = Endpoint::answering(move |request| match &*model(request) {
+            "m1" => refusal(fault, &["retry-after: 3600"], "not today"),
+            _ => play(request),
+        });
+        let more = format!(", fallback: {fallback}").replace("URL", &endpoint.base_url());
+        let finished = asks(&[endpoint.agent("one", "m1", &more)], "").failure(code);
+        assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
+        if code == 0 {
+            let stderr = finished.stderr();
+            let told =
+                format!("[one] goes on with m2 instead of m1: `chatcompletion` answered {fault}");
+            assert!(stderr.contains(&told), "{stderr}");
+        }
+    }
+
+    let next = "forty-two, says m2\n";
+    check("404 Not Found", "[m2]", 0, next);
+    check("429 Too Many Requests", "[m2]", 0, next);
+    check("401 Unauthorized", "[m2, m3]", 0, next);
+    check(
+        "404 Not Found",
+        "[{type: ollama, model: m2, base_url: 'URL'}]",
+        0,
+        next,
+    );
+    check("404 Not Found", "[]", 1, "");
+    check("404 Not Found", "[m1]", 1, "");
+}
+
+/// A model that reads a long file twenty times and then answers, at a vendor whose models can read
+/// so many bytes.
+fn reader(request: &Recorded, bytes_max: usize) -> Answer {
+    let body = request.json();
+    let messages = body["messages"].as_array().unwrap();
+    let steps = messages
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .count();
+    let summaries = request.body.matches("- you called read_text_file").count();
+    if request.body.len() > bytes_max {
+        let error = json!({"error": {"message": "This model's maximum context length is 8192 tokens", "code": "context_length_exceeded"}});
+        Answer::whole("400 Bad Request", &[], error.to_string())
+    } else if steps + summaries < 20 {
+        let directory = messages[0]["content"]
+            .as_str()
+            .and_then(|system| {
+                system
+                    .lines()
+                    .find_map(|line| line.strip_suffix(": the user's, read"))
+            })
+            .unwrap();
+        let path = format!("{}/long{steps}.txt", directory.trim_start_matches("- "));
+        let path = json!({"path": path, "head": 40});
+        streamed("", Some(("read_text_file", &path)))
+    } else {
+        let shortened = request.body.contains("left out");
+        let content = format!("read all, shortened: {shortened}");
+        streamed("", Some(("new_answer", &json!({"content": content}))))
+    }
+}
+
+#[test]
+fn a_conversation_that_is_too_long_is_shortened_and_goes_on() {
+    #[track_caller]
+    fn check(bytes_max: usize, code: i32, expected: &str, shortened: std::ops::Range<usize>) {
+        let endpoint = Endpoint::answering(move |request| reader(request, bytes_max));
+        let agents = [endpoint.agent("one", "m1", ", cwd: w1")];
+        let mut project = asks(&agents, "orchestrator:\n  context_paths: [.]\n");
+        for number in 0..20 {
+            project = project.file(
+                &format!("long{number}.txt"),
+                "a long line of text\n".repeat(200),
+            );
+        }
+        let finished = project.failure(code);
+        assert!(
+            finished.stdout().starts_with(expected),
+            "{}",
+            finished.stderr()
+        );
+        let times = count(&events(&finished), "shortened");
+        assert!(shortened.contains(&times), "shortened {times} times");
+    }
+
+    check(1 << 20, 0, "read all, shortened: false", 0..1);
+    check(24_000, 0, "read all, shortened: true", 1..20);
+    // What is left when all is shortened is still too long: an end, not a loop.
+    check(6_000, 1, "", 0..5);
+}
+
+#[test]
+fn requests_wait_for_the_rate_limits_of_all_agents_together() {
+    let endpoint = Endpoint::start();
+    let agents = [
+        endpoint.agent("one", "m1", ""),
+        endpoint.agent("two", "m2", ""),
+    ];
+    let begun = Instant::now();
+    // Five requests are needed, and one that is not sent is never answered.
+    let finished = asks(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 3}\n").failure(5);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert_eq!(endpoint.server.requests().len(), 4);
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("the limit of `chatcompletion` is 4 requests a minute"),
+        "{stderr}"
+    );
+
+    let endpoint = Endpoint::start();
+    let agents = [endpoint.agent("one", "m1", "")];
+    let finished = asks(&agents, "")
+        .args(["--rate-limit", "chatcompletion/m1=1"])
+        .success();
+    assert_eq!(finished.stdout(), "forty-two, says m1\n");
+    assert_eq!(count(&events(&finished), "held"), 0);
+}

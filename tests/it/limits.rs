@@ -1,0 +1,564 @@
+//! Limits of money, tokens and tool calls: whole runs of the real binary with scripted teams, whose
+//! replies say what they used and whose prices a file gives.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+
+/// A dollar for each reply: every reply of these scripts writes a thousand tokens.
+const PRICES: &str = "\
+models:
+  - name: scripted
+    usd_per_million_tokens: {input: 0, output: 1000}
+";
+/// Looks around for ever; each reply costs a dollar and makes one tool call.
+const WANDERS: &str = r#"
+- calls: [{name: list_directory, arguments: {path: "."}}]
+  usage: {output_tokens: 1000}
+  repeat: true
+"#;
+
+/// An agent with these limits and this script.
+fn agent(id: &str, limits: &str, replies: &str) -> String {
+    let lines = replies.trim_matches('\n').lines();
+    let replies: String = lines.map(|line| format!("        {line}\n")).collect();
+    format!(
+        "  - id: {id}\n    limits: {{{limits}}}\n    backend:\n      type: scripted\n      \
+         cwd: {id}\n      replies:\n{replies}"
+    )
+}
+
+/// An agent with these limits that gives an answer, votes for `agent1`, and presents; each reply
+/// costs a dollar.
+fn able(id: &str, limits: &str) -> String {
+    let script = format!(
+        r#"
+- when: {{system: "the final agent"}}
+  text: "presented"
+  usage: {{output_tokens: 1000}}
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: "answer of {id}"}}}}]
+  usage: {{output_tokens: 1000}}
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
+  usage: {{output_tokens: 1000}}
+"#
+    );
+    agent(id, limits, &script)
+}
+
+/// A project whose team has these limits as a whole, and a file with its prices.
+fn project(limits: &str, agents: &[String]) -> Project {
+    let team = format!("agents:\n{}limits: {{{limits}}}\n", agents.concat());
+    Project::new()
+        .config(&team)
+        .file("prices.yaml", PRICES)
+        .args(["--models", "prices.yaml"])
+}
+
+/// All events of the run, in their order.
+fn events(finished: &Finished) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let log = fs::read_to_string(run.join("turn_1/events.jsonl")).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+fn of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
+    let events = events.iter();
+    events.filter(|event| event["type"] == wanted).collect()
+}
+
+fn status(finished: &Finished) -> Value {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(run.join("turn_1/status.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn tokens_and_money_are_told_by_agent_model_and_run() {
+    let agents = [able("one", ""), able("two", "")];
+    let finished = project("", &agents).args(["go"]).success();
+    let told = finished.stderr();
+    let used = "used: one 0 tokens read, 3000 written, $3; two 0 tokens read, 2000 written, $2\n";
+    assert!(told.contains(used), "{told}");
+    assert!(told.contains("0 tokens read, 5000 written, $5)"), "{told}");
+    let status = status(&finished);
+    assert_eq!(status["token_usage"]["run"]["cost_usd"], 5.0);
+    assert_eq!(status["agents"]["one"]["token_usage"]["cost_usd"], 3.0);
+    let models = status["token_usage"]["models"].as_array().unwrap();
+    let rows: Vec<String> = models
+        .iter()
+        .map(|row| format!("{} {} {}", row["agent"], row["phase"], row["cost_usd"]))
+        .collect();
+    let expected = [
+        r#""one" "coordination" 2.0"#,
+        r#""one" "final" 1.0"#,
+        r#""two" "coordination" 2.0"#,
+    ];
+    assert_eq!(rows, expected);
+    let asked = events(&finished);
+    let costs = of_type(&asked, "asked");
+    let sum: f64 = costs
+        .iter()
+        .map(|event| event["cost_usd"].as_f64().unwrap())
+        .sum();
+    assert!((sum - 5.0).abs() < 1e-9, "{sum}");
+}
+
+#[test]
+fn a_script_reads_what_a_run_cost() {
+    let team = project("", &[able("one", "")]);
+    let finished = team.args(["--automation", "go"]).success();
+    let told = finished.stdout();
+    assert!(told.contains("\nTOKENS: 1000\nCOST: 1\n"), "{told}");
+}
+
+#[test]
+fn without_prices_a_scripted_team_costs_nothing() {
+    let team = format!("agents:\n{}", able("one", ""));
+    let limit = ["--max-cost-usd", "0", "go"];
+    let finished = Project::new().config(&team).args(limit).success();
+    let told = finished.stderr();
+    assert!(told.contains("1000 written)"), "{told}");
+}
+
+/// A run of two agents, which comes to `dollars` for both to answer and vote, and one to present.
+#[track_caller]
+fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Finished {
+    let agents = [able("one", ""), able("two", "")];
+    let team = project(limits, &agents).args(flags).args(["go"]);
+    let finished = team.failure(code);
+    assert_eq!(finished.stdout(), answer, "{}", finished.stderr());
+    finished
+}
+
+#[test]
+fn a_run_that_meets_its_limit_ends_with_the_best_answer() {
+    let finished = check_run_limit("max_cost_usd: 1.5", &[], 5, "answer of one\n");
+    let told = finished.stderr();
+    let limit = "the run has spent $2 of at most $1.5 (`max_cost_usd`)";
+    let summary = format!("ended: {limit}; the best answer so far is one's (");
+    assert!(told.contains(&summary), "{told}");
+    let events = events(&finished);
+    let met = of_type(&events, "limit_met");
+    assert_eq!(met.len(), 1, "{met:?}");
+    assert_eq!(
+        (&met[0]["agent"], &met[0]["limit"]),
+        (&Value::Null, &Value::from(limit))
+    );
+    assert_eq!(status(&finished)["finish_reason"], "limit");
+}
+
+#[test]
+fn the_last_call_that_a_limit_allows_is_made() {
+    // Five requests cost five dollars. With as many, or more, nothing is cut.
+    let _whole = check_run_limit("max_cost_usd: 5", &[], 0, "presented\n");
+    let _not_presented = check_run_limit("max_cost_usd: 4", &[], 5, "answer of one\n");
+    let _whole = check_run_limit("max_tokens_total: 5000", &[], 0, "presented\n");
+    let _not_presented = check_run_limit("max_tokens_total: 4000", &[], 5, "answer of one\n");
+}
+
+#[test]
+fn a_flag_replaces_the_limit_of_the_config() {
+    let lower = ["--max-cost-usd", "1.5"];
+    let _lower = check_run_limit("max_cost_usd: 50", &lower, 5, "answer of one\n");
+    let higher = ["--max-cost-usd", "50"];
+    let _higher = check_run_limit("max_cost_usd: 1.5", &higher, 0, "presented\n");
+    let tokens = ["--max-tokens-total", "2000"];
+    let _tokens = check_run_limit("", &tokens, 5, "answer of one\n");
+}
+
+#[test]
+fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
+    const AGENTS: usize = 8;
+    let slow = WANDERS.replace("repeat: true", "repeat: true\n  delay_ms: 100");
+    let agents: Vec<String> = (1..=AGENTS)
+        .map(|n| agent(&format!("a{n}"), "", &slow))
+        .collect();
+    let team = project("max_cost_usd: 20", &agents).args(["go"]);
+    let finished = team.failure(5);
+    let events = events(&finished);
+    let (mut under_way, mut spent, mut most) = (0_usize, 0_usize, 0_usize);
+    for event in &events {
+        match event["type"].as_str().unwrap() {
+            "asking" => {
+                assert!(spent < 20, "asked although {spent} dollars were spent");
+                under_way += 1;
+                most = most.max(under_way);
+            }
+            "asked" => {
+                under_way -= 1;
+                spent += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(most, AGENTS, "all are asked at the same time");
+    assert!((20..20 + AGENTS).contains(&spent), "{spent}");
+    let told = finished.stderr();
+    assert!(
+        told.contains("no agent answered: the run has spent $"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_agent_that_meets_its_limit_stops_and_the_others_go_on() {
+    let agents = [
+        able("frugal", ""),
+        agent("wild", "max_cost_usd: 3", WANDERS),
+    ];
+    let finished = project("", &agents).args(["go"]).success();
+    assert_eq!(finished.stdout(), "presented\n");
+    let events = events(&finished);
+    let met = of_type(&events, "limit_met");
+    assert_eq!(met.len(), 1, "{met:?}");
+    assert_eq!(met[0]["agent"], "wild");
+    let left = of_type(&events, "dropped_out");
+    let reason = "it has spent $3 of at most $3 (`max_cost_usd`)";
+    assert_eq!(
+        (&left[0]["agent"], &left[0]["reason"]),
+        (&"wild".into(), &reason.into())
+    );
+}
+
+#[test]
+fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
+    let agents = [able("one", "max_tokens_total: 2000"), able("two", "")];
+    let finished = project("", &agents).args(["go"]).failure(5);
+    assert_eq!(finished.stdout(), "answer of one\n");
+    let told = finished.stderr();
+    let summary = "ended: one has used 2000 tokens of at most 2000 (`max_tokens_total`); \
+                   the best answer so far is one's";
+    assert!(told.contains(summary), "{told}");
+    // The control: with a little more it presents.
+    let agents = [able("one", "max_tokens_total: 2001"), able("two", "")];
+    let finished = project("", &agents).args(["go"]).success();
+    assert_eq!(finished.stdout(), "presented\n");
+}
+
+#[test]
+fn a_run_in_which_limits_left_no_answer_says_so() {
+    let agents = [
+        agent("one", "max_cost_usd: 1", WANDERS),
+        agent("two", "max_cost_usd: 2", WANDERS),
+    ];
+    let finished = project("", &agents).args(["go"]).failure(5);
+    let told = finished.stderr();
+    let summary = "ended: no agent answered: one has spent $1 of at most $1 (`max_cost_usd`)";
+    assert!(told.contains(summary), "{told}");
+}
+
+/// Calls two tools in a reply until it is told that none are left.
+const CALLS_TOOLS: &str = r#"
+- when: {last: "you have no tool call left"}
+  calls: [{name: new_answer, arguments: {content: "what I have"}}]
+- when: {lacks: new_answer}
+  text: "presented"
+- calls:
+    - {name: list_directory, arguments: {path: "."}}
+    - {name: list_directory, arguments: {path: "."}}
+  repeat: true
+"#;
+
+#[test]
+fn an_agent_without_tool_calls_left_decides_with_what_it_has() {
+    let team = project("", &[agent("one", "max_tool_calls: 3", CALLS_TOOLS)]);
+    let finished = team.args(["go"]).success();
+    assert_eq!(finished.stdout(), "what I have\n");
+    let events = events(&finished);
+    assert_eq!(of_type(&events, "tool_called").len(), 3);
+    let met = of_type(&events, "limit_met");
+    let limit = "it has no tool call left of 3 (`max_tool_calls`)";
+    assert_eq!((met.len(), &met[0]["limit"]), (1, &limit.into()));
+}
+
+#[test]
+fn a_run_without_tool_calls_left_ends() {
+    let wanders = agent("wild", "", WANDERS);
+    let answers = able("able", "");
+    let team = project("max_tool_calls: 3", &[answers, wanders]);
+    let finished = team.args(["go"]).failure(5);
+    assert_eq!(finished.stdout(), "answer of able\n");
+    let events = events(&finished);
+    assert_eq!(of_type(&events, "tool_called").len(), 3);
+    let told = finished.stderr();
+    let summary = "ended: the run has no tool call left of 3 (`max_tool_calls`)";
+    assert!(told.contains(summary), "{told}");
+    // The control: answers and votes are no tool calls.
+    let able = [able("one", ""), able("two", "")];
+    let team = project("max_tool_calls: 0", &able).args(["go"]);
+    assert_eq!(team.success().stdout(), "presented\n");
+}
+
+#[test]
+fn rounds_have_a_limit_of_requests() {
+    let agents = [
+        able("able", ""),
+        agent("wild", "max_steps_per_round: 3", WANDERS),
+    ];
+    let finished = project("max_steps_per_round: 50", &agents)
+        .args(["go"])
+        .success();
+    let told = finished.stderr();
+    let reason = "[wild] drops out: no decision after 3 requests (`max_steps_per_round`)";
+    assert!(told.contains(reason), "{told}");
+}
+
+#[test]
+fn an_answer_of_an_earlier_attempt_is_not_lost() {
+    let script = r#"
+- when: {offers: restart_orchestration}
+  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "more"}}]
+  usage: {output_tokens: 1000}
+- when: {system: "the final agent"}
+  text: "presented"
+  usage: {output_tokens: 1000}
+- when: {last: "<task>"}
+  calls: [{name: new_answer, arguments: {content: "an answer"}}]
+  usage: {output_tokens: 1000}
+"#;
+    let team = format!(
+        "agents:\n{}orchestrator:\n  coordination: {{max_orchestration_restarts: 1}}\n\
+         limits: {{max_cost_usd: 3}}\n",
+        agent("one", "", script)
+    );
+    let project = Project::new().config(&team).file("prices.yaml", PRICES);
+    let finished = project.args(["--models", "prices.yaml", "go"]).failure(5);
+    assert_eq!(finished.stdout(), "presented\n");
+}
+
+/// A team whose one model is asked at `base_url`, with a fallback if `fallback` names one.
+fn remote(model: &str, base_url: &str) -> Project {
+    let team = format!(
+        "agents:\n  - id: one\n    backend:\n      type: chatcompletion\n      model: {model}\n      \
+         base_url: {base_url}\n      api_key: k\nlimits: {{max_cost_usd: 1}}\n"
+    );
+    Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "--dry-run", "go"])
+}
+
+/// `expected` is part of what a dry run says about a team that may spend a dollar.
+#[track_caller]
+fn check_price(project: Project, expected: &str) {
+    let finished = project.success();
+    let told = format!("{}{}", finished.stdout(), finished.stderr());
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn money_cannot_be_limited_where_a_price_is_not_known() {
+    let refused = "a run would end at once: `max_cost_usd` cannot be kept: the price of `house-1`, \
+                   which `one` asks, is not known";
+    let url = "https://models.example/v1";
+    check_price(remote("house-1", url), refused);
+    let team = remote("house-1", url).run();
+    assert!(
+        team.stdout().contains("price of house-1: not known"),
+        "{}",
+        team.stdout()
+    );
+    // The controls: a price in the user's file, a price in the table, a server on this machine.
+    let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
+    let priced = remote("house-1", url).home_file(".massgen/models.yaml", prices);
+    let told = "price of house-1: $0.5 input, $0.5 cached, $2 output, a million tokens";
+    check_price(priced, told);
+    let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
+    check_price(
+        known,
+        "price of gpt-5-2025-08-07: $1.25 input, $0.125 cached, $10 output",
+    );
+    check_price(
+        remote("house-1", "http://localhost:9/v1"),
+        "price of house-1: nothing",
+    );
+    check_price(
+        remote("gpt-5", "https://api.openai.com/v1"),
+        "limits of the run: $1\n",
+    );
+}
+
+#[test]
+fn a_run_with_an_unknown_price_ends_before_a_model_is_asked() {
+    let team = "agents:\n  - id: one\n    backend: {type: chatcompletion, model: house-1, \
+                base_url: 'https://models.example/v1', api_key: k}\n";
+    let project = Project::new().file("team.yaml", team);
+    let run = ["--config", "team.yaml", "--max-cost-usd", "1", "go"];
+    let finished = project.args(run).failure(2);
+    let told = finished.stderr();
+    assert!(
+        told.contains("write its price into `~/.massgen/models.yaml`"),
+        "{told}"
+    );
+    assert!(
+        told.contains("or limit what can be counted: `max_tokens_total`"),
+        "{told}"
+    );
+    let _nothing = finished.has_no(".massgen");
+}
+
+#[test]
+fn a_project_cannot_say_what_models_cost() {
+    let team = format!(
+        "agents:\n{}limits: {{max_cost_usd: 0.5}}\n",
+        agent("one", "", WANDERS)
+    );
+    let hostile = PRICES.replace("1000", "0");
+    let project = Project::new()
+        .config(&team)
+        .file(".massgen/models.yaml", hostile)
+        .file("models.yaml", "models: [")
+        .home_file(".massgen/models.yaml", PRICES);
+    let finished = project.args(["go"]).failure(5);
+    let told = finished.stderr();
+    assert!(
+        told.contains("the run has spent $1 of at most $0.5"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`.massgen/models.yaml` of this directory is not used"),
+        "{told}"
+    );
+}
+
+/// `expected` is a line of what is said about a file of models.
+#[track_caller]
+fn check_file(yaml: &str, expected: &str) {
+    let project = Project::new().file("m.yaml", yaml);
+    let finished = project.args(["models", "--models", "m.yaml"]).failure(2);
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(finished.stdout(), "");
+}
+
+#[test]
+fn a_wrong_file_of_models_is_refused_with_its_line() {
+    let row = |rest: &str| format!("models:\n  - name: m\n    {rest}\n");
+    check_file(
+        &row("usd_per_million_tokens: {input: 1}"),
+        "`output` is missing",
+    );
+    check_file(
+        &row("usd_per_million_tokens: {input: -1, output: 1}"),
+        "`input` is `-1`",
+    );
+    check_file(
+        &row("usd_per_milion_tokens: {}"),
+        "did you mean `usd_per_million_tokens`?",
+    );
+    let fine = row("usd_per_million_tokens: {input: 0.0000001, output: 1}");
+    check_file(&fine, "`input` is `0.0000001`, which is too fine");
+    check_file("[]", "a file of models is a mapping with `models`");
+    check_file("models: [", "not valid YAML");
+    let missing = Project::new()
+        .args(["models", "--models", "m.yaml"])
+        .failure(2);
+    assert!(
+        missing.stderr().contains("there is no file `m.yaml`"),
+        "{}",
+        missing.stderr()
+    );
+}
+
+#[test]
+fn models_are_listed_with_the_users_own_first() {
+    let own = "models:\n  - name: gpt-5\n    vendor: openai\n    context_tokens: 10\n    \
+               usd_per_million_tokens: {input: 1, output: 2}\n    long_requests:\n      \
+               - {above_input_tokens: 5, usd_per_million_tokens: {input: 3, output: 4}}\n";
+    let project = Project::new().home_file(".massgen/models.yaml", own);
+    let finished = project.args(["models", "gpt-5-mini"]).success();
+    let columns: Vec<&str> = finished.stdout().split_whitespace().collect();
+    let expected = [
+        "openai",
+        "gpt-5-mini",
+        "400000",
+        "128000",
+        "0.25",
+        "0.025",
+        "0.25",
+        "2",
+        "table",
+    ];
+    assert_eq!(columns, expected);
+    let told = finished.stderr();
+    assert!(
+        told.contains("US dollars for a million tokens; the table was taken on 20"),
+        "{told}"
+    );
+
+    let project = Project::new().home_file(".massgen/models.yaml", own);
+    let finished = project.args(["models", "GPT-5"]).success();
+    let rows: Vec<Vec<&str>> = finished
+        .stdout()
+        .lines()
+        .map(|row| row.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        ["openai", "gpt-5", "10", "-", "1", "1", "1", "2", "yours"]
+    );
+    assert_eq!(
+        rows[1],
+        ["openai", "gpt-5", ">5", "-", "3", "3", "3", "4", "yours"]
+    );
+    assert!(
+        rows.len() > 10 && rows[2..].iter().all(|row| row[8] == "table"),
+        "{rows:?}"
+    );
+
+    let project = Project::new().home_file(".massgen/models.yaml", own);
+    let finished = project.args(["models", "gpt-5", "--json"]).success();
+    let list: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let first = &list["models"][0];
+    assert_eq!(
+        (&first["name"], &first["from"]),
+        (&"gpt-5".into(), &"yours".into())
+    );
+    assert_eq!(first["usd_per_million_tokens"]["cached_input"], 1.0);
+    assert_eq!(first["long_requests"][0]["above_input_tokens"], 5);
+    assert!(list["table_taken"].is_string());
+
+    let nothing = Project::new().args(["models", "no-such-model"]).failure(1);
+    assert!(
+        nothing.stderr().contains("`no-such-model`"),
+        "{}",
+        nothing.stderr()
+    );
+}
+
+#[test]
+fn the_file_of_models_in_the_documentation_is_valid() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/limits.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let blocks: Vec<&str> = docs.split("```yaml\n").skip(1).collect();
+    let blocks: Vec<&str> = blocks
+        .iter()
+        .map(|block| block.split("```").next().unwrap())
+        .collect();
+    let models = blocks
+        .iter()
+        .find(|block| block.starts_with("models:"))
+        .unwrap();
+    let project = Project::new().file("m.yaml", models);
+    let listed = project
+        .args(["models", "house", "--models", "m.yaml"])
+        .success();
+    assert!(listed.stdout().contains("yours"), "{}", listed.stdout());
+    let team = blocks
+        .iter()
+        .find(|block| block.starts_with("agents:"))
+        .unwrap();
+    let project = Project::new().file("team.yaml", team);
+    let checked = project
+        .args(["config", "check", "--strict", "team.yaml"])
+        .success();
+    assert_eq!(checked.stdout(), "team.yaml: ok\n");
+}

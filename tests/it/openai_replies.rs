@@ -1,0 +1,540 @@
+//! Responses over real HTTP: what becomes of the replies that OpenAI and servers like it send.
+
+use massgen::backend::{BackendError, FaultKind, ReplyEvent};
+use massgen::event::StopReason;
+use massgen::spending::Usage;
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Server};
+use crate::openai_wire::{
+    call_item, completed, event, item, message_item, openai, piece, published_echo,
+    published_output, published_stream, serve, streamed,
+};
+use crate::wire::{call, collect, connect, simple_request, text};
+
+fn reasoning(text: &str) -> ReplyEvent {
+    ReplyEvent::Reasoning(text.to_owned())
+}
+
+fn usage() -> ReplyEvent {
+    ReplyEvent::Usage(Usage {
+        input_tokens: 120,
+        cached_tokens: 100,
+        cache_write_tokens: 8,
+        output_tokens: 34,
+        reasoning_tokens: 20,
+    })
+}
+
+/// What the published stream says.
+fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
+    let events = [
+        reasoning("**Read"),
+        reasoning("ing**"),
+        reasoning("\n\nTwo files."),
+        text("I read b\u{e9}d\u{1f600}."),
+        call("call_a", "read_text_file", "{\"path\": \"a.md\"}"),
+        call("call_b", "list_directory", "{\"path\": \".\"}"),
+        ReplyEvent::Echo(published_echo()),
+        usage(),
+        ReplyEvent::End(StopReason::Done),
+    ];
+    events.map(Ok).to_vec()
+}
+
+/// What a simple request gets from a server that answers so.
+async fn events_of(answer: Answer) -> Vec<Result<ReplyEvent, BackendError>> {
+    let (_server, backend) = serve(answer).await;
+    collect(&backend, simple_request()).await
+}
+
+/// Checks that a stream of these events has these texts and calls; what goes back is left out.
+async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
+    let mut events = events_of(streamed(stream)).await;
+    events.retain(|event| !matches!(event, Ok(ReplyEvent::Echo(_) | ReplyEvent::Usage(_))));
+    let expected: Vec<_> = expected.iter().cloned().map(Ok).collect();
+    assert_eq!(events, expected, "{stream:#?}");
+}
+
+fn done() -> ReplyEvent {
+    ReplyEvent::End(StopReason::Done)
+}
+
+#[tokio::test]
+async fn a_published_stream_becomes_events() {
+    let events = events_of(streamed(&published_stream())).await;
+    assert_eq!(events, published_events());
+}
+
+#[tokio::test]
+async fn the_encoding_of_a_stream_does_not_matter() {
+    let stream = published_stream().concat();
+    let with_comments = stream.replace("event: ", ": keep-alive\n\nevent: ");
+    let with_fields = stream.replace("data: ", "id: 7\nretry: 10\ndata: ");
+    let with_strangers = stream.replace(
+        "event: response.completed",
+        "event: response.novelty.delta\ndata: {\"type\":\"response.novelty.delta\",\
+         \"delta\":\"?\",\"output_index\":1}\n\ndata: {\"type\":\"keepalive\"}\n\ndata: 7\n\n\
+         event: response.completed",
+    );
+    let nameless: String = stream
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with("event: "))
+        .collect();
+    let one_by_one = |bytes: &[u8]| {
+        let pieces = bytes.chunks(1).fold(Answer::stream(), Answer::piece);
+        pieces.end()
+    };
+    let answers = [
+        one_by_one(stream.as_bytes()),
+        one_by_one(stream.replace('\n', "\r\n").as_bytes()),
+        one_by_one(stream.replace('\n', "\r").as_bytes()),
+        one_by_one(format!("\u{feff}{stream}").as_bytes()),
+        one_by_one(with_comments.as_bytes()),
+        one_by_one(stream.replace("data: ", "data:").as_bytes()),
+        Answer::stream().piece(&with_fields).end(),
+        Answer::stream().piece(&with_strangers).end(),
+        Answer::stream().piece(&nameless).end(),
+        Answer::stream().piece(stream.replace('\n', "\r\n")).end(),
+        // What other servers end their streams with.
+        Answer::stream()
+            .piece(format!("{stream}data: [DONE]\n\n"))
+            .end(),
+        // Without a content type, and without a length: the end of the connection is the end.
+        Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
+    ];
+    for (row, answer) in answers.into_iter().enumerate() {
+        assert_eq!(events_of(answer).await, published_events(), "row {row}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_may_be_cut_at_every_byte() {
+    let output = json!([{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}]);
+    let delta = json!({"output_index": 0, "delta": "b\u{e9}d"});
+    let stream = [
+        event("response.reasoning_text.delta", &delta),
+        event("response.output_text.delta", &delta),
+        item("done", 1, &output[0]),
+        event(
+            "response.completed",
+            &json!({"response": {"output": output}}),
+        ),
+    ];
+    let answer = streamed(&stream);
+    let whole = events_of(answer.clone()).await;
+    assert_eq!(whole.last(), Some(&Ok(done())));
+
+    let bytes = answer.bytes();
+    // The empty line after the last event, after which come the ends of the piece and of the body.
+    let end = bytes.len() - b"\r\n0\r\n\r\n".len();
+    let answers = (0..bytes.len())
+        .map(|cut| Answer::raw(&bytes[..cut]))
+        .collect();
+    let server = Server::start(answers).await;
+    let backend = connect(&openai(&server, json!({})));
+    for cut in 0..bytes.len() {
+        let mut events = collect(&backend, simple_request()).await;
+        if cut >= end {
+            assert_eq!(events, whole, "cut at {cut}");
+            continue;
+        }
+        let fault = events.pop().unwrap().unwrap_err();
+        let kind = FaultKind::Transient { retry_after: None };
+        assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
+        for event in events {
+            let is_piece = matches!(event, Ok(ReplyEvent::Text(_) | ReplyEvent::Reasoning(_)));
+            assert!(is_piece, "cut at {cut}: {event:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_streamed_is_read_too() {
+    let body = |status: &str, error: Value, output: Value| {
+        let body = json!({"object": "response", "status": status, "error": error,
+            "output": output, "usage": {"input_tokens": 5, "output_tokens": 7}});
+        let headers = ["content-type: application/json; charset=utf-8"];
+        Answer::whole("200 OK", &headers, body.to_string())
+    };
+    let events = events_of(body("completed", Value::Null, published_output())).await;
+    assert_eq!(
+        events,
+        [
+            Ok(reasoning("**Reading**")),
+            Ok(reasoning("\n\nTwo files.")),
+            Ok(text("I read b\u{e9}d\u{1f600}.")),
+            Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
+            Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
+            Ok(ReplyEvent::Echo(published_echo())),
+            Ok(ReplyEvent::Usage(Usage {
+                input_tokens: 5,
+                output_tokens: 7,
+                ..Usage::default()
+            })),
+            Ok(done()),
+        ]
+    );
+
+    let message = async |answer| events_of(answer).await.pop().unwrap().unwrap_err().message;
+    let error = json!({"code": "server_error", "message": "Out of luck."});
+    assert_eq!(
+        message(body("failed", error, json!([]))).await,
+        "`openai` reported an error: Out of luck."
+    );
+    assert_eq!(
+        message(body("in_progress", Value::Null, json!([]))).await,
+        "`openai` ended its reply with `in_progress`"
+    );
+    let empty = Answer::whole("200 OK", &["content-type: application/json"], "{}");
+    assert_eq!(
+        message(empty).await,
+        "`openai` sent a malformed reply: the body holds no reply"
+    );
+}
+
+#[tokio::test]
+async fn a_call_counts_once_wherever_it_stands() {
+    let announced = |index, id: &str| item("added", index, &call_item(id, id, "f", ""));
+    let whole = |index, id: &str| item("done", index, &call_item(id, id, "f", "{\"x\":1}"));
+    let output = json!([
+        call_item("a", "a", "f", "{\"x\":1}"),
+        call_item("b", "b", "f", "{\"x\":1}"),
+    ]);
+    let arguments = json!({"arguments": "{\"x\":1}"});
+    let only_done =
+        |index, id: &str| piece("function_call_arguments.done", id, index, arguments.clone());
+    let nothing = completed(&json!([]));
+    let expected = [
+        call("a", "f", "{\"x\":1}"),
+        call("b", "f", "{\"x\":1}"),
+        done(),
+    ];
+    for stream in [
+        vec![completed(&output)],
+        vec![whole(0, "a"), whole(1, "b"), nothing.clone()],
+        vec![whole(0, "a"), whole(1, "b"), completed(&output)],
+        vec![whole(0, "a"), completed(&output)],
+        vec![announced(0, "a"), announced(1, "b"), completed(&output)],
+        vec![
+            announced(0, "a"),
+            announced(1, "b"),
+            only_done(1, "b"),
+            only_done(0, "a"),
+            nothing,
+        ],
+    ] {
+        check_stream(&stream, &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_text_is_heard_once_wherever_it_stands() {
+    let delta = |id: &str, index, delta: &str| {
+        piece(
+            "output_text.delta",
+            id,
+            index,
+            json!({"content_index": 0, "delta": delta}),
+        )
+    };
+    let done_text = json!({"content_index": 0, "text": "Hello."});
+    let text_done = piece("output_text.done", "m", 0, done_text);
+    let message = message_item("m", "Hello.");
+    let (whole, nothing) = (item("done", 0, &message), completed(&json!([])));
+    let hello = [text("Hello."), done()];
+    for stream in [
+        vec![completed(&json!([message]))],
+        vec![whole.clone(), nothing.clone()],
+        vec![text_done.clone(), nothing.clone()],
+        vec![text_done, whole.clone(), completed(&json!([message]))],
+        vec![delta("m", 0, "Hel"), delta("m", 0, "lo."), nothing.clone()],
+        vec![
+            delta("x", 0, "Hel"),
+            delta("y", 0, "lo."),
+            whole,
+            completed(&json!([message])),
+        ],
+    ] {
+        check_stream(&stream, &hello).await;
+    }
+    // Nothing was announced, and a call came before the whole reply.
+    let called = item("done", 1, &call_item("fc_a", "a", "f", "{}"));
+    let stream = [
+        delta("m", 0, "Hello."),
+        called,
+        completed(&json!([message, call_item("fc_a", "a", "f", "{}")])),
+    ];
+    check_stream(&stream, &[text("Hello."), call("a", "f", "{}"), done()]).await;
+    // A second message is parted from the first.
+    let stream = [
+        item(
+            "added",
+            0,
+            &json!({"id": "m", "type": "message", "content": []}),
+        ),
+        delta("m", 0, "I look."),
+        item(
+            "added",
+            1,
+            &json!({"id": "n", "type": "message", "content": []}),
+        ),
+        delta("n", 1, "It is 42."),
+        nothing,
+    ];
+    check_stream(&stream, &[text("I look.\n\nIt is 42."), done()]).await;
+}
+
+#[tokio::test]
+async fn refusals_are_heard_like_texts() {
+    let refusal = json!({"type": "refusal", "refusal": "I may not."});
+    let message = json!({"id": "m", "type": "message", "role": "assistant", "content": [refusal]});
+    let delta = |delta: &str| {
+        let fields = json!({"content_index": 0, "delta": delta});
+        piece("refusal.delta", "m", 0, fields)
+    };
+    let refused = json!({"content_index": 0, "refusal": "I may not."});
+    let refused = piece("refusal.done", "m", 0, refused);
+    let nothing = completed(&json!([]));
+    let expected = [text("I may not."), done()];
+    for stream in [
+        vec![
+            delta("I may"),
+            delta(" not."),
+            refused.clone(),
+            nothing.clone(),
+        ],
+        vec![refused, nothing],
+        vec![completed(&json!([message]))],
+    ] {
+        check_stream(&stream, &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn open_reasoning_is_heard_too() {
+    let delta = |kind: &str, part: &str| {
+        let fields = json!({"content_index": 0, "delta": part});
+        piece(kind, "rs_1", 0, fields)
+    };
+    let open = json!({"id": "rs_1", "type": "reasoning", "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Hm. So."}]});
+    let stream = [
+        item(
+            "added",
+            0,
+            &json!({"id": "rs_1", "type": "reasoning", "summary": []}),
+        ),
+        delta("reasoning_text.delta", "Hm. "),
+        delta("reasoning_text.delta", "So."),
+        item("done", 0, &open),
+        completed(&json!([open])),
+    ];
+    check_stream(&stream, &[reasoning("Hm. "), reasoning("So."), done()]).await;
+    check_stream(
+        &[completed(&json!([open]))],
+        &[reasoning("Hm. So."), done()],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_vendors_own_tools_run_without_us_and_go_back() {
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
+        "action": {"type": "search", "query": "news"}});
+    let code = json!({"id": "ci_1", "type": "code_interpreter_call", "status": "completed",
+        "code": "print(1)", "container_id": "cntr_1", "outputs": [{"type": "logs", "logs": "1"}]});
+    let message = message_item("msg_1", "News.");
+    let annotation = json!({"content_index": 0, "annotation_index": 0,
+        "annotation": {"type": "url_citation", "url": "https://example.org"}});
+    let stream = [
+        item(
+            "added",
+            0,
+            &json!({"id": "ws_1", "type": "web_search_call"}),
+        ),
+        piece("web_search_call.in_progress", "ws_1", 0, json!({})),
+        piece("web_search_call.searching", "ws_1", 0, json!({})),
+        piece("web_search_call.completed", "ws_1", 0, json!({})),
+        item("done", 0, &search),
+        item(
+            "added",
+            1,
+            &json!({"id": "ci_1", "type": "code_interpreter_call"}),
+        ),
+        piece("code_interpreter_call.in_progress", "ci_1", 1, json!({})),
+        piece(
+            "code_interpreter_call_code.delta",
+            "ci_1",
+            1,
+            json!({"delta": "print"}),
+        ),
+        piece(
+            "code_interpreter_call_code.done",
+            "ci_1",
+            1,
+            json!({"code": "print(1)"}),
+        ),
+        piece("code_interpreter_call.interpreting", "ci_1", 1, json!({})),
+        piece("code_interpreter_call.completed", "ci_1", 1, json!({})),
+        item("done", 1, &code),
+        item("done", 2, &message),
+        piece("output_text.annotation.added", "msg_1", 2, annotation),
+        completed(&json!([search, code, message])),
+    ];
+    let mut kept = message;
+    kept.as_object_mut().unwrap().shift_remove("id");
+    assert_eq!(
+        events_of(streamed(&stream)).await,
+        [
+            Ok(text("News.")),
+            Ok(ReplyEvent::Echo(json!([search, code, kept]))),
+            Ok(usage()),
+            Ok(done()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_reply_may_end_before_it_is_whole() {
+    let said = message_item("m", "Half");
+    for (reason, expected) in [
+        ("max_output_tokens", StopReason::Length),
+        ("content_filter", StopReason::Filtered),
+        ("a reason of tomorrow", StopReason::Length),
+    ] {
+        let response = json!({"status": "incomplete", "error": null,
+            "incomplete_details": {"reason": reason}, "output": [said]});
+        let last = event("response.incomplete", &json!({"response": response}));
+        check_stream(&[last], &[text("Half"), ReplyEvent::End(expected)]).await;
+    }
+}
+
+/// The fault of an answer as one line.
+async fn line_of(answer: Answer) -> String {
+    let mut events = events_of(answer).await;
+    let fault = events.pop().unwrap().unwrap_err();
+    assert_eq!(events, [], "{fault}");
+    let kind = match fault.kind {
+        FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::ContextTooLong => "too long".to_owned(),
+        FaultKind::Unreachable => "unreachable".to_owned(),
+        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
+        FaultKind::Transient {
+            retry_after: Some(wait),
+        } => format!("transient after {wait:?}"),
+    };
+    format!("{kind}: {}", fault.message)
+}
+
+#[tokio::test]
+async fn a_failed_reply_is_told_in_the_vendors_words() {
+    let mut lines = Vec::new();
+    for (code, message) in [
+        ("server_error", "Out of luck."),
+        (
+            "rate_limit_exceeded",
+            "Rate limit reached. Please try again in 11.054s.",
+        ),
+        (
+            "rate_limit_exceeded",
+            "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35364.",
+        ),
+        (
+            "context_length_exceeded",
+            "Your input is too large. Please adjust your input and try again.",
+        ),
+        ("insufficient_quota", "You exceeded your current quota."),
+        ("invalid_prompt", "Flagged as violating our usage policy."),
+    ] {
+        let response = json!({"status": "failed", "output": [], "usage": null,
+            "error": {"code": code, "message": message}});
+        let failed = event("response.failed", &json!({"response": response}));
+        lines.push(line_of(streamed(&[failed])).await);
+    }
+    let nameless = json!({"response": {"status": "failed", "error": null, "output": []}});
+    lines.push(line_of(streamed(&[event("response.failed", &nameless)])).await);
+    insta::assert_snapshot!(lines.join("\n"), @"
+    transient: `openai` reported an error: Out of luck.
+    transient after 11.054s: `openai` reported an error: Rate limit reached. Please try again in 11.054s.
+    too long: `openai` reported an error: Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35364.
+    too long: `openai` reported an error: Your input is too large. Please adjust your input and try again.
+    permanent: `openai` reported an error: You exceeded your current quota.
+    permanent: `openai` reported an error: Flagged as violating our usage policy.
+    transient: `openai` ended its reply with `failed`
+    ");
+}
+
+#[tokio::test]
+async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+    let quota = json!({"error": {"type": "insufficient_quota", "code": "insufficient_quota",
+        "message": "You exceeded your current quota.", "param": null}});
+    let old = json!({"code": "server_error", "message": "Sorry.", "param": null});
+    let stream = |last: String| streamed(&[event("response.created", &json!({})), last]);
+    let mut lines = Vec::new();
+    for last in [
+        event("error", &quota),
+        event("error", &old),
+        "event: error\ndata: overloaded\n\n".to_owned(),
+        format!(
+            "data: {}\n\n",
+            json!({"error": {"message": "Bad gateway.", "code": 502}})
+        ),
+        "data: {\"type\": \n\n".to_owned(),
+        item("done", 0, &json!({"type": "function_call", "call_id": "a"})) + &completed(&json!([])),
+        String::new(),
+    ] {
+        lines.push(line_of(stream(last)).await);
+    }
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    permanent: `openai` reported an error: You exceeded your current quota.
+    transient: `openai` reported an error: Sorry.
+    transient: `openai` reported an error: overloaded
+    transient: `openai` reported an error: Bad gateway.
+    transient: `openai` sent a malformed reply: EOF while parsing a value at line 1 column 8: {"type":
+    transient: `openai` sent a malformed reply: the reply makes a tool call without a name
+    transient: `openai` ended its reply in the middle
+    "#);
+}
+
+#[tokio::test]
+async fn a_refused_request_says_what_to_change() {
+    let refused = |status: &str, message: &str, code: Value| {
+        let body = json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": null, "code": code}});
+        Answer::whole(status, &[], body.to_string())
+    };
+    let mut lines = Vec::new();
+    for answer in [
+        refused(
+            "400 Bad Request",
+            "Encrypted content is not supported with this model.",
+            Value::Null,
+        ),
+        refused(
+            "400 Bad Request",
+            "Unsupported parameter: 'temperature' is not supported with this model.",
+            Value::Null,
+        ),
+        refused(
+            "400 Bad Request",
+            "Your input exceeds the context window of this model.",
+            json!("context_length_exceeded"),
+        ),
+    ] {
+        lines.push(line_of(answer).await);
+    }
+    let limited = json!({"error": {"message": "Please try again in 20ms.", "type": "tokens",
+        "code": "rate_limit_exceeded"}});
+    let limited =
+        |headers: &[&str]| Answer::whole("429 Too Many Requests", headers, limited.to_string());
+    lines.push(line_of(limited(&[])).await);
+    lines.push(line_of(limited(&["retry-after: 2"])).await);
+    insta::assert_snapshot!(lines.join("\n"), @"
+    permanent: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (`include: null` beside `model` does not ask for it)
+    permanent: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
+    too long: `openai` answered 400 Bad Request: Your input exceeds the context window of this model.
+    transient after 20ms: `openai` answered 429 Too Many Requests: Please try again in 20ms.
+    transient after 2s: `openai` answered 429 Too Many Requests: Please try again in 20ms.
+    ");
+}
