@@ -13,6 +13,7 @@
 )]
 
 mod project;
+mod scripted_team;
 mod http_server;
 mod wire;
 
@@ -39,6 +40,7 @@ mod openai_runs;
 mod openai_wire;
 mod races;
 mod records;
+mod replay;
 mod runs;
 mod store;
 mod telemetry;
