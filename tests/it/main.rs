@@ -35,6 +35,7 @@ mod fault_runs;
 mod gate;
 mod hostile;
 mod limits;
+mod logs;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;

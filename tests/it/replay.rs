@@ -7,7 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use massgen::path::AbsPath;
+use massgen::replay::play;
+use massgen::replay::record::Record;
+use massgen::world::store::runs;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, answers, team};
@@ -79,6 +84,8 @@ fn agents_that_race_are_replayed_in_the_order_of_the_record() {
 #[test]
 fn votes_that_come_too_late_are_refused_again() {
     let second_thoughts = r#"
+- when: {system: "the final agent"}
+  text: "final: b"
 - when: {last: "<task>"}
   calls: [{name: new_answer, arguments: {content: "b"}}]
 - delay_ms: 100
@@ -451,4 +458,266 @@ fn a_hundred_replays_of_racing_agents_are_all_the_same() {
     for _ in 0..100 {
         finished = check_same(finished);
     }
+}
+
+/// A finished run of two agents that look at files, and its `turn_1` directory.
+fn small_run() -> (Finished, PathBuf) {
+    let looks = answers("a", "agent1", 0).replacen(
+        "text: \"I think of a.\"",
+        "calls: [{name: list_directory, arguments: {path: .}}]\n- when: {lacks: nothing, last: \"empty\"}",
+        1,
+    );
+    let agents = [
+        agent("a", "cwd: w", &looks),
+        agent("b", "", &answers("b", "agent1", 30)),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let turn = turn(finished.project());
+    (finished, turn)
+}
+
+/// Plays the run whose records lie in `turn`, in this process; `None` if it is the same.
+fn played(project: &Project, turn: &Path) -> Option<String> {
+    let path = |path: &Path| AbsPath::new(path).unwrap();
+    let (logs, base) = (
+        path(turn.parent().unwrap().parent().unwrap()),
+        path(&project.path("")),
+    );
+    let run = runs::find("last", &logs, &base).unwrap();
+    let record = Record::read(&run, None).unwrap();
+    let state = base.join(".massgen");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let playing = play(record, &state, None, CancellationToken::new());
+    let replayed = runtime.block_on(playing).unwrap();
+    replayed
+        .difference
+        .map(|difference| format!("{difference:?}"))
+}
+
+#[test]
+fn every_beginning_of_a_record_is_replayed_the_same() {
+    let (finished, turn) = small_run();
+    let log = turn.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    assert!(lines.len() > 25, "{}", lines.len());
+    for count in 1..=lines.len() {
+        let mut cut = lines[..count].concat();
+        if count % 3 == 0 {
+            cut.truncate(cut.len() - 7);
+        }
+        fs::write(&log, &cut).unwrap();
+        assert_eq!(
+            played(finished.project(), &turn),
+            None,
+            "after line {count}"
+        );
+    }
+}
+
+#[test]
+fn a_recording_that_is_cut_at_any_byte_is_read() {
+    let (finished, turn) = small_run();
+    let replies = turn.join("replies/a.yaml");
+    let whole = fs::read(&replies).unwrap();
+    let project = finished.project();
+    let logs = AbsPath::new(turn.parent().unwrap().parent().unwrap()).unwrap();
+    let run = runs::find("last", &logs, &logs).unwrap();
+    for cut in 0..whole.len() {
+        fs::write(&replies, &whole[..cut]).unwrap();
+        let record = Record::read(&run, None).unwrap();
+        let is_told = record
+            .notes
+            .iter()
+            .any(|note| note.contains("of a was cut short"));
+        let ends_whole = cut + 1 == whole.len()
+            || whole[..cut].ends_with(b"}\n")
+            || whole[cut] == b'\n' && cut > 60;
+        assert_eq!(is_told, !ends_whole, "{cut}: {:?}", record.notes);
+        if cut % 97 == 0 {
+            assert!(played(project, &turn).is_some(), "{cut}");
+        }
+    }
+    fs::write(&replies, &whole).unwrap();
+    assert_eq!(played(project, &turn), None);
+}
+
+#[test]
+fn a_recording_is_a_script() {
+    let agents = [
+        agent(
+            "a",
+            "cwd: w\nrecord: ../a.yaml",
+            &answers("red", "agent1", 0),
+        ),
+        agent("b", "record: ../b.yaml", &answers("blue", "agent1", 20)),
+    ];
+    let config = team(&agents, "");
+    let first = Project::new().file("c/team.yaml", &config);
+    let first = first.args(["--config", "c/team.yaml", "go"]).success();
+    let again = "agents:\n  - {id: a, backend: {type: scripted, cwd: w, script: ../a.yaml}}\n  \
+                 - {id: b, backend: {type: scripted, script: ../b.yaml}}\n";
+    fs::write(first.project().path("c/again.yaml"), again).unwrap();
+    let expected = first.stdout().to_owned();
+    let second = first.then(["--config", "c/again.yaml", "go"]).success();
+    assert_eq!(second.stdout(), expected);
+    let recording = fs::read_to_string(second.project().path("b.yaml")).unwrap();
+    assert!(
+        recording.contains("\"usage\":{\"input_tokens\":100"),
+        "{recording}"
+    );
+    let replaced = second.then(["--config", "c/team.yaml", "go"]).success();
+    assert_eq!(
+        fs::read_to_string(replaced.project().path("b.yaml")).unwrap(),
+        recording
+    );
+}
+
+/// Runs a team whose agent records into `file` and expects exit status 2 with `expected`.
+#[track_caller]
+fn check_refused(project: Project, file: &str, expected: &str) {
+    let agents = [agent(
+        "a",
+        &format!("record: {file}"),
+        &answers("a", "agent1", 0),
+    )];
+    let project = project.file("team.yaml", team(&agents, ""));
+    let finished = project.args(["--config", "team.yaml", "go"]).failure(2);
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(finished.stdout(), "");
+}
+
+#[test]
+fn nothing_but_a_recording_is_replaced_by_one() {
+    let expected = "`[PROJECT]/notes.yaml` exists and is no recording of massgen's";
+    let notes = Project::new().file("notes.yaml", "precious: true\n");
+    check_refused(notes, "notes.yaml", expected);
+    check_refused(
+        Project::new().file("notes.yaml", ""),
+        "notes.yaml",
+        expected,
+    );
+    let own = "# massgen recording of agent x\nreplies:\n- {}\n";
+    let agents = [agent("a", "record: own.yaml", &answers("a", "agent1", 0))];
+    let project = Project::new()
+        .file("own.yaml", own)
+        .file("team.yaml", team(&agents, ""));
+    let finished = project.args(["--config", "team.yaml", "go"]).success();
+    let text = fs::read_to_string(finished.project().path("own.yaml")).unwrap();
+    assert!(
+        text.starts_with("# massgen recording of agent a\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn two_agents_do_not_share_a_recording() {
+    let agents = ["a", "b"].map(|id| agent(id, "record: r.yaml", &answers(id, "agent1", 0)));
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .failure(2);
+    let expected = "the replies of `a` are recorded in this file too";
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn a_config_that_was_found_records_inside_the_project_only() {
+    let config = |file: &str| {
+        team(
+            &[agent(
+                "a",
+                &format!("record: {file}"),
+                &answers("a", "agent1", 0),
+            )],
+            "",
+        )
+    };
+    for (file, why) in [
+        ("/tmp/massgen-recording.yaml", "outside this directory"),
+        ("../../recording.yaml", "outside this directory"),
+        ("../link/recording.yaml", "outside this directory"),
+        ("../.git/hooks/pre-commit", "`.git` is protected"),
+        ("../.envrc", "`.envrc` is protected"),
+    ] {
+        let project = Project::new().link("link", "/tmp").dir(".git/hooks");
+        let finished = project.config(&config(file)).args(["go"]).failure(2);
+        assert!(
+            finished.stderr().contains(why),
+            "{file}: {}",
+            finished.stderr()
+        );
+    }
+    let finished = Project::new()
+        .config(&config("r.yaml"))
+        .args(["go"])
+        .success();
+    assert!(finished.project().path(".massgen/r.yaml").exists());
+    let named = config("../../home/r.yaml");
+    let project = Project::new().file(".massgen/config.yaml", named);
+    let finished = project
+        .args(["--config", ".massgen/config.yaml", "go"])
+        .success();
+    assert!(
+        finished.project().home("r.yaml").exists(),
+        "the user named the config"
+    );
+}
+
+#[test]
+fn no_secret_gets_into_a_recording() {
+    let secret = "sk-proj-0123\\\"quoted\u{e9}";
+    let told = r#"
+- text: "the key is sk-proj-0123\"quotedé"
+  calls: [{name: new_answer, arguments: {content: "sk-proj-0123\"quotedé"}}]
+"#;
+    let key = secret.replace("\\\"", "\"");
+    let finished = Project::new()
+        .config(&team(&[agent("a", "record: r.yaml", told)], ""))
+        .env("OPENAI_API_KEY", &key)
+        .args(["go"])
+        .success();
+    let project = finished.project();
+    let own = fs::read_to_string(turn(project).join("replies/a.yaml")).unwrap();
+    let named = fs::read_to_string(project.path(".massgen/r.yaml")).unwrap();
+    assert_eq!(own, named);
+    assert!(!own.contains("sk-proj-0123"), "{own}");
+    assert!(own.contains("[redacted]"), "{own}");
+    check_same(finished);
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let finished = Project::new().args(["replay", "last"]).failure(2);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("there is no run in"), "{stderr}");
+    let (finished, turn) = small_run();
+    fs::remove_file(turn.join("replay.yaml")).unwrap();
+    let finished = finished.then(["replay", "last"]).failure(3);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("nothing tells how it began"), "{stderr}");
+}
+
+#[test]
+fn damage_in_the_middle_of_a_record_is_told() {
+    let (finished, turn) = small_run();
+    let log = turn.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let spoilt = text.replacen("\"reason\":\"agent1", "\"reason\":\"agent7", 1);
+    assert_ne!(spoilt, text);
+    fs::write(&log, spoilt).unwrap();
+    let replayed = finished.then(["replay", "last"]).failure(1);
+    let stderr = replayed.stderr();
+    assert!(stderr.contains("is damaged in the event log"), "{stderr}");
 }
