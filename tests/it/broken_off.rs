@@ -75,6 +75,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
             detail: Detail::Plain,
         },
         telemetry: None,
+        again: None,
         config,
     };
     Run::prepare(order, stop).unwrap()

@@ -32,8 +32,8 @@ fn help_names_every_flag() {
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
       schema       Prints the schemas of what scripts read
-      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
-                   what to do
+      doctor       Looks at what a run needs, each thing for real: what is there, what is missing, what
+                   to do
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
