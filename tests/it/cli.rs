@@ -30,6 +30,9 @@ fn help_names_every_flag() {
       models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
+      logs         Lists, shows, follows and packs the records of runs
+      replay       Plays a recorded run again through this version, offline, and compares what agents
+                   decide
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -561,6 +564,12 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
+            "massgen-logs",
+            "massgen-logs-list",
+            "massgen-logs-show",
+            "massgen-logs-follow",
+            "massgen-logs-export",
+            "massgen-replay",
             "massgen-completions",
             "massgen-man",
         ]
