@@ -1,9 +1,11 @@
 //! Owns the one error type that reaches the user, and the exit status of the process.
 //! It must never print: only `cli` does, and only once.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What went wrong, from the user's point of view; it decides the exit status.
@@ -32,7 +34,7 @@ pub enum ErrorKind {
 }
 
 /// The exit statuses of the process, as `docs/config.md` lists them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// The answer was given and, where a write path exists, delivered.
@@ -115,6 +117,16 @@ impl Error {
     /// Makes an error for a state that should be impossible.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Bug, message).hint("this is a bug in massgen: please report it")
+    }
+
+    /// Makes an error from what a panic carries.
+    pub fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let words = panic.downcast_ref::<&str>().copied();
+        let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        match words {
+            Some(words) => Self::bug(format!("massgen broke off: {words}")),
+            None => Self::bug("massgen broke off"),
+        }
     }
 
     /// Adds the next action that the user can take.

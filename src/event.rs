@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExitStatus;
@@ -13,8 +14,9 @@ use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
-/// Something that happened in a run. Its JSON form is a line of the event log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Something that happened in a run. Its JSON form is what a line of the event
+/// log, and of the stream for scripts, tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
@@ -135,8 +137,10 @@ pub enum Event {
         tool: String,
         /// The arguments as the model wrote them, shortened.
         arguments: String,
-        /// The denial, if there is one.
+        /// Why it was not carried out, if it was not.
         denied: Option<String>,
+        /// The rule that forbids it; a call that could not be understood breaks none.
+        rule: Option<String>,
     },
     /// A tool call that was allowed has ended.
     ToolFinished {
@@ -148,6 +152,8 @@ pub enum Event {
         tool: String,
         /// Whether it did what was asked.
         success: bool,
+        /// Whether it was refused after all, by a rule that is known only on the disk.
+        denied: bool,
         /// What the model reads, shortened.
         summary: String,
         /// How long it took, in milliseconds.
@@ -321,7 +327,7 @@ impl Event {
 }
 
 /// Why a model stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// It had said all, or it waits for its tool calls.
@@ -345,13 +351,30 @@ pub enum Voice {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
     /// The file in the user's tree; of a refused write, the path as the agent wrote it.
     pub path: String,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: DeliveryOutcome,
+    /// The SHA-256 of what stood there after the delivery, in hexadecimal digits; nothing for a
+    /// file that was not delivered, and for what is no file any more.
+    pub sha256: Option<String>,
+    /// How much stood there, in bytes.
+    pub bytes: Option<u64>,
+}
+
+impl DeliveryRow {
+    /// A file of which nobody has looked yet at what stands on the disk.
+    pub fn new(path: String, outcome: DeliveryOutcome) -> Self {
+        Self {
+            path,
+            outcome,
+            sha256: None,
+            bytes: None,
+        }
+    }
 }
 
 impl DeliveryOutcome {
@@ -367,7 +390,7 @@ impl DeliveryOutcome {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.

@@ -22,6 +22,8 @@ pub struct Host {
     pub stdout: Stream,
     /// What standard error is connected to.
     pub stderr: Stream,
+    /// What a hangup does.
+    pub hangup: Hangup,
 }
 
 /// What a standard stream is connected to.
@@ -33,6 +35,28 @@ pub enum Stream {
     Plain,
 }
 
+/// What becomes of the process when its terminal is closed (SIGHUP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// It ends.
+    Ends,
+    /// It goes on: it was started with `nohup` or the like.
+    Ignored,
+}
+
+impl Hangup {
+    /// Reads what Linux says about a process in `/proc/self/status`: the lowest bit of the ignored
+    /// signals is that of the first signal, SIGHUP.
+    pub fn from_status(status: &str) -> Self {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        match mask {
+            Some(mask) if mask & 1 == 1 => Hangup::Ignored,
+            Some(_) | None => Hangup::Ends,
+        }
+    }
+}
+
 impl Host {
     /// The value of an environment variable; an empty one counts as unset.
     pub fn env(&self, name: &str) -> Option<&str> {
@@ -40,5 +64,20 @@ impl Host {
             .get(name)
             .map(String::as_str)
             .filter(|value| !value.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hangup;
+
+    #[test]
+    fn a_hangup_is_ignored_if_the_kernel_says_so() {
+        let of =
+            |mask: &str| Hangup::from_status(&format!("Name:\tmassgen\n{mask}\nThreads:\t1\n"));
+        assert_eq!(of("SigIgn:\t0000000000001001"), Hangup::Ignored);
+        assert_eq!(of("SigIgn:\t0000000000001000"), Hangup::Ends);
+        assert_eq!(of("SigCgt:\t0000000000000001"), Hangup::Ends);
+        assert_eq!(of("SigIgn:\tnonsense"), Hangup::Ends);
     }
 }

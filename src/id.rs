@@ -1,7 +1,9 @@
 //! Owns the names of agents and answers as types that cannot be wrong.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest agent id, in bytes: ids become directory names.
@@ -56,6 +58,24 @@ impl TryFrom<String> for AgentId {
 impl fmt::Display for AgentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for AgentId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AgentId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$",
+            "maxLength": AGENT_ID_BYTES_MAX,
+        })
     }
 }
 
@@ -129,5 +149,19 @@ impl fmt::Display for AnswerLabel {
 impl Serialize for AnswerLabel {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for AnswerLabel {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AnswerLabel".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^agent[0-9]+\\.[0-9]+$" })
     }
 }

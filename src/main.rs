@@ -2,19 +2,25 @@
 //! Nothing is set up here: no runtime, no logging, no network.
 
 use std::env;
+use std::ffi::OsString;
+use std::fs;
 use std::io::{IsTerminal, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 use massgen::cli;
 use massgen::error::{Error, ErrorKind, Result};
-use massgen::host::{Host, Stream};
+use massgen::host::{Hangup, Host, Stream};
 use massgen::path::AbsPath;
 
 fn main() -> ExitCode {
-    let status = match host() {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    let status = match host(&words) {
         Ok(host) => cli::run(&host),
-        Err(error) => cli::refuse(&error),
+        Err(error) => {
+            let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+            cli::refuse(error, &words.collect::<Vec<_>>())
+        }
     };
     ExitCode::from(status.code())
 }
@@ -23,19 +29,19 @@ fn main() -> ExitCode {
     clippy::disallowed_methods,
     reason = "the one place that reads the process"
 )]
-fn host() -> Result<Host> {
-    let arguments = env::args_os()
-        .skip(1)
-        .map(|argument| {
-            argument.into_string().map_err(|raw| {
-                let message = format!("the argument `{}` is not UTF-8", raw.to_string_lossy());
+fn host(words: &[OsString]) -> Result<Host> {
+    let arguments = words
+        .iter()
+        .map(|word| {
+            word.to_str().map(str::to_owned).ok_or_else(|| {
+                let message = format!("the argument `{}` is not UTF-8", word.to_string_lossy());
                 Error::new(ErrorKind::Usage, message).hint("give paths and tasks as UTF-8 text")
             })
         })
         .collect::<Result<Vec<String>>>()?;
     let cwd = env::current_dir().ok().and_then(AbsPath::new);
     let executable = env::current_exe().ok().and_then(AbsPath::new);
-    let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+    let utf8 = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     Ok(Host {
@@ -49,6 +55,7 @@ fn host() -> Result<Host> {
         env: env::vars_os().filter_map(utf8).collect(),
         stdout: stream(&stdout()),
         stderr: stream(&stderr()),
+        hangup: Hangup::from_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
     })
 }
 

@@ -1,10 +1,12 @@
 //! Owns the three kinds of path: as written and made absolute ([`AbsPath`]), followed by the kernel
 //! ([`RealPath`]), and below a root ([`RelPath`]). Nothing here looks at the disk.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 /// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
@@ -157,6 +159,20 @@ impl fmt::Display for RealPath {
 impl Serialize for RealPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for RealPath {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "RealPath".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
     }
 }
 

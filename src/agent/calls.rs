@@ -127,13 +127,14 @@ impl Mind {
     async fn carry_out_one(&self, call: FileCall) -> (Message, Worked) {
         let FileCall { request, call } = call;
         let (content, worked) = match (call, &self.gate) {
-            (Err(reason), _) => self.turned_away(&request, reason).await,
+            (Err(reason), _) => self.turned_away(&request, reason, None).await,
             (Ok(call), Some(gate)) if self.offers(&request.name) => {
                 self.through_gate(&request, call, gate.clone()).await
             }
             (Ok(_), _) => {
                 let reason = brief::not_offered(&request.name);
-                self.turned_away(&request, reason).await
+                self.turned_away(&request, reason, Some("not-offered"))
+                    .await
             }
         };
         (
@@ -162,19 +163,21 @@ impl Mind {
         match tokio::task::spawn_blocking(work).await {
             Err(_) => {
                 let reason = brief::call_broke_off().to_owned();
-                self.turned_away(request, reason).await
+                self.turned_away(request, reason, None).await
             }
             Ok(Err(denial)) => {
-                let (reason, _) = self.turned_away(request, denial.to_string()).await;
+                let (reason, rule) = (denial.to_string(), Some(denial.rule));
+                let (reason, _) = self.turned_away(request, reason, rule).await;
                 (reason, Worked::refused(denial))
             }
             Ok(Ok(observation)) => {
-                self.called(request, None).await;
+                self.called(request, None, None).await;
                 let finished = Event::ToolFinished {
                     agent: self.agent.clone(),
                     call_id: request.id.clone(),
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
+                    denied: observation.outcome == Outcome::Denied,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
                     elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
                 };
@@ -187,19 +190,26 @@ impl Mind {
         }
     }
 
-    /// A call that is not carried out changes nothing, and the model reads why.
-    async fn turned_away(&self, request: &CallRequest, reason: String) -> (String, Worked) {
-        self.called(request, Some(reason.clone())).await;
+    /// A call that is not carried out changes nothing, and the model reads why. `rule` forbids it,
+    /// unless it could not even be understood.
+    async fn turned_away(
+        &self,
+        request: &CallRequest,
+        reason: String,
+        rule: Option<&str>,
+    ) -> (String, Worked) {
+        self.called(request, Some(reason.clone()), rule).await;
         (reason, Worked::default())
     }
 
-    async fn called(&self, request: &CallRequest, denied: Option<String>) {
+    async fn called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {
         let event = Event::ToolCalled {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
             arguments: beginning(&request.arguments, SHOWN_CHARS_MAX),
             denied,
+            rule: rule.map(str::to_owned),
         };
         self.emit(event).await;
     }

@@ -19,6 +19,7 @@ use crate::tools::spec::ToolOffer;
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
+mod gemini;
 mod messages;
 pub mod pace;
 pub mod remote;

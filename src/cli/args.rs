@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
@@ -19,6 +20,7 @@ Examples:
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
   massgen --config team.yaml --max-cost-usd 0.50 \"Find the bug in @src/\"
+  massgen --config team.yaml --output-format json \"Review @src/\" | jq -r .answer
   massgen -- explain        (a task that is also the name of a subcommand)
 
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
@@ -28,6 +30,11 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   massgen config check team.yaml
   massgen config check --json --strict teams/*.yaml";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  massgen schema events > massgen-events.schema.json
+  massgen config schema > massgen-config.schema.json        (the schema of team configs)";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -71,6 +78,16 @@ needed, and no wait is repeated. The workspaces of the agents are new ones below
 Your own paths are only read: a replay delivers nothing.
 
 Exit status: 0 the same, 1 different; others as for a run.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -124,6 +141,10 @@ pub(crate) struct RunArguments {
     /// A file that the final answer is also written to. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
+    /// What standard output gets. Default: `text`.
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
+        conflicts_with_all = ["automation", "dry_run"])]
+    pub output_format: OutputFormat,
     /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
@@ -156,15 +177,18 @@ pub(crate) struct LimitArguments {
     /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
     /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
     /// config's, or any.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_negative_numbers = true)]
-    pub max_cost_usd: Option<Money>,
+    #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = dollars,
+        allow_negative_numbers = true)]
+    pub cost: Option<Money>,
     /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
     /// or any.
-    #[arg(long, value_name = "COUNT", value_parser = tokens, allow_negative_numbers = true)]
-    pub max_tokens_total: Option<u64>,
+    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = tokens,
+        allow_negative_numbers = true)]
+    pub tokens: Option<u64>,
     /// Tool calls that the run may make, in the same way. Default: the config's, or any.
-    #[arg(long, value_name = "COUNT", value_parser = calls, allow_negative_numbers = true)]
-    pub max_tool_calls: Option<u64>,
+    #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = calls,
+        allow_negative_numbers = true)]
+    pub tool_calls: Option<u64>,
 }
 
 fn backend_types() -> PossibleValuesParser {
@@ -235,6 +259,12 @@ pub(crate) enum Command {
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
+    /// Prints the schemas of what scripts read.
+    #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaCommand),
+    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -256,6 +286,28 @@ pub(crate) struct ModelsArguments {
     /// Prints JSON. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    #[arg(long)]
+    pub online: bool,
+    /// The team whose needs count. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which schema is printed.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Prints the JSON Schema (draft 2020-12) of every line of `--output-format stream-json` and of
+    /// `events.jsonl`, and of the object of `--output-format json`.
+    Events,
 }
 
 /// What can be done with configs.

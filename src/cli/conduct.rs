@@ -1,12 +1,10 @@
-//! Owns how the command line conducts a run: connects the models, shows what happens while it
-//! happens, and passes interrupts on.
+//! Owns how the command line conducts a run: connects the models, and shows what happens while it
+//! happens.
 
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
@@ -14,9 +12,11 @@ use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{View, follow};
+use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
 use crate::cli::render::Render;
+use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
-use crate::orchestrator::conduct::{Order, Run, StartedWith};
+use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
@@ -43,9 +43,10 @@ const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(crate) async fn conduct(
     prepared: Prepared,
     arguments: &RunArguments,
+    stop: Stop,
     output: &mut Output<'_>,
+    report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
-    let stop = CancellationToken::new();
     let answer_file = arguments
         .output_file
         .as_ref()
@@ -53,54 +54,30 @@ pub(crate) async fn conduct(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let run = Run::prepare(order(prepared, arguments)?, stop.clone())?;
-    let view = if arguments.automation {
+    let order = order(prepared, arguments)?;
+    let (task, redactor) = (order.task.clone(), order.redactor.clone());
+    let run = Run::prepare(order, stop)?;
+    let view = if let Some(report) = report {
+        let begun = Begun {
+            session_id: run.session_id().to_owned(),
+            log_dir: run.places().log_dir.to_string(),
+            task,
+        };
+        report.begin(begun, redactor, output)?;
+        View::Json(report, output)
+    } else if arguments.automation {
         View::Script(Automation::new(output, run.places()))
     } else {
         View::Person(Render::new(output))
     };
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let conducting = async {
-        tokio::select! {
-            result = run.conduct(shown) => result,
-            interrupted = pass_interrupts_on(&stop) => Err(interrupted),
-        }
-    };
-    let (result, followed) = tokio::join!(conducting, follow(events, view));
+    let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view));
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
     }
     followed?;
     Ok(result.status)
-}
-
-/// The first interrupt asks the run to end with what it has; with the second it is given up.
-pub(crate) async fn pass_interrupts_on(stop: &CancellationToken) -> Error {
-    let failed =
-        |error| Error::new(ErrorKind::Environment, "signals cannot be received").caused_by(error);
-    let (mut interrupts, mut terminations) = match (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) {
-        (Ok(interrupts), Ok(terminations)) => (interrupts, terminations),
-        (Err(error), _) | (_, Err(error)) => return failed(error),
-    };
-    for _ in 0..2 {
-        tokio::select! {
-            _ = interrupts.recv() => {}
-            _ = terminations.recv() => {}
-        }
-        if stop.is_cancelled() {
-            break;
-        }
-        stop.cancel();
-    }
-    Error::new(
-        ErrorKind::Interrupted,
-        "interrupted twice; the run was given up",
-    )
-    .hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
 fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
@@ -157,7 +134,8 @@ pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> R
     connected.collect()
 }
 
-fn read_script(path: &AbsPath) -> Result<String> {
+/// The text of a file of scripted replies.
+pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     let missing = || {
         Error::new(
             ErrorKind::Config,

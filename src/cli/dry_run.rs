@@ -78,7 +78,7 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
 
 /// What the agent's models cost.
 fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
-    for backend in std::iter::once(&agent.backend).chain(&agent.backend.fallback) {
+    for backend in agent.backend.with_fallbacks() {
         let price = match models.price(&asked(backend)) {
             None => "not known".to_owned(),
             Some(price) if price.is_free() => "nothing".to_owned(),

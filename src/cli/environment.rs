@@ -19,6 +19,8 @@ pub(crate) struct Completed {
     pub host: Host,
     /// What the user should know about the files.
     pub warnings: Vec<String>,
+    /// The file that each added variable comes from.
+    pub origins: BTreeMap<String, AbsPath>,
 }
 
 /// Adds the variables of the `.env` files to those that are set.
@@ -26,6 +28,7 @@ pub(crate) fn complete(host: &Host) -> Completed {
     let places = env_places(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
     let mut warnings = Vec::new();
+    let mut origins = BTreeMap::new();
     for place in places {
         match read_found(&place, ENV_FILE_BYTES_MAX) {
             Ok(None) => {}
@@ -36,12 +39,18 @@ pub(crate) fn complete(host: &Host) -> Completed {
                 let is_refused =
                     |name: &str| is_of_process(name) || of_project && names_endpoint(name);
                 warnings.extend(refuse(&mut env, (&host.env, &place), is_refused));
+                let added = env.keys().filter(|name| !host.env.contains_key(*name));
+                origins.extend(added.map(|name| (name.clone(), place.clone())));
                 host.env = env;
             }
             Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
         }
     }
-    Completed { host, warnings }
+    Completed {
+        host,
+        warnings,
+        origins,
+    }
 }
 
 /// Takes out what a file may not set. A project's own `.env` may bring keys, and may not say where

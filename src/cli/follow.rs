@@ -8,7 +8,9 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::automation::Automation;
+use crate::cli::output::Output;
 use crate::cli::render::Render;
+use crate::cli::report::Report;
 use crate::error::Result;
 use crate::event::Event;
 use crate::world::clock::Stopwatch;
@@ -21,8 +23,10 @@ const TICK: Duration = Duration::from_millis(250);
 pub(crate) enum View<'o, 'w> {
     /// A person.
     Person(Render<'o, 'w>),
-    /// A script.
+    /// A script that reads `KEY: value` lines.
     Script(Automation<'o, 'w>),
+    /// A script that reads JSON.
+    Json(&'o mut Report, &'o mut Output<'w>),
 }
 
 impl View<'_, '_> {
@@ -30,13 +34,14 @@ impl View<'_, '_> {
         match self {
             View::Person(render) => render.event(event, elapsed),
             View::Script(automation) => automation.event(event, elapsed),
+            View::Json(report, output) => report.event(event, output),
         }
     }
 
     fn tick(&mut self, elapsed: Duration) {
         match self {
             View::Person(render) => render.tick(elapsed),
-            View::Script(_) => {}
+            View::Script(_) | View::Json(..) => {}
         }
     }
 }

@@ -2,8 +2,11 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand};
+use crate::cli::args::{Command, ExplainCommand, SchemaCommand};
+use crate::cli::format::{OutputFormat, asked_for};
+use crate::cli::guard::guarded;
 use crate::cli::output::{Form, Output};
+use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -13,14 +16,19 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod doctor;
 mod dry_run;
 mod environment;
 pub mod explain;
 mod follow;
+mod format;
 mod found_config;
 mod gates;
+mod gathered;
 pub mod grants_file;
+mod guard;
 mod input;
+mod interrupts;
 mod lines;
 mod logs;
 mod manual;
@@ -30,33 +38,69 @@ mod output;
 mod prices;
 mod render;
 mod replay;
+mod report;
+mod result;
 mod run;
+mod schema;
+mod speeches;
 mod task;
 mod team;
 mod team_file;
 pub mod tool;
 mod usage;
+mod used;
 
 /// Does what the command line of `host` asks for, and says how the process is to end.
 pub fn run(host: &Host) -> ExitStatus {
     let mut output = Output::of(host);
-    match carry_out(host, &mut output) {
-        Ok(status) => status,
-        Err(error) => {
-            output.error(&error);
-            error.kind().exit_status()
+    let invocation = guarded(|| usage::parse(&host.arguments));
+    let format = match &invocation {
+        Ok(Invocation::Do(arguments)) => arguments.run.output_format,
+        Ok(Invocation::Show(_)) => OutputFormat::Text,
+        Err(_) => asked_for(&host.arguments),
+    };
+    let mut report = Report::new(format);
+    let ended = invocation.and_then(|invocation| {
+        guarded(|| carry_out(host, invocation, &mut output, report.as_mut()))
+    });
+    end(ended, report, &mut output)
+}
+
+/// Says why the process, with these words on its command line, could not even be read.
+pub fn refuse(error: Error, words: &[String]) -> ExitStatus {
+    let report = Report::new(asked_for(words));
+    end(Err(error), report, &mut Output::plain())
+}
+
+/// Tells how the process ends: an error to people, and everything to a script that reads JSON.
+fn end(ended: Result<ExitStatus>, report: Option<Report>, output: &mut Output<'_>) -> ExitStatus {
+    let (status, error) = match ended {
+        Ok(status) => (status, None),
+        Err(error) => (error.kind().exit_status(), Some(error)),
+    };
+    if let Some(error) = &error {
+        output.error(error);
+    }
+    let told = match report {
+        Some(report) => report.end(status, error.as_ref(), output),
+        None => Ok(()),
+    };
+    match told {
+        Err(untold) if status == ExitStatus::Delivered => {
+            output.error(&untold);
+            untold.kind().exit_status()
         }
+        Ok(()) | Err(_) => status,
     }
 }
 
-/// Says why the process could not even be read.
-pub fn refuse(error: &Error) -> ExitStatus {
-    Output::plain().error(error);
-    error.kind().exit_status()
-}
-
-fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
-    let arguments = match usage::parse(&host.arguments)? {
+fn carry_out(
+    host: &Host,
+    invocation: Invocation,
+    output: &mut Output<'_>,
+    report: Option<&mut Report>,
+) -> Result<ExitStatus> {
+    let arguments = match invocation {
         Invocation::Do(arguments) => arguments,
         Invocation::Show(text) => {
             output.result(&text)?;
@@ -64,7 +108,7 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         }
     };
     match arguments.command {
-        None => return run::run(host, &arguments.run, output),
+        None => return run::run(host, &arguments.run, output, report),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
         Some(Command::Logs(command)) => return logs::run(host, &command, output),
         Some(Command::Replay(arguments)) => return replay::run(host, &arguments, output),
@@ -79,8 +123,76 @@ fn carry_out(host: &Host, output: &mut Output<'_>) -> Result<ExitStatus> {
         Some(Command::Explain(ExplainCommand::Calls(source))) => {
             gates::explain_calls(host, &source, output)?;
         }
+        Some(Command::Schema(SchemaCommand::Events)) => {
+            output.result(&format!("{:#}\n", schema::events()))?;
+        }
+        Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
     }
     Ok(ExitStatus::Delivered)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::event::Event;
+
+    /// What a script in `format` reads of a process in which `work` is done, with its exit status.
+    fn told(
+        format: OutputFormat,
+        work: impl FnOnce(&mut Report, &mut Output<'_>) -> Result<ExitStatus>,
+    ) -> (ExitStatus, Vec<Value>) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output::to(&mut out, &mut err);
+        let mut report = Report::new(format).unwrap();
+        let ended = guarded(|| work(&mut report, &mut output));
+        let status = end(ended, Some(report), &mut output);
+        drop(output);
+        let lines = String::from_utf8(out).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        (status, lines.collect())
+    }
+
+    #[test]
+    fn a_panic_in_the_middle_of_a_run_is_told_last_and_once() {
+        for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
+            let (status, lines) = told(format, |report, output| {
+                let message = "careful".to_owned();
+                report.event(&Event::Warning { message }, output)?;
+                panic!("no seat 7")
+            });
+            assert_eq!(status, ExitStatus::Bug);
+            assert_eq!(lines.len(), count);
+            let last = &lines[count - 1];
+            assert_eq!(last["seq"], count);
+            assert_eq!(last["outcome"], "failed");
+            assert_eq!(last["exit_code"], 70);
+            assert_eq!(last["summary"], "massgen broke off: no seat 7");
+            assert_eq!(last["warnings"][0], "careful");
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_with_all_that_led_to_it() {
+        let (_, lines) = told(OutputFormat::Json, |_, _| {
+            let disk = std::io::Error::other("the disk is gone");
+            let inner = Error::io("cannot read `a`", disk);
+            Err(Error::new(ErrorKind::Config, "no team")
+                .caused_by(inner)
+                .hint("plug it in"))
+        });
+        let error = serde_json::json!({
+            "message": "no team",
+            "caused_by": ["cannot read `a`", "the disk is gone"],
+            "hints": ["plug it in"],
+        });
+        assert_eq!(lines[0]["error"], error);
+        assert_eq!(lines[0]["exit_code"], 2);
+    }
 }

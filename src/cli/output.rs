@@ -87,11 +87,16 @@ struct Pipe<'w> {
     is_closed: bool,
 }
 
+/// The most warnings that are remembered.
+const WARNED_MAX: usize = 1000;
+
 /// The two standard streams of the process.
 pub(crate) struct Output<'w> {
     out: Pipe<'w>,
     err: Pipe<'w>,
     transient: Transient,
+    /// The warnings so far.
+    warned: Vec<String>,
 }
 
 /// Whether a line that will be overwritten stands on the terminal.
@@ -113,7 +118,7 @@ pub(crate) enum ColourChoice {
 impl ColourChoice {
     /// Colours are for users who have not set `NO_COLOR` (<https://no-color.org>) and whose
     /// terminal is not dumb.
-    fn of(host: &Host) -> Self {
+    pub(crate) fn of(host: &Host) -> Self {
         if host.env("NO_COLOR").is_some() || host.env("TERM") == Some("dumb") {
             ColourChoice::Never
         } else {
@@ -130,6 +135,7 @@ impl Output<'static> {
             out: Pipe::new(io::stdout(), host.stdout, colours),
             err: Pipe::new(io::stderr(), host.stderr, colours),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -141,6 +147,7 @@ impl Output<'static> {
             out: Pipe::new(io::stdout(), host.stdout, colours),
             err: Pipe::new(io::stdout(), host.stdout, colours),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -157,6 +164,7 @@ impl<'w> Output<'w> {
             out: Pipe::new(out, Stream::Plain, ColourChoice::Never),
             err: Pipe::new(err, Stream::Plain, ColourChoice::Never),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
@@ -167,20 +175,31 @@ impl<'w> Output<'w> {
             out: Pipe::new(out, Stream::Terminal, ColourChoice::Terminals),
             err: Pipe::new(err, Stream::Terminal, ColourChoice::Terminals),
             transient: Transient::None,
+            warned: Vec::new(),
         }
     }
 
     /// Writes a result to standard output: to a terminal cleaned, elsewhere byte for byte.
     pub(crate) fn result(&mut self, text: &str) -> Result<()> {
+        match self.out.stream {
+            Stream::Terminal => self.write_result(&clean(text)),
+            Stream::Plain => self.write_result(text),
+        }
+    }
+
+    fn write_result(&mut self, text: &str) -> Result<()> {
         self.clear_transient();
-        let written = match self.out.stream {
-            Stream::Terminal => self.out.write(&clean(text)),
-            Stream::Plain => self.out.write(text),
-        };
-        written.map_err(|error| {
+        self.out.write(text).map_err(|error| {
             Error::io("the result could not be written to standard output", error)
                 .hint("see where the output goes: a full disk takes nothing")
         })
+    }
+
+    /// Writes one line of a result to standard output, with colours where a terminal shows them.
+    pub(crate) fn result_line(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        let mut line = self.out.styled(pieces);
+        line.push('\n');
+        self.write_result(&line)
     }
 
     /// Writes one line of progress to standard error. That it cannot be written ends nothing.
@@ -220,12 +239,20 @@ impl<'w> Output<'w> {
 
     /// Tells the user something that ends nothing.
     pub(crate) fn warning(&mut self, message: &str) {
+        if self.warned.len() < WARNED_MAX {
+            self.warned.push(message.to_owned());
+        }
         self.labelled((Style::Warn, "warning"), message);
     }
 
     /// Whether nobody reads standard output any more, or it cannot be written.
     pub(crate) fn is_closed(&self) -> bool {
         self.out.is_closed || self.err.is_closed
+    }
+
+    /// What the user was warned about so far.
+    pub(crate) fn warned(&self) -> &[String] {
+        &self.warned
     }
 
     /// Standard output for results that stream. A reader that has gone away is an error here, so

@@ -26,54 +26,69 @@ pub(crate) fn model_list(
     named: Option<&str>,
     output: &mut Output<'_>,
 ) -> Result<ModelList> {
-    let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    let found = match named {
-        Some(name) => {
-            let place = AbsPath::resolve(&host.cwd, name);
-            let text = read_capped(&place, bytes_max)?.ok_or_else(|| missing(name))?;
-            Some((name.to_owned(), place, text))
-        }
-        None => {
-            let place = host.home.as_ref();
-            let place = place.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
-            warn_of_project_file(host, place.as_ref(), output);
-            match place {
-                Some(place) => {
-                    read_found(&place, bytes_max)?.map(|text| (place.to_string(), place, text))
-                }
-                None => None,
-            }
-        }
+    let file = match named {
+        Some(name) => Some(named_file(host, name)?),
+        None => own_file(host, output)?,
     };
-    let Some((name, place, text)) = found else {
+    let Some((origin, text)) = file else {
         return Ok(ModelList::with(Vec::new()));
-    };
-    let origin = Origin {
-        name,
-        directory: place.parent(),
     };
     let context = Context {
         base: &host.cwd,
         home: host.home.as_ref(),
         env: &host.env,
     };
-    match load_models(&text, &origin, &context) {
+    let invalid = match load_models(&text, &origin, &context) {
         Ok((rows, warnings)) => {
             for warning in warnings {
                 output.warning(&warning);
             }
-            Ok(ModelList::with(rows))
+            return Ok(ModelList::with(rows));
         }
-        Err(invalid) => {
-            output.note(&invalid.render());
-            let errors = invalid.diagnostics.iter();
-            let errors = errors.filter(|found| found.severity == Severity::Error);
-            let errors = counted(errors.count(), "error");
-            let message = format!("`{}` cannot be used: it has {errors}", origin.name);
-            Err(Error::new(ErrorKind::Config, message)
-                .hint("change what is marked above; its form is in `docs/limits.md`"))
-        }
+        Err(invalid) => invalid,
+    };
+    output.note(&invalid.render());
+    let errors = invalid.diagnostics.iter();
+    let errors = errors.filter(|found| found.severity == Severity::Error);
+    let errors = counted(errors.count(), "error");
+    let message = format!("`{}` cannot be used: it has {errors}", origin.name);
+    Err(Error::new(ErrorKind::Config, message)
+        .hint("change what is marked above; its form is in `docs/limits.md`"))
+}
+
+/// A file of models, and where it stands.
+type ModelsFile = (Origin, Vec<u8>);
+
+/// The file that the user names.
+fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
+    let place = AbsPath::resolve(&host.cwd, name);
+    match read_capped(&place, bytes_max())? {
+        Some(text) => Ok((origin(name.to_owned(), &place), text)),
+        None => Err(missing(name)),
     }
+}
+
+/// The file in the user's home, if it is there.
+fn own_file(host: &Host, output: &mut Output<'_>) -> Result<Option<ModelsFile>> {
+    let home = host.home.as_ref();
+    let place = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
+    warn_of_project_file(host, place.as_ref(), output);
+    let Some(place) = place else {
+        return Ok(None);
+    };
+    let text = read_found(&place, bytes_max())?;
+    Ok(text.map(|text| (origin(place.to_string(), &place), text)))
+}
+
+fn origin(name: String, place: &AbsPath) -> Origin {
+    Origin {
+        name,
+        directory: place.parent(),
+    }
+}
+
+fn bytes_max() -> u64 {
+    u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX)
 }
 
 fn missing(name: &str) -> Error {
@@ -95,9 +110,9 @@ fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut Output<
 /// Puts the limits of the command line in the place of those of the config.
 pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
     let limits = &mut config.limits;
-    limits.cost = arguments.max_cost_usd.or(limits.cost);
-    limits.tokens = arguments.max_tokens_total.or(limits.tokens);
-    limits.tool_calls = arguments.max_tool_calls.or(limits.tool_calls);
+    limits.cost = arguments.cost.or(limits.cost);
+    limits.tokens = arguments.tokens.or(limits.tokens);
+    limits.tool_calls = arguments.tool_calls.or(limits.tool_calls);
 }
 
 /// Refuses a team whose money is limited while it has a model whose price is not known.
@@ -106,8 +121,7 @@ pub(crate) fn expect_prices(config: &Config, models: &ModelList) -> Result<()> {
         if agent.limits.cost.or(config.limits.cost).is_none() {
             continue;
         }
-        let backends = std::iter::once(&agent.backend).chain(&agent.backend.fallback);
-        for backend in backends {
+        for backend in agent.backend.with_fallbacks() {
             if models.price(&asked(backend)).is_none() {
                 return Err(unpriced(agent.id.as_str(), &backend.model));
             }

@@ -1,10 +1,9 @@
 //! Owns `massgen replay`: a recorded run is played again, and whether it is the same is told.
 
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ReplayArguments;
-use crate::cli::conduct::pass_interrupts_on;
+use crate::cli::interrupts::listen;
 use crate::cli::logs::find;
 use crate::cli::output::{Form, Output};
 use crate::cli::render::deeds::deed;
@@ -13,6 +12,7 @@ use crate::config::place::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::Event;
 use crate::host::Host;
+use crate::orchestrator::conduct::Stop;
 use crate::path::AbsPath;
 use crate::replay::compare::{Difference, Happening};
 use crate::replay::record::Record;
@@ -73,13 +73,13 @@ pub(crate) fn run(
 /// Plays `record` again unless the user interrupts it.
 async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
     let state = host.cwd.join(STATE_DIR);
-    let user = CancellationToken::new();
-    let playing = play(record, &state, host.home.as_ref(), user.child_token());
-    let played = tokio::select! {
-        played = playing => played?,
-        interrupted = pass_interrupts_on(&user) => return Err(interrupted),
+    let user = listen(host.hangup)?;
+    let stop = Stop {
+        soon: user.soon.child_token(),
+        at_once: user.at_once,
     };
-    if user.is_cancelled() {
+    let played = play(record, &state, host.home.as_ref(), stop).await?;
+    if user.soon.is_cancelled() {
         return Err(Error::new(
             ErrorKind::Interrupted,
             "the replay was interrupted",

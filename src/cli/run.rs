@@ -3,6 +3,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -10,9 +11,11 @@ use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
 use crate::cli::dry_run;
 use crate::cli::environment;
+use crate::cli::interrupts::{before_the_run, listen};
 use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
+use crate::cli::report::Report;
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
@@ -27,6 +30,8 @@ use crate::world::telemetry::settings::Settings;
 
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
+/// How long a run that has ended waits for calls of the kernel that have not.
+const CALLS_END_MAX: Duration = Duration::from_secs(1);
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -45,19 +50,35 @@ pub(crate) struct Prepared {
     pub telemetry: Option<Settings>,
 }
 
-/// Carries out a run.
+/// Carries out a run. What is still in a call of the kernel at its end, such as the reading of a
+/// standard input that never comes, does not hold it up.
 pub(crate) fn run(
     host: &Host,
     arguments: &RunArguments,
     output: &mut Output<'_>,
+    report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
-    let task = TaskSource::of(&arguments.task, &host.arguments)?.read(io::stdin())?;
     let runtime = runtime()?;
-    let prepared = runtime.block_on(prepare(host, arguments, &task, output))?;
+    let ended = runtime.block_on(carry_out(host, arguments, output, report));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}
+
+async fn carry_out(
+    host: &Host,
+    arguments: &RunArguments,
+    output: &mut Output<'_>,
+    report: Option<&mut Report>,
+) -> Result<ExitStatus> {
+    let stop = listen(host.hangup)?;
+    let prepared = tokio::select! {
+        prepared = prepare(host, arguments, output) => prepared?,
+        () = stop.soon.cancelled() => return Err(before_the_run()),
+    };
     if arguments.dry_run {
         return dry_run::show(&prepared, output);
     }
-    runtime.block_on(conduct(prepared, arguments, output))
+    Box::pin(conduct(prepared, arguments, stop, output, report)).await
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -77,13 +98,17 @@ pub(crate) fn runtime() -> Result<Runtime> {
 async fn prepare(
     host: &Host,
     arguments: &RunArguments,
-    task: &str,
     output: &mut Output<'_>,
 ) -> Result<Prepared> {
+    let source = TaskSource::of(&arguments.task, &host.arguments)?;
+    let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
+    let task = reading
+        .await
+        .map_err(|_| Error::bug("the task could not be read"))??;
     let telemetry = telemetry(host, output);
     let completed = environment::complete(host);
     let host = completed.host;
-    let prompt = mentions::parse(task, &host.cwd, &host);
+    let prompt = mentions::parse(&task, &host.cwd, &host);
     let warnings = completed.warnings.into_iter();
     for warning in warnings.chain(mentions::warnings(&prompt)) {
         output.warning(&warning);

@@ -100,7 +100,7 @@ pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> 
 }
 
 /// The servers on this machine that answer, in the order of the vendor table.
-async fn local_servers() -> Vec<LocalServer> {
+pub(crate) async fn local_servers() -> Vec<LocalServer> {
     let http = HttpClient::new();
     let asked = VENDORS
         .iter()

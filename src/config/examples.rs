@@ -36,6 +36,7 @@ pub static EXAMPLES: &[Example] = examples![
     "basic/two_agents.yaml",
     "basic/openai_reasoning.yaml",
     "basic/two_claudes.yaml",
+    "basic/gemini_search.yaml",
     "basic/local_ollama.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_casestudy.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_multiturn.yaml",

@@ -22,6 +22,7 @@ use crate::spending::models::KnownModel;
 pub mod check;
 pub mod diagnostic;
 pub mod examples;
+pub mod extras;
 pub mod keys;
 pub mod lookup;
 pub mod node;

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
+use crate::config::extras::EXTRAS;
 use crate::config::keys::{Key, SECTIONS, Section, Shape, Status};
 use crate::config::node::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 use crate::config::vendors::{VENDORS, Vendor};
@@ -18,6 +19,7 @@ pub fn reference() -> String {
     for section in SECTIONS {
         section_reference(&mut out, section);
     }
+    extras_reference(&mut out);
     vendor_reference(&mut out);
     out
 }
@@ -70,7 +72,9 @@ fn section_reference(out: &mut String, section: &Section) {
     if !passed.is_empty() {
         push(
             out,
-            format_args!("\nThese go to the model's API as they are:\n\n"),
+            format_args!(
+                "\nThese go to the model's API, under the names that it has for them:\n\n"
+            ),
         );
         table(out, &["Keys", "Value", "Meaning"]);
     }
@@ -102,6 +106,30 @@ fn section_reference(out: &mut String, section: &Section) {
     }
     for key in refused {
         push(out, format_args!("| {} | {} |\n", names(key), key.doc));
+    }
+}
+
+fn extras_reference(out: &mut String) {
+    push(
+        out,
+        format_args!(
+            "\n## Parameters that not every API has\n\nElsewhere they are not sent, and a warning \
+             says so.\n\n"
+        ),
+    );
+    table(out, &["Keys", "Sent by", "Elsewhere"]);
+    for extra in EXTRAS {
+        let keys: Vec<String> = extra.keys.iter().copied().map(code).collect();
+        let apis: Vec<&str> = extra.apis.iter().map(|api| api.describe()).collect();
+        push(
+            out,
+            format_args!(
+                "| {} | {} | {} |\n",
+                keys.join(", "),
+                apis.join(", "),
+                extra.instead
+            ),
+        );
     }
 }
 

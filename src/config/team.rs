@@ -37,8 +37,7 @@ struct Family {
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them. Google's endpoint speaks Chat
-/// Completions: <https://ai.google.dev/gemini-api/docs/openai>.
+/// The families, in the order in which a team is made of them.
 const FAMILIES: &[Family] = &[
     Family {
         maker: "openai",
@@ -55,8 +54,8 @@ const FAMILIES: &[Family] = &[
     Family {
         maker: "gemini",
         prefixes: &["gemini-"],
-        through: "chatcompletion",
-        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+        through: "gemini",
+        base_url: None,
     },
     Family {
         maker: "grok",
@@ -344,6 +343,10 @@ mod tests {
             "claude claude-x https://api.anthropic.com",
         );
         check(
+            (Some("gemini-3.8-flash"), None, None),
+            "gemini gemini-3.8-flash https://generativelanguage.googleapis.com/v1beta",
+        );
+        check(
             (Some("grok-4"), None, None),
             "grok grok-4 https://api.x.ai/v1",
         );
@@ -422,7 +425,7 @@ mod tests {
         let found = surroundings(&["GEMINI_API_KEY", "GROQ_API_KEY"], &servers).unwrap();
         assert_eq!(
             found.summary,
-            "team: gemini (gemini-2.5-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
+            "team: gemini (gemini-3.8-flash, GEMINI_API_KEY), groq (llama-3.3-70b-versatile, \
              GROQ_API_KEY), ollama (qwen3:8b, http://localhost:11434/v1)"
         );
         let workspaces: Vec<String> = found

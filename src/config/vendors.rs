@@ -12,6 +12,8 @@ pub enum WireFormat {
     Responses,
     /// Messages, which Anthropic and servers of Claude's kind speak.
     Messages,
+    /// Google's `generateContent`.
+    GenerateContent,
 }
 
 /// How a vendor is spoken to.
@@ -34,6 +36,8 @@ pub enum Dialect {
     Azure,
     /// `{base_url}/v1/messages`, the version in a header, the key in `x-api-key`.
     Anthropic,
+    /// The model is in the path, the key in `x-goog-api-key`.
+    Google,
 }
 
 /// Whether a vendor answers without a key.
@@ -52,6 +56,17 @@ pub enum ReasoningEcho {
     Wanted,
     /// A request that holds it may be refused.
     Refused,
+}
+
+/// What a model of Google's takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeminiLine {
+    /// Before Gemini 3, and all that is not called Gemini: effort is a number of tokens, and Google's
+    /// own tools are refused beside other tools.
+    Early,
+    /// Since Gemini 3: effort is a level, Google's tools go with others, and a call without the
+    /// signature of the thoughts before it is refused.
+    Current,
 }
 
 /// One backend type.
@@ -124,7 +139,7 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Remote(WireFormat::Messages),
         dialect: Dialect::Anthropic,
         key_variables: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-5"),
+        default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
         ..CHAT
     },
@@ -250,14 +265,12 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "gemini",
+        wire: Wire::Remote(WireFormat::GenerateContent),
+        dialect: Dialect::Google,
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
-        default_model: Some("gemini-2.5-flash"),
-        instead: Some(
-            "use `type: chatcompletion` with `base_url: \
-             https://generativelanguage.googleapis.com/v1beta/openai`, which reaches the same \
-             models with the same key",
-        ),
-        ..UNSERVED
+        default_model: Some("gemini-3.8-flash"),
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
+        ..CHAT
     },
     Vendor {
         name: "claude_code",
@@ -371,6 +384,15 @@ pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
     }
 }
 
+/// What the model of Google's with this name takes.
+pub fn gemini_line(model: &str) -> GeminiLine {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    match name.strip_prefix("gemini-") {
+        Some(version) if !version.starts_with(['1', '2']) => GeminiLine::Current,
+        Some(_) | None => GeminiLine::Early,
+    }
+}
+
 /// Whether `url` leads to a vendor of the table, or to this machine.
 pub fn is_known_host(url: &Url) -> bool {
     let Some(Host::Domain(host)) = url.host() else {
@@ -476,6 +498,21 @@ mod tests {
         ] {
             let url = Url::parse(url).unwrap();
             assert_eq!(reasoning_echo_at(&url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_model_of_google_is_of_the_line_that_its_name_says() {
+        for (model, expected) in [
+            ("gemini-3.8-flash", GeminiLine::Current),
+            ("gemini-flash-latest", GeminiLine::Current),
+            ("models/gemini-4-pro", GeminiLine::Current),
+            ("gemini-2.5-flash", GeminiLine::Early),
+            ("gemini-1.5-pro-002", GeminiLine::Early),
+            ("gemma-3-27b-it", GeminiLine::Early),
+            ("tunedModels/mine", GeminiLine::Early),
+        ] {
+            assert_eq!(gemini_line(model), expected, "{model}");
         }
     }
 

@@ -2,16 +2,18 @@
 //! while every event is recorded before it is shown, and saves what it came to.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
 use crate::config::Config;
 use crate::config::recorded::recorded;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
@@ -72,6 +74,15 @@ pub struct Order {
     pub again: Option<Again>,
 }
 
+/// How the user ends a run.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// It is to end with what it has.
+    pub soon: CancellationToken,
+    /// It is to be given up.
+    pub at_once: CancellationToken,
+}
+
 /// What a run was started with.
 #[derive(Debug)]
 pub struct StartedWith {
@@ -95,6 +106,7 @@ pub struct Run {
     session: Session,
     task: String,
     events: Receiver<Event>,
+    given_up: CancellationToken,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
     _trace: Trace,
@@ -114,7 +126,7 @@ pub struct Places {
 impl Run {
     /// Makes the directories, puts the team together, and opens session and records. No model is
     /// asked.
-    pub fn prepare(order: Order, stop: CancellationToken) -> Result<Self> {
+    pub fn prepare(order: Order, stop: Stop) -> Result<Self> {
         let Order {
             config,
             layout,
@@ -173,7 +185,7 @@ impl Run {
             models: order.models,
             question: order.question,
             events: sender,
-            stop,
+            stop: stop.soon,
             again: order.again,
         };
         let task = order.task;
@@ -185,9 +197,15 @@ impl Run {
             session,
             task,
             events,
+            given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
         })
+    }
+
+    /// The name of its session.
+    pub fn session_id(&self) -> &str {
+        self.session.id()
     }
 
     /// Where the run will leave its results.
@@ -210,6 +228,7 @@ impl Run {
             mut session,
             task,
             mut events,
+            given_up,
             _workspaces,
             _trace,
         } = self;
@@ -220,20 +239,28 @@ impl Run {
             shown,
         };
         let playing = async {
-            let mut turn = turn;
-            let result = run(&mut turn).await;
-            // The last sender goes with the rest of the turn, and ends the recording.
-            let Turn {
-                team, snapshots, ..
-            } = turn;
-            result.map(|result| (result, team, snapshots))
+            tokio::select! {
+                played = play(turn) => played,
+                () = given_up.cancelled() => Err(interrupted_twice()),
+            }
         };
         for message in notices {
             listeners.tell(Event::Warning { message }).await;
         }
         let recording = listeners.follow(&mut events);
         let (played, ()) = tokio::join!(playing, recording);
-        let (result, team, mut snapshots) = played?;
+        let Played {
+            result,
+            team,
+            mut snapshots,
+        } = match played {
+            Ok(played) => played,
+            Err(error) => {
+                listeners.break_off(&error).await;
+                session.end();
+                return Err(error);
+            }
+        };
         let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
         let unwritten = recordings.publish(&listeners.recorder);
         for message in kept.notes.into_iter().chain(unwritten) {
@@ -250,6 +277,37 @@ impl Run {
         session.end();
         Ok(result)
     }
+}
+
+/// A turn that has been played to its end.
+struct Played {
+    result: TurnResult,
+    team: Team,
+    snapshots: SnapshotStore,
+}
+
+/// Plays `turn`; a panic in it ends it with an error. The last sender of events goes with the turn,
+/// and ends the recording.
+async fn play(mut turn: Turn) -> Result<Played> {
+    let playing = async {
+        let result = run(&mut turn).await?;
+        let Turn {
+            team, snapshots, ..
+        } = turn;
+        Ok(Played {
+            result,
+            team,
+            snapshots,
+        })
+    };
+    let played = AssertUnwindSafe(playing).catch_unwind().await;
+    played.unwrap_or_else(|panic| Err(Error::panicked(&*panic)))
+}
+
+fn interrupted_twice() -> Error {
+    let message = "interrupted twice; the run was given up";
+    Error::new(ErrorKind::Interrupted, message)
+        .hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
 /// What the user should know about what the run opens.
@@ -373,6 +431,23 @@ impl Listeners {
         self.tell(ended).await;
         let fault = self.recorder.finish();
         warn(&self.shown, fault).await;
+    }
+
+    /// Ends the records and the spans of a run that broke off. Why it did is told by the caller.
+    async fn break_off(mut self, error: &Error) {
+        let ended = Event::RunEnded {
+            status: error.kind().exit_status(),
+            summary: error.to_string(),
+        };
+        log(&ended);
+        let fault = self.recorder.record(&ended);
+        warn(&self.shown, fault.or(self.recorder.finish())).await;
+        if let Some(mut telemetry) = self.telemetry {
+            telemetry.event(&ended);
+            if let Some(message) = telemetry.finish().await {
+                emit(&self.shown, Event::Warning { message }).await;
+            }
+        }
     }
 }
 

@@ -19,7 +19,9 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Change, ChangeKind, Observation, Outcome};
+use crate::world::gate::Gate;
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -96,7 +98,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         let roots = write_roots(&member.grants);
         worked.add(carry_workspace(team, member, &roots).await?);
     }
-    let rows = rows(&worked, &permissions);
+    let rows = with_fingerprints(rows(&worked, &permissions), mind.gate.clone()).await?;
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     if let Some(workspace) = &member.workspace
         && rows.iter().any(failed)
@@ -232,9 +234,29 @@ fn rows(worked: &Worked, permissions: &PathPermissionManager) -> Vec<DeliveryRow
         outcomes.entry(denial.path.clone()).or_insert(Some(denied));
     }
     let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
-        outcome.map(|outcome| DeliveryRow { path, outcome })
+        outcome.map(|outcome| DeliveryRow::new(path, outcome))
     };
     outcomes.into_iter().filter_map(row).collect()
+}
+
+/// The `rows` with what now stands on the disk, as the final agent's gate lets it be read.
+async fn with_fingerprints(
+    mut rows: Vec<DeliveryRow>,
+    gate: Option<Gate>,
+) -> Result<Vec<DeliveryRow>> {
+    let Some(gate) = gate else {
+        return Ok(rows);
+    };
+    let work = move || {
+        for row in rows.iter_mut().filter(|row| row.outcome.is_delivered()) {
+            let found = fingerprint(&gate, &row.path);
+            row.bytes = found.as_ref().map(|found| found.bytes);
+            row.sha256 = found.map(|found| found.sha256);
+        }
+        rows
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Error::bug("the delivered files could not be looked at"))
 }
 
 /// What two changes of the same file come to; `None` if it is as it was.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{RealPath, RelPath};
@@ -27,7 +28,9 @@ impl fmt::Display for Permission {
 }
 
 /// Which half of a turn an agent is in. A gate is made for one phase and never changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Agents work on their own, answer and vote; every context path is read-only.

@@ -23,7 +23,7 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner, Workspace};
 use crate::orchestrator::Models;
-use crate::orchestrator::conduct::{Order, Run, StartedWith};
+use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
@@ -59,7 +59,7 @@ pub async fn play(
     record: Record,
     state: &AbsPath,
     home: Option<&AbsPath>,
-    stop: CancellationToken,
+    stop: Stop,
 ) -> Result<Replayed> {
     prepare_state_dir(state, [&state.join(REPLAYS)])?;
     let scratch = Scratch::make(&state.join(REPLAYS), "replay_")?;
@@ -72,7 +72,7 @@ pub async fn play(
     } else {
         Completeness::BreaksOff
     };
-    let run = Run::prepare(order(record, layout, &moves, home, &stop), stop)?;
+    let run = Run::prepare(order(record, layout, &moves, home, &stop.soon), stop)?;
     let (shown, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
     let watching = async {
         let mut seen = Vec::new();

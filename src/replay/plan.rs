@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::cues::{Cues, Look};
+use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::course::{Course, Ending};
@@ -48,6 +49,15 @@ enum Place {
     Final,
 }
 
+/// Whether a run came to its own end, so that nothing but the word about it can follow. One that was
+/// given up, or that a bug ended, did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Concluded {
+    #[default]
+    No,
+    Yes,
+}
+
 /// What the last event was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Last {
@@ -66,6 +76,7 @@ struct Planning {
     /// Steps of each agent in the present coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
+    concluded: Concluded,
     last: Last,
     /// Conversations in which nothing has happened yet; one that stays so was never begun.
     untouched: BTreeMap<AgentId, Talk>,
@@ -123,7 +134,12 @@ impl Planning {
             self.open(agent);
         } else if let Event::CutShort { .. } = event {
             self.cut();
-        } else if let Event::RunEnded { .. } = event {
+            self.concluded = Concluded::Yes;
+        } else if let Event::FinalAnswer { .. } = event {
+            self.concluded = Concluded::Yes;
+        } else if let Event::RunEnded { status, .. } = event
+            && (self.concluded == Concluded::Yes || *status == ExitStatus::NoAnswer)
+        {
             self.close();
             self.plan.is_complete = true;
         }
@@ -160,6 +176,7 @@ impl Planning {
             .collect();
         self.steps.clear();
         self.presents = None;
+        self.concluded = Concluded::No;
         self.place = Place::Coordination;
         for agent in agents {
             self.open(agent);
@@ -233,7 +250,6 @@ impl Planning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ExitStatus;
 
     fn agent(id: &str) -> AgentId {
         AgentId::parse(id).unwrap()
@@ -288,6 +304,10 @@ mod tests {
         )
     }
 
+    fn final_answer() -> Event {
+        event("final_answer", "a", ",\"content\":\"\"")
+    }
+
     fn presents() -> Event {
         event("final_started", "a", "")
     }
@@ -326,11 +346,12 @@ mod tests {
             failed("b"),
         ];
         let finale = [won(), presents(), asking("a"), replied("a"), replied("a")];
-        let whole = [&coordination[..], &finale, &[ended()]].concat();
+        let end = [final_answer(), ended()];
+        let whole = [&coordination[..], &finale, &end].concat();
         check(&whole, "Closed; a: 1Fails 2Fails; b: 1Fails");
-        let twice = [&whole[..9], &coordination[..3], &[won(), ended()]].concat();
+        let twice = [&whole[..9], &coordination[..3], &[won()], &end].concat();
         check(&twice, "Closed; Closed; a: 1Fails 1Fails 1Fails; b: 1Fails");
-        let skipped = [&[started()], &finale[..], &[ended()]].concat();
+        let skipped = [&[started()], &finale[..], &end].concat();
         check(&skipped, "Closed; a: 2Fails");
     }
 
@@ -352,6 +373,8 @@ mod tests {
         check(&presenting, "Closed; a: 1Fails 1Ends; b: 0Fails");
         let limited = [&presenting[..9], &[failed("a"), cut(), ended()]].concat();
         check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
+        let given_up = [&coordination[..], &[ended()]].concat();
+        check(&given_up, "Cut; a: 1Waits; b: 0Waits");
     }
 
     #[test]

@@ -8,10 +8,11 @@ pub mod models;
 pub mod money;
 pub mod price;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Tokens as the vendor counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens of the request, all of them.

@@ -1,7 +1,9 @@
 //! Owns amounts of money. They are whole numbers, so that sums are exact.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many parts a dollar has.
@@ -97,6 +99,20 @@ impl<'de> Deserialize<'de> for Money {
         let written = format!("{dollars:.12}");
         let digits = written.replacen('.', "", 1);
         digits.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Money {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Money".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0 })
     }
 }
 

@@ -39,6 +39,11 @@ impl Moment {
         Duration::try_from(later).unwrap_or_default()
     }
 
+    /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.
+    pub fn utc(&self) -> String {
+        format!("{:.6}", self.0.timestamp())
+    }
+
     /// As names of logs and records write it, in local time: `20261102_140322_123456`.
     pub fn name(&self) -> String {
         self.0.strftime("%Y%m%d_%H%M%S_%6f").to_string()
@@ -90,6 +95,7 @@ mod tests {
         let zoned = "2026-11-02T14:03:22.000456789+01:00[Europe/Paris]";
         let moment = Moment(zoned.parse().unwrap());
         assert_eq!(moment.iso(), "2026-11-02T14:03:22.000456+01:00");
+        assert_eq!(moment.utc(), "2026-11-02T13:03:22.000456Z");
         assert_eq!(moment.name(), "20261102_140322_000456");
         assert_eq!(moment.short_name(), "20261102_140322");
         assert_eq!(moment.time_of_day(), "14:03:22");

@@ -17,3 +17,4 @@ pub mod secrets;
 pub mod store;
 pub mod http;
 pub mod telemetry;
+pub mod probe;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::chat_wire::{delta, finish, published_events, published_stream};
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, collect, config, connect, event, serve, simple_request, text};
+use crate::wire::{KEY, collect, config, connect, event, fault_line, serve, simple_request, text};
 
 /// Limits under which nothing waits for long.
 fn tight_limits() -> Limits {
@@ -42,16 +42,7 @@ async fn fault_of(backend: &Remote) -> BackendError {
 async fn line_of(answer: Answer) -> String {
     let (server, backend) = serve(answer).await;
     let fault = fault_of(&backend.with_limits(tight_limits())).await;
-    let kind = match fault.kind {
-        FaultKind::Permanent => "permanent".to_owned(),
-        FaultKind::ContextTooLong => "too long".to_owned(),
-        FaultKind::Unreachable => "unreachable".to_owned(),
-        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
-        FaultKind::Transient {
-            retry_after: Some(wait),
-        } => format!("transient after {wait:?}"),
-    };
-    format!("{kind}: {}", fault.message).replace(&server.url, "http://here")
+    fault_line(&fault).replace(&server.url, "http://here")
 }
 
 #[tokio::test]

@@ -143,6 +143,26 @@ async fn a_request_is_sent_whole() {
 }
 
 #[tokio::test]
+async fn a_search_of_openrouter_is_asked_for_by_its_plugin() {
+    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    for (parameters, plugins) in [
+        (json!({"enable_web_search": true}), json!([{"id": "web"}])),
+        (
+            json!({"enable_web_search": true, "plugins": [{"id": "file-parser"}]}),
+            json!([{"id": "file-parser"}, {"id": "web"}]),
+        ),
+        (json!({}), json!(null)),
+    ] {
+        let mut config = config("openrouter", &server.url);
+        config.parameters = parameters.as_object().unwrap().clone();
+        collect(&connect(&config), simple_request()).await;
+        let body = server.requests().pop().unwrap().json();
+        assert_eq!(body["plugins"], plugins);
+        assert_eq!(body.get("enable_web_search"), None);
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_grows_only_at_its_end() {
     let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
     let backend = connect(&config("groq", &server.url));

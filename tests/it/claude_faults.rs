@@ -9,7 +9,7 @@ use crate::claude_wire::{
     text_block, usage,
 };
 use crate::http_server::{Answer, Server};
-use crate::wire::{collect, config, connect, simple_request, text};
+use crate::wire::{collect, config, connect, fault_line, simple_request, text};
 
 /// A fault as one line; nothing before it may look like a whole reply.
 async fn line_of(answer: Answer) -> String {
@@ -21,16 +21,7 @@ async fn line_of(answer: Answer) -> String {
         let is_whole = matches!(event, ReplyEvent::End(_) | ReplyEvent::Call(_));
         assert!(!is_whole, "{event:?}");
     }
-    let kind = match fault.kind {
-        FaultKind::Permanent => "permanent".to_owned(),
-        FaultKind::ContextTooLong => "too long".to_owned(),
-        FaultKind::Unreachable => "unreachable".to_owned(),
-        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
-        FaultKind::Transient {
-            retry_after: Some(wait),
-        } => format!("transient after {wait:?}"),
-    };
-    format!("{kind}: {}", fault.message).replace(&server.url, "http://here")
+    fault_line(&fault).replace(&server.url, "http://here")
 }
 
 async fn lines_of(answers: Vec<Answer>) -> String {
@@ -114,6 +105,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
         let start = Answer::stream().piece(message_start(&usage));
         text_block(0, &["Hi"]).iter().fold(start, Answer::piece)
     };
+    let too_many = (0..129).map(|index| call_block(index, "a", "f", &[]));
     let reported = |kind, message| begun().piece(event(&error(kind, message)));
     let answers = vec![
         reported("overloaded_error", "Overloaded"),
@@ -130,6 +122,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
         begun().piece(event(&json!({"type": "content_block_delta", "delta": {}}))),
         begun().piece(text_block(0, &["again"]).concat()),
         stream(&[call_block(0, "a", "", &[])], "tool_use"),
+        stream(&too_many.collect::<Vec<_>>(), "tool_use"),
         begun().end(),
         Answer::stream().end(),
     ];
@@ -146,6 +139,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `claude` sent a malformed reply: no `index` of a content block: {"type":"content_block_delta","delta":{}}
     transient: `claude` sent a malformed reply: a content block begins twice
     transient: `claude` sent a malformed reply: the reply makes a tool call without a name
+    transient: `claude` sent a malformed reply: the reply makes more than 128 tool calls
     transient: `claude` ended its reply in the middle
     transient: `claude` ended its reply in the middle
     "#);

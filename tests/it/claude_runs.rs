@@ -65,34 +65,58 @@ fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
     events.iter().fold(Answer::stream(), Answer::piece).end()
 }
 
-#[test]
-fn a_team_of_claudes_agrees_on_an_answer() {
+/// The requests of a run of a team whose agents have these models and this beside.
+fn requests_of(models: &[&str], more: &str) -> Vec<Recorded> {
     let endpoint = Endpoint::answering(play);
-    let agent = |id: &str, model: &str| {
-        let url = &endpoint.server.url;
+    let url = &endpoint.server.url;
+    let agents = models.iter().map(|model| {
         format!(
-            "  - id: {id}\n    backend: {{type: claude, base_url: \"{url}\", model: {model}, \
-             cwd: {id}, thinking: {{type: adaptive}}}}\n"
+            "  - id: {model}\n    backend: {{type: claude, base_url: \"{url}\", model: {model}, \
+             cwd: {model}, {more}}}\n"
         )
-    };
-    let agents = [agent("one", "m1"), agent("two", "m2")].concat();
+    });
+    let team = format!("agents:\n{}", agents.collect::<String>());
     let finished = Project::new()
-        .file("team.yaml", format!("agents:\n{agents}"))
+        .file("team.yaml", team)
         .args(["--config", "team.yaml", "What is six times seven?"])
         .success();
     assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
     let requests = endpoint.server.requests();
+    let (read, written) = (requests.len() * 100, requests.len() * 10);
+    let tokens = format!("{read} tokens read, {written} written");
+    assert!(finished.stderr().contains(&tokens), "{}", finished.stderr());
+    requests
+}
+
+#[test]
+fn a_team_of_claudes_agrees_on_an_answer() {
+    let requests = requests_of(&["m1", "m2"], "thinking: {type: adaptive}");
     assert_eq!(requests.len(), 7);
-    let tokens = "700 tokens read, 70 written";
-    assert!(finished.stderr().contains(tokens), "{}", finished.stderr());
     for request in requests {
         let body = request.json();
         assert_eq!(body["thinking"], json!({"type": "adaptive"}));
-        assert_eq!(
-            body["system"][0]["cache_control"],
-            json!({"type": "ephemeral"})
-        );
+        let marked = json!({"type": "ephemeral"});
+        assert_eq!(body["system"][0]["cache_control"], marked);
         let marks = request.body.matches("cache_control").count();
         assert!((2..=4).contains(&marks), "{marks}");
+    }
+}
+
+#[test]
+fn keys_of_a_config_reach_the_request() {
+    let keys = "prompt_caching: false, betas: [b-2026-01-01], max_tokens: 900, stop: [END], \
+                enable_web_search: true, user: ada";
+    let requests = requests_of(&["m1"], keys);
+    assert_eq!(requests.len(), 3);
+    for request in requests {
+        assert!(!request.body.contains("cache_control"), "{}", request.body);
+        assert!(!request.body.contains("prompt_caching"), "{}", request.body);
+        assert_eq!(request.headers["anthropic-beta"], "b-2026-01-01");
+        let body = request.json();
+        assert_eq!(body["max_tokens"], json!(900));
+        assert_eq!(body["stop_sequences"], json!(["END"]));
+        assert_eq!(body["metadata"], json!({"user_id": "ada"}));
+        let tools = body["tools"].as_array().unwrap();
+        assert_eq!(tools.last().unwrap()["name"], "web_search");
     }
 }

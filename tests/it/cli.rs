@@ -17,6 +17,7 @@ fn check_usage(words: &[&str], expected: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the help is one text")]
 fn help_names_every_flag() {
     let finished = Project::new().args(["--help"]).success();
     insta::assert_snapshot!(finished.stdout(), @r#"
@@ -33,6 +34,8 @@ fn help_names_every_flag() {
       logs         Lists, shows, follows and packs the records of runs
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
+      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
+                   what to do
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -570,6 +573,9 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-logs-follow",
             "massgen-logs-export",
             "massgen-replay",
+            "massgen-schema",
+            "massgen-schema-events",
+            "massgen-doctor",
             "massgen-completions",
             "massgen-man",
         ]

@@ -22,11 +22,10 @@ const WANDERS: &str = r#"
 
 /// An agent with these limits and this script.
 fn agent(id: &str, limits: &str, replies: &str) -> String {
-    let lines = replies.trim_matches('\n').lines();
-    let replies: String = lines.map(|line| format!("        {line}\n")).collect();
+    let replies = replies.trim_matches('\n').replace('\n', "\n        ");
     format!(
         "  - id: {id}\n    limits: {{{limits}}}\n    backend:\n      type: scripted\n      \
-         cwd: {id}\n      replies:\n{replies}"
+         cwd: {id}\n      replies:\n        {replies}\n"
     )
 }
 
@@ -124,6 +123,27 @@ fn without_prices_a_scripted_team_costs_nothing() {
     let finished = Project::new().config(&team).args(limit).success();
     let told = finished.stderr();
     assert!(told.contains("1000 written)"), "{told}");
+}
+
+/// `expected` is what a script reads of tokens and cost of one agent with this script.
+#[track_caller]
+fn check_cost(script: &str, code: i32, expected: &str) {
+    let team = project("", &[agent("one", "", script)]);
+    let finished = team.args(["--automation", "go"]).failure(code);
+    let told = finished.stdout();
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn what_a_vendor_does_not_count_leaves_the_cost_open() {
+    let answer = r#"- calls: [{name: new_answer, arguments: {content: "a"}}]"#;
+    check_cost(answer, 0, "\nTOKENS: 0\nCOST_AT_LEAST: 0\n");
+    let counted = format!("{answer}\n  usage: {{input_tokens: 9, output_tokens: 2}}");
+    check_cost(&counted, 0, "\nTOKENS: 11\nCOST: 0.002\n");
+    // What fails before anything was counted costs nothing.
+    check_cost("- error: {message: \"no\"}", 1, "\nTOKENS: 0\nCOST: 0\n");
+    let cut = format!("- text: half\n  cut: true\n{counted}");
+    check_cost(&cut, 0, "\nTOKENS: 11\nCOST: 0.002\n");
 }
 
 /// A run of two agents, which comes to `dollars` for both to answer and vote, and one to present.
@@ -332,7 +352,7 @@ fn an_answer_of_an_earlier_attempt_is_not_lost() {
     assert_eq!(finished.stdout(), "presented\n");
 }
 
-/// A team whose one model is asked at `base_url`, with a fallback if `fallback` names one.
+/// A dry run of a team that may spend a dollar and whose one model is asked at `base_url`.
 fn remote(model: &str, base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - id: one\n    backend:\n      type: chatcompletion\n      model: {model}\n      \
@@ -365,9 +385,9 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     );
     // The controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
-    let priced = remote("house-1", url).home_file(".massgen/models.yaml", prices);
+    let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
     let told = "price of house-1: $0.5 input, $0.5 cached, $2 output, a million tokens";
-    check_price(priced, told);
+    check_price(with_price, told);
     let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
     check_price(
         known,
@@ -380,6 +400,12 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     check_price(
         remote("gpt-5", "https://api.openai.com/v1"),
         "limits of the run: $1\n",
+    );
+    // Models that are asked when another cannot go on have prices too.
+    let fallback = "http://localhost:9/v1\n      fallback: [{model: house-2, base_url: 'https://m.example/v1'}]";
+    check_price(
+        remote("house-1", fallback),
+        "the price of `house-2`, which `one` asks, is not known",
     );
 }
 

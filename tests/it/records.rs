@@ -138,6 +138,7 @@ fn whole_run() -> Vec<Event> {
             tool: "write_file".to_owned(),
             arguments: format!("{{\"content\":\"{SECRET}\"}}"),
             denied: Some(format!("outside: {SECRET}")),
+            rule: None,
         },
         answered("alpha", label(0, 1), &format!("the key is {SECRET}")),
         Event::DroppedOut {
@@ -156,10 +157,10 @@ fn whole_run() -> Vec<Event> {
         },
         final_answer(&format!("final {SECRET}")),
         Event::Delivered {
-            rows: vec![DeliveryRow {
-                path: "/p/a.txt".to_owned(),
-                outcome: DeliveryOutcome::Created,
-            }],
+            rows: vec![DeliveryRow::new(
+                "/p/a.txt".to_owned(),
+                DeliveryOutcome::Created,
+            )],
         },
         ended(),
     ]
@@ -251,26 +252,9 @@ fn no_secret_is_in_any_record() {
 }
 
 #[test]
-fn the_status_tells_how_the_run_ended() {
+fn the_status_tells_what_was_used() {
     let (_dir, turn) = recorded();
-    let mut status = read_json(&turn.join("status.json"));
-    let meta = status["meta"].as_object().unwrap();
-    assert_eq!(meta["question"], "what is this?");
-    assert_eq!(meta["session_id"], "session_1");
-    assert!(meta["elapsed_seconds"].as_f64().unwrap() >= 0.0);
-    assert!(status["agents"]["alpha"]["last_activity"].is_string());
-    status.as_object_mut().unwrap().remove("meta");
-    for id in ["alpha", "zeta"] {
-        let of_agent = status["agents"][id].as_object_mut().unwrap();
-        of_agent.remove("last_activity");
-    }
-    let tokens = json!({
-        "input_tokens": 100,
-        "cached_tokens": 0,
-        "cache_write_tokens": 0,
-        "output_tokens": 20,
-        "reasoning_tokens": 0,
-    });
+    let status = read_json(&turn.join("status.json"));
     let used = json!({
         "requests": 1,
         "input_tokens": 100,
@@ -282,8 +266,34 @@ fn the_status_tells_how_the_run_ended() {
         "cost_usd": 0.25,
         "uncosted_requests": 0,
     });
+    assert_eq!(status["token_usage"]["run"], used);
+    assert_eq!(status["agents"]["alpha"]["token_usage"], used);
     assert_eq!(status["agents"]["zeta"]["token_usage"]["requests"], 0);
-    status["agents"]["zeta"]["token_usage"].take();
+    let models = status["token_usage"]["models"].as_array().unwrap();
+    assert_eq!(models.len(), 1, "{models:?}");
+    let post = ["agent", "model", "phase"].map(|name| &models[0][name]);
+    assert_eq!(post, ["alpha", "m", "coordination"]);
+    assert_eq!(models[0]["cost_usd"], 0.25);
+    assert_eq!(models[0]["token_usage"]["output_tokens"], 20);
+}
+
+#[test]
+fn the_status_tells_how_the_run_ended() {
+    let (_dir, turn) = recorded();
+    let mut status = read_json(&turn.join("status.json"));
+    let meta = status["meta"].as_object().unwrap();
+    assert_eq!(meta["question"], "what is this?");
+    assert_eq!(meta["session_id"], "session_1");
+    assert!(meta["elapsed_seconds"].as_f64().unwrap() >= 0.0);
+    assert!(status["agents"]["alpha"]["last_activity"].is_string());
+    for name in ["meta", "token_usage"] {
+        status.as_object_mut().unwrap().remove(name);
+    }
+    for id in ["alpha", "zeta"] {
+        let of_agent = status["agents"][id].as_object_mut().unwrap();
+        of_agent.remove("last_activity");
+        of_agent.remove("token_usage");
+    }
     let expected = json!({
         "is_complete": true,
         "finish_reason": "delivered",
@@ -306,7 +316,6 @@ fn the_status_tells_how_the_run_ended() {
                 },
                 "times_restarted": 0,
                 "error": null,
-                "token_usage": used,
             },
             "zeta": {
                 "status": "timeout",
@@ -315,26 +324,15 @@ fn the_status_tells_how_the_run_ended() {
                 "vote_cast": null,
                 "times_restarted": 0,
                 "error": "no model",
-                "token_usage": null,
             },
-        },
-        "token_usage": {
-            "run": used,
-            "models": [{
-                "agent": "alpha",
-                "model": "m",
-                "phase": "coordination",
-                "token_usage": tokens,
-                "requests": 1,
-                "cost_usd": 0.25,
-                "uncosted_requests": 0,
-            }],
         },
         "results": {
             "votes": {"agent1.1": 1},
             "winner": "alpha",
             "final_answer_preview": "final [redacted]",
-            "delivered": [{"path": "/p/a.txt", "outcome": "created"}],
+            "delivered": [
+                {"path": "/p/a.txt", "outcome": "created", "sha256": null, "bytes": null},
+            ],
         },
     });
     assert_eq!(status, expected);

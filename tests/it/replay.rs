@@ -10,6 +10,7 @@ use std::time::Duration;
 use massgen::error::ExitStatus;
 use massgen::event::{Event, StopReason};
 use massgen::id::{AgentId, AnswerLabel};
+use massgen::orchestrator::conduct::Stop;
 use massgen::path::AbsPath;
 use massgen::replay::play;
 use massgen::replay::record::Record;
@@ -18,7 +19,6 @@ use massgen::world::store::event_log::EventLog;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::runs;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, answers, team};
@@ -496,7 +496,7 @@ fn played(project: &Project, turn: &Path) -> Option<String> {
     let record = Record::read(&run, None).unwrap();
     let state = base.join(".massgen");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let playing = play(record, &state, None, CancellationToken::new());
+    let playing = play(record, &state, None, Stop::default());
     let replayed = runtime.block_on(playing).unwrap();
     replayed
         .difference

@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::project::{Finished, Project};
 
 /// What only the final phase's system message says.
-const FINAL: &str = "the final agent";
+pub(crate) const FINAL: &str = "the final agent";
 
 /// A scripted agent; `replies` is YAML, indented as in the list under `replies:`.
-fn agent(id: &str, workspace: &str, replies: &str) -> String {
+pub(crate) fn agent(id: &str, workspace: &str, replies: &str) -> String {
     let cwd = if workspace.is_empty() {
         String::new()
     } else {
@@ -27,12 +27,12 @@ fn agent(id: &str, workspace: &str, replies: &str) -> String {
     out
 }
 
-fn team(agents: &[String], rest: &str) -> String {
+pub(crate) fn team(agents: &[String], rest: &str) -> String {
     format!("agents:\n{}{rest}\n", agents.concat())
 }
 
 /// Gives an answer, then votes for `candidate`, then presents.
-fn answers(answer: &str, candidate: &str) -> String {
+pub(crate) fn answers(answer: &str, candidate: &str) -> String {
     format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -45,7 +45,7 @@ fn answers(answer: &str, candidate: &str) -> String {
 }
 
 /// Writes a file into the workspace and answers; in the final phase does as `last` says.
-fn builds(file: &str, content: &str, last: &str) -> String {
+pub(crate) fn builds(file: &str, content: &str, last: &str) -> String {
     format!(
         r#"
 - when: {{last: "<task>", lacks: new_answer}}
@@ -61,8 +61,9 @@ fn builds(file: &str, content: &str, last: &str) -> String {
     )
 }
 
-const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
-const FAILS: &str = r#"
+pub(crate) const WRITE_HERE: &str =
+    "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
+pub(crate) const FAILS: &str = r#"
 - error: {message: "invalid api key"}
   repeat: true
 "#;
@@ -613,7 +614,7 @@ fn what_the_user_changes_meanwhile_is_not_overwritten() {
 }
 
 /// All files below a directory.
-fn walk(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn walk(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let below = |path: PathBuf| {
         if path.is_dir() {

@@ -151,10 +151,12 @@ impl Told {
 fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |attribute: &KeyValue| {
         let value = attribute.value.as_ref().unwrap().value.as_ref().unwrap();
-        let value = match value {
-            Value::StringValue(text) => text.clone(),
-            Value::IntValue(number) => number.to_string(),
-            other => format!("{other:?}"),
+        let value = if let Value::StringValue(text) = value {
+            text.clone()
+        } else if let Value::IntValue(number) = value {
+            number.to_string()
+        } else {
+            format!("{value:?}")
         };
         (attribute.key.clone(), value)
     };
@@ -313,10 +315,9 @@ fn both_encodings_tell_the_same() {
         let kind = requests[0].headers["content-type"].clone();
         let told = Told::to(&collector);
         assert!(told.spans().iter().all(|span| span.span_id.len() == 8));
-        let names = told.tree().into_iter().map(|(mut way, attributes)| {
+        let names = told.tree().into_iter().map(|(way, attributes)| {
             let keys: Vec<String> = attributes.into_keys().collect();
-            way.push_str(&format!(": {}", keys.join(" ")));
-            way
+            format!("{way}: {}", keys.join(" "))
         });
         let mut names: Vec<String> = names.collect();
         names.sort();

@@ -8,7 +8,7 @@ use massgen::backend::connect::Surroundings;
 use massgen::backend::conversation::{Conversation, Message};
 use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
-use massgen::backend::{Backend, BackendError, ReplyEvent, Request};
+use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
 use massgen::config::vendors::{Wire, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::path::AbsPath;
@@ -85,6 +85,20 @@ pub(crate) async fn collect(
         }
     }
     events
+}
+
+/// A fault as one line: whether asking again can help, and what happened.
+pub(crate) fn fault_line(fault: &BackendError) -> String {
+    let kind = match fault.kind {
+        FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::ContextTooLong => "too long".to_owned(),
+        FaultKind::Unreachable => "unreachable".to_owned(),
+        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
+        FaultKind::Transient {
+            retry_after: Some(wait),
+        } => format!("transient after {wait:?}"),
+    };
+    format!("{kind}: {}", fault.message)
 }
 
 /// The data of one event of a stream.

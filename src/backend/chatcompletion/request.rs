@@ -13,6 +13,11 @@ const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_versio
 /// Parameters that vendors refuse in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
 
+/// The key that asks for `OpenRouter`'s search, and where that is asked for:
+/// <https://openrouter.ai/docs/features/web-search>.
+const WEB_SEARCH: &str = "enable_web_search";
+const PLUGINS: &str = "plugins";
+
 /// The parameters of a config as every request carries them. Usage is asked for unless the config
 /// has its own `stream_options`; a parameter that is null is left out.
 pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
@@ -23,6 +28,12 @@ pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
             settled.shift_remove(name);
         } else if !OURS.contains(&name.as_str()) {
             settled.insert(name.clone(), value.clone());
+        }
+    }
+    if settled.shift_remove(WEB_SEARCH) == Some(json!(true)) {
+        let plugins = settled.entry(PLUGINS).or_insert_with(|| json!([]));
+        if let Value::Array(plugins) = plugins {
+            plugins.push(json!({"id": "web"}));
         }
     }
     settled

@@ -165,20 +165,20 @@ impl Block {
     }
 
     fn append(&mut self, field: &str, piece: &str) {
-        match self.fields.get_mut(field) {
-            Some(Value::String(text)) => text.push_str(piece),
-            _ => drop(self.fields.insert(field.to_owned(), piece.into())),
+        if let Some(Value::String(text)) = self.fields.get_mut(field) {
+            text.push_str(piece);
+        } else {
+            self.fields.insert(field.to_owned(), piece.into());
         }
     }
 
     fn cite(&mut self, citation: Option<&Value>) {
         let citation = citation.cloned();
-        match self.fields.get_mut("citations") {
-            Some(Value::Array(citations)) => citations.extend(citation),
-            _ => {
-                let citations = Vec::from_iter(citation);
-                self.fields.insert("citations".to_owned(), citations.into());
-            }
+        if let Some(Value::Array(citations)) = self.fields.get_mut("citations") {
+            citations.extend(citation);
+        } else {
+            let citations = Vec::from_iter(citation);
+            self.fields.insert("citations".to_owned(), citations.into());
         }
     }
 

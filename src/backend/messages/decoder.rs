@@ -133,7 +133,7 @@ impl Counts {
     }
 }
 
-/// <https://docs.claude.com/en/docs/build-with-claude/handling-stop-reasons>
+/// <https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons>
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::remote::endpoint::BETAS;
 
 /// How long a reply may be when the config does not say: the API wants a number, and every model
-/// since Claude 4 takes this one. <https://docs.claude.com/en/docs/about-claude/models/overview>
+/// since Claude 4 takes this one. <https://platform.claude.com/docs/en/about-claude/models/overview>
 const MAX_TOKENS_DEFAULT: u32 = 32_000;
 /// Keys that a config cannot set: the conversation depends on them.
 const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
@@ -93,7 +93,7 @@ fn rename(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
 
 /// The versions are those that every current model takes without more. Later ones of the web search
 /// let the model filter by program what it found, which small models cannot.
-/// <https://docs.claude.com/en/docs/agents-and-tools/tool-use/web-search-tool>
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool>
 fn server_tools(config: &Map<String, Value>) -> Vec<Value> {
     let tools = [
         (WEB_SEARCH, "web_search_20250305", "web_search"),
@@ -111,11 +111,11 @@ fn cache(config: &Map<String, Value>) -> Option<Value> {
     if config.get(CACHING) == Some(&Value::Bool(false)) {
         return None;
     }
-    let mut mark = json!({"type": "ephemeral"});
-    if let (Some(ttl), Some(mark)) = (config.get(CACHE_TTL), mark.as_object_mut()) {
-        mark.insert("ttl".to_owned(), ttl.clone());
-    }
-    Some(mark)
+    let ttl = config.get(CACHE_TTL).filter(|ttl| !ttl.is_null());
+    Some(match ttl {
+        Some(ttl) => json!({"type": "ephemeral", "ttl": ttl}),
+        None => json!({"type": "ephemeral"}),
+    })
 }
 
 #[cfg(test)]
@@ -123,58 +123,58 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(config: Value, expected: Value) {
+    fn check(config: &Value, expected: &Value) {
         let settings = Settings::of(config.as_object().unwrap());
         let parameters = Value::Object(settings.parameters);
-        assert_eq!(parameters, expected, "{config}");
+        assert_eq!(parameters, *expected, "{config}");
     }
 
     #[test]
     fn keys_go_through_under_the_names_of_the_api() {
-        check(json!({}), json!({"max_tokens": 32_000}));
-        check(json!({"max_tokens": null}), json!({"max_tokens": 32_000}));
-        check(json!({"max_tokens": 9}), json!({"max_tokens": 9}));
+        check(&json!({}), &json!({"max_tokens": 32_000}));
+        check(&json!({"max_tokens": null}), &json!({"max_tokens": 32_000}));
+        check(&json!({"max_tokens": 9}), &json!({"max_tokens": 9}));
         check(
-            json!({"max_completion_tokens": 9}),
-            json!({"max_tokens": 9}),
+            &json!({"max_completion_tokens": 9}),
+            &json!({"max_tokens": 9}),
         );
         check(
-            json!({"max_completion_tokens": 9, "max_tokens": 8}),
-            json!({"max_tokens": 8}),
+            &json!({"max_completion_tokens": 9, "max_tokens": 8}),
+            &json!({"max_tokens": 8}),
         );
         let thinking = json!({"type": "enabled", "budget_tokens": 1024});
         check(
-            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "model": "m"}),
-            json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "max_tokens": 32_000}),
+            &json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "model": "m"}),
+            &json!({"thinking": thinking, "top_k": 5, "new_parameter": [1], "max_tokens": 32_000}),
         );
         check(
-            json!({"stop": "END", "user": "ada", "max_tokens": 9, "reasoning_effort": "low"}),
-            json!({
+            &json!({"stop": "END", "user": "ada", "max_tokens": 9, "reasoning_effort": "low"}),
+            &json!({
                 "max_tokens": 9, "stop_sequences": ["END"], "metadata": {"user_id": "ada"},
                 "output_config": {"effort": "low"},
             }),
         );
         check(
-            json!({"stop": ["A", "B"], "max_tokens": 9, "parallel_tool_calls": false}),
-            json!({
+            &json!({"stop": ["A", "B"], "max_tokens": 9, "parallel_tool_calls": false}),
+            &json!({
                 "max_tokens": 9, "stop_sequences": ["A", "B"],
                 "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
             }),
         );
         check(
-            json!({"parallel_tool_calls": true, "max_tokens": 9}),
-            json!({"max_tokens": 9}),
+            &json!({"parallel_tool_calls": true, "max_tokens": 9}),
+            &json!({"max_tokens": 9}),
         );
     }
 
     #[test]
     fn what_has_its_own_name_here_counts() {
         check(
-            json!({
+            &json!({
                 "reasoning_effort": "low", "output_config": {"effort": "max", "format": {}},
                 "user": "ada", "metadata": {"team": "a"}, "max_tokens": 9,
             }),
-            json!({
+            &json!({
                 "output_config": {"effort": "max", "format": {}},
                 "metadata": {"team": "a", "user_id": "ada"}, "max_tokens": 9,
             }),
@@ -184,27 +184,28 @@ mod tests {
     #[test]
     fn switches_are_no_parameters() {
         #[track_caller]
-        fn check_switches(config: Value, tools: &[&str], cache: Option<Value>) {
+        fn check_switches(config: &Value, tools: &[&str], cache: Option<&Value>) {
             let settings = Settings::of(config.as_object().unwrap());
             let names = settings.server_tools.iter().map(|tool| &tool["name"]);
             assert_eq!(names.collect::<Vec<_>>(), tools, "{config}");
-            assert_eq!(settings.cache, cache, "{config}");
+            assert_eq!(settings.cache.as_ref(), cache, "{config}");
             assert_eq!(settings.parameters.len(), 1, "{config}");
         }
 
-        let marked = || Some(json!({"type": "ephemeral"}));
-        check_switches(json!({"betas": ["b"]}), &[], marked());
-        check_switches(json!({"prompt_caching": true}), &[], marked());
-        check_switches(json!({"prompt_caching": false}), &[], None);
+        let marked = json!({"type": "ephemeral"});
+        check_switches(&json!({"betas": ["b"]}), &[], Some(&marked));
+        check_switches(&json!({"prompt_caching": true}), &[], Some(&marked));
+        check_switches(&json!({"cache_ttl": null}), &[], Some(&marked));
+        check_switches(&json!({"prompt_caching": false}), &[], None);
         check_switches(
-            json!({"cache_ttl": "1h", "enable_web_search": false}),
+            &json!({"cache_ttl": "1h", "enable_web_search": false}),
             &[],
-            Some(json!({"type": "ephemeral", "ttl": "1h"})),
+            Some(&json!({"type": "ephemeral", "ttl": "1h"})),
         );
         check_switches(
-            json!({"enable_web_search": true, "enable_code_execution": true}),
+            &json!({"enable_web_search": true, "enable_code_execution": true}),
             &["web_search", "code_execution"],
-            marked(),
+            Some(&marked),
         );
     }
 }

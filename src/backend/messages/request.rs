@@ -61,18 +61,15 @@ pub(super) fn elements(messages: &[Message]) -> Vec<Value> {
 }
 
 fn element(messages: &[Message]) -> Option<Value> {
-    let (role, content) = match messages {
-        [Message::Assistant { text, calls, echo }] => {
-            let echo = echo.as_ref().and_then(Value::as_array);
-            let content = echo.cloned().unwrap_or_else(|| reply(text, calls));
-            ("assistant", content)
-        }
+    let (role, content) = if let [Message::Assistant { text, calls, echo }] = messages {
+        let echo = echo.as_ref().and_then(Value::as_array);
+        let content = echo.cloned().unwrap_or_else(|| reply(text, calls));
+        ("assistant", content)
+    } else {
         // The API wants results before everything else.
-        _ => {
-            let results = messages.iter().filter_map(result);
-            let texts = messages.iter().filter_map(said);
-            ("user", results.chain(texts).collect())
-        }
+        let results = messages.iter().filter_map(result);
+        let texts = messages.iter().filter_map(said);
+        ("user", results.chain(texts).collect())
     };
     (!content.is_empty()).then(|| json!({"role": role, "content": content}))
 }
@@ -84,15 +81,17 @@ fn said(message: &Message) -> Option<Value> {
     }
 }
 
+/// A result without anything to be read in it has no content: the API refuses an empty one.
 fn result(message: &Message) -> Option<Value> {
     let Message::CallResult { call_id, content } = message else {
         return None;
     };
-    let mut block = json!({"type": "tool_result", "tool_use_id": accepted(call_id)});
-    if !content.trim().is_empty() {
-        block["content"] = json!(content);
-    }
-    Some(block)
+    let id = accepted(call_id);
+    Some(if content.trim().is_empty() {
+        json!({"type": "tool_result", "tool_use_id": id})
+    } else {
+        json!({"type": "tool_result", "tool_use_id": id, "content": content})
+    })
 }
 
 /// A reply of which no more is known than its text and its calls.
@@ -128,19 +127,21 @@ pub(super) fn accepted_name(name: &str) -> String {
 /// `id` with nothing in it but letters, digits, `_` and `-`, as the API wants it. Other vendors, who
 /// may have been asked before, are free in their ids.
 pub(super) fn accepted(id: &str) -> String {
-    let mut accepted = String::with_capacity(id.len());
-    for sign in id.chars() {
-        match sign {
-            '_' | '-' | 'a'..='z' | 'A'..='Z' | '0'..='9' => accepted.push(sign),
-            _ => accepted.push_str(&format!("_{:x}", u32::from(sign))),
-        }
-    }
-    accepted
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-');
+    id.chars()
+        .map(|sign| {
+            if is_plain(sign) {
+                sign.to_string()
+            } else {
+                format!("_{:x}", u32::from(sign))
+            }
+        })
+        .collect()
 }
 
 /// Marks the newest message, so that the next request finds all before it in the cache. The vendor
 /// looks back 20 blocks from a mark: one on the first block too lets it find the last mark behind a
-/// reply with many calls. <https://docs.claude.com/en/docs/build-with-claude/prompt-caching>
+/// reply with many calls. <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
 pub(super) fn mark(newest: &mut [Value], cache: &Value) {
     let content = newest
         .last_mut()

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use crate::backend::chatcompletion::Completions;
 use crate::backend::connect::Surroundings;
+use crate::backend::gemini::GenerateContent;
 use crate::backend::messages::Messages;
 use crate::backend::remote::Remote;
 use crate::backend::remote::endpoint;
@@ -41,6 +42,10 @@ impl Remote {
             WireFormat::Messages => {
                 let wire = Messages::new(config);
                 (endpoint::messages_url(&base_url), Box::new(wire))
+            }
+            WireFormat::GenerateContent => {
+                let url = endpoint::generate_url(&base_url, &config.model);
+                (url, Box::new(GenerateContent::new(config)))
             }
         };
         let headers = endpoint::headers(config, key.as_ref())?;

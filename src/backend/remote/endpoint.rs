@@ -16,7 +16,7 @@ const API_VERSION: &str = "api_version";
 /// The version of Azure's API that is asked for when nobody names one.
 const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
 /// The version of Anthropic's API: the only one since it is stable.
-/// <https://docs.claude.com/en/api/versioning>
+/// <https://platform.claude.com/docs/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// The parameters of a config that name beta features of Anthropic's API, as a list or as a text;
 /// they go into a header.
@@ -149,6 +149,22 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
     }
 }
 
+/// Where a model of Google's is asked for a stream. A name with a slash says itself of which kind
+/// the model is, as in `tunedModels/mine`.
+pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
+    let kind = (!model.contains('/')).then_some("models");
+    let method = format!("{model}:streamGenerateContent");
+    let mut url = base_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments
+            .pop_if_empty()
+            .extend(kind)
+            .extend(method.split('/'));
+    }
+    url.query_pairs_mut().append_pair("alt", "sse");
+    url
+}
+
 /// Where Messages are asked for. A `base_url` that names the whole way is taken as it is.
 pub(crate) fn messages_url(base_url: &Url) -> Url {
     let path = base_url.path().trim_end_matches('/');
@@ -182,6 +198,7 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<Heade
         let (name, text) = match dialect {
             Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
             Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+            Dialect::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
             Dialect::Anthropic => (HeaderName::from_static("x-api-key"), secret.to_owned()),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
@@ -201,9 +218,9 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<Heade
 /// The beta features that a config names, as one header.
 fn betas(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let values = BETAS.iter().filter_map(|name| parameters.get(*name));
-    let texts = values.flat_map(|value| match value {
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        single => Vec::from_iter(single.as_str()),
+    let texts = values.flat_map(|value| match value.as_array() {
+        Some(list) => list.iter().filter_map(Value::as_str).collect(),
+        None => Vec::from_iter(value.as_str()),
     });
     let names: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     if names.is_empty() {

@@ -22,6 +22,11 @@ const WORDS_CHARS_MAX: usize = 600;
 const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
 /// Types and codes of errors that come again however often one asks.
 const PERMANENT: &[&str] = &[
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
     "authentication_error",
     "billing_error",
     "insufficient_quota",
@@ -50,6 +55,12 @@ const CONTEXT_TOO_LONG: &[&str] = &[
     "reduce the length of the messages",
     "request too large for",
 ];
+
+/// What Google writes, in lower case, when a quota will not be there again before long. Every one of
+/// its 429s speaks of plan and billing, so these words alone say nothing.
+const SPENT: &[&str] = &["credits are depleted", "limit: 0,"];
+/// What the name of a quota holds that is given once a day.
+const DAILY_QUOTA: &str = "PerDay";
 
 /// What errors of one backend have in common.
 #[derive(Debug)]
@@ -150,6 +161,9 @@ impl Faults {
         let note = match (status.as_u16(), &self.key) {
             (401 | 403, Some(key)) => format!(" (the key is from {})", key.origin),
             (401 | 403, None) => " (no key was sent)".to_owned(),
+            (400, Some(key)) if error.is_about_key() => {
+                format!(" (the key is from {})", key.origin)
+            }
             (404, _) => format!(" (asked at `{}`)", self.place),
             (300..400, _) => self.redirection(headers),
             (400 | 422, _) if words.contains("stream_options") => {
@@ -164,7 +178,9 @@ impl Faults {
         let kind = if error.is_context_too_long() {
             FaultKind::ContextTooLong
         } else if may_heal(status.as_u16()) && !error.is_permanent() {
-            let retry_after = retry_after(headers).or_else(|| wait_in(&words));
+            let retry_after = retry_after(headers)
+                .or_else(|| error.retry_delay())
+                .or_else(|| wait_in(&words));
             FaultKind::Transient { retry_after }
         } else {
             FaultKind::Permanent
@@ -183,7 +199,7 @@ impl Faults {
         } else if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
             self.permanent(&message)
         } else {
-            let retry_after = wait_in(&words);
+            let retry_after = error.retry_delay().or_else(|| wait_in(&words));
             self.error(FaultKind::Transient { retry_after }, &message)
         }
     }
@@ -226,7 +242,8 @@ impl Faults {
 
 /// Whether a status means that the same request may be served later.
 fn may_heal(status: u16) -> bool {
-    matches!(status, 408 | 409 | 425 | 429) || status >= 500
+    // 499 is Google's own, for what it cancelled itself.
+    matches!(status, 408 | 409 | 425 | 429 | 499) || status >= 500
 }
 
 /// An error as a vendor writes it: JSON in one of many shapes, or plain text.
@@ -281,7 +298,40 @@ impl ErrorBody {
 
     /// Whether it is of a type that comes again however often one asks.
     fn is_permanent(&self) -> bool {
-        self.kinds().any(|kind| PERMANENT.contains(&kind))
+        self.kinds().any(|kind| PERMANENT.contains(&kind)) || self.is_spent()
+    }
+
+    /// Whether a quota is used up that will not be there again before long.
+    fn is_spent(&self) -> bool {
+        let words = self.words().to_lowercase();
+        let violations = self.details().filter_map(|detail| detail.get("violations"));
+        let quotas = violations.filter_map(Value::as_array).flatten();
+        let mut names = quotas.filter_map(|violation| violation.get("quotaId")?.as_str());
+        names.any(|name| name.contains(DAILY_QUOTA))
+            || SPENT.iter().any(|sign| words.contains(sign))
+    }
+
+    /// Whether Google refuses the key, which it does with a status that says nothing.
+    fn is_about_key(&self) -> bool {
+        self.details()
+            .any(|detail| detail.get("reason").and_then(Value::as_str) == Some("API_KEY_INVALID"))
+    }
+
+    /// How long Google asks to wait, as in `17.5s`.
+    fn retry_delay(&self) -> Option<Duration> {
+        let delay = self
+            .details()
+            .find_map(|detail| detail.get("retryDelay")?.as_str())?;
+        duration(delay)
+    }
+
+    /// What Google adds to an error.
+    fn details(&self) -> impl Iterator<Item = &Value> {
+        let details = self
+            .json
+            .pointer("/error/details")
+            .and_then(Value::as_array);
+        details.into_iter().flatten()
     }
 
     /// The types and codes that it names.
@@ -316,17 +366,24 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         let now = date(headers.get(DATE)?.to_str().ok()?)?;
         Some(date(text)?.duration_since(now).as_secs_f64())
     };
-    let seconds: f64 = text.trim().parse().ok().or_else(until_date)?;
+    wait(text.trim().parse().ok().or_else(until_date)?)
+}
+
+/// A wait of so many seconds, within bounds.
+fn wait(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
 }
 
 /// How long the vendor's words ask to wait: `Please try again in 1.2s.`
 fn wait_in(words: &str) -> Option<Duration> {
     let (_, rest) = words.split_once("try again in ")?;
-    let wait = rest.split_whitespace().next()?.trim_end_matches('.');
-    let wait: SignedDuration = wait.parse().ok()?;
-    let seconds = wait.as_secs_f64().clamp(0.0, RETRY_AFTER_SECONDS_MAX);
-    Duration::try_from_secs_f64(seconds).ok()
+    duration(rest.split_whitespace().next()?.trim_end_matches('.'))
+}
+
+/// A wait as in `17.5s` or `1m30s`, within bounds.
+fn duration(text: &str) -> Option<Duration> {
+    let duration: SignedDuration = text.parse().ok()?;
+    wait(duration.as_secs_f64())
 }
 
 fn date(text: &str) -> Option<Timestamp> {

@@ -19,6 +19,7 @@ use crate::world::http::HttpClient;
 pub mod connect;
 pub(super) mod endpoint;
 mod faults;
+pub mod listing;
 pub mod reply;
 pub mod wire;
 mod written;

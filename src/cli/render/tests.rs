@@ -54,7 +54,11 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
-fn asked(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
+fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+    charged(agent, input_tokens, output_tokens, Some("0"))
+}
+
+fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
     Event::Asked {
         agent: id(agent),
         model: "m".into(),
@@ -81,7 +85,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         },
-        asked("ann", 7, 5, Some("0")),
+        asked("ann", 7, 5),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -92,33 +96,41 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
+fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+    Event::ToolCalled {
+        agent: id(agent),
+        call_id: "c1".to_owned(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        denied: denied.map(str::to_owned),
+        rule: denied.map(|_| "outside-grants".to_owned()),
+    }
+}
+
 #[test]
 fn tools_answers_and_votes_are_told_as_they_happen() {
     let (out, err) = shown(&[
         started(),
         text("ann", "Writing"),
-        Event::ToolCalled {
-            agent: id("ann"),
-            call_id: "c1".to_owned(),
-            tool: "write_file".to_owned(),
-            arguments: "{\"path\":\"a\",\n\"content\":\"b\"}".to_owned(),
-            denied: None,
-        },
+        called(
+            ("ann", "write_file"),
+            "{\"path\":\"a\",\n\"content\":\"b\"}",
+            None,
+        ),
         Event::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             success: true,
+            denied: false,
             summary: "wrote 1 byte".to_owned(),
             elapsed_ms: 1,
         },
-        Event::ToolCalled {
-            agent: id("bob"),
-            call_id: "c1".to_owned(),
-            tool: "read_text_file".to_owned(),
-            arguments: "{\"path\":\"/etc/shadow\"}".to_owned(),
-            denied: Some("no grant reaches it".to_owned()),
-        },
+        called(
+            ("bob", "read_text_file"),
+            "{\"path\":\"/etc/shadow\"}",
+            Some("no grant reaches it"),
+        ),
         Event::Answered {
             agent: id("ann"),
             label: label(0, 1),
@@ -222,23 +234,17 @@ fn the_final_answer_alone_goes_to_standard_output() {
         },
         Event::Delivered {
             rows: vec![
-                DeliveryRow {
-                    path: "/p/new".to_owned(),
-                    outcome: DeliveryOutcome::Created,
-                },
-                DeliveryRow {
-                    path: "/p/.env".to_owned(),
-                    outcome: DeliveryOutcome::Denied {
+                DeliveryRow::new("/p/new".to_owned(), DeliveryOutcome::Created),
+                DeliveryRow::new(
+                    "/p/.env".to_owned(),
+                    DeliveryOutcome::Denied {
                         reason: "the name is protected".to_owned(),
                     },
-                },
-                DeliveryRow {
-                    path: "/p/old".to_owned(),
-                    outcome: DeliveryOutcome::Conflict { kept },
-                },
+                ),
+                DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         },
-        asked("ann", 7, 5, Some("0")),
+        asked("ann", 7, 5),
         Event::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -264,7 +270,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
 fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
     let mut events = vec![started()];
     for (agent, read, written, dollars) in requests {
-        events.push(asked(agent, *read, *written, *dollars));
+        events.push(charged(agent, *read, *written, *dollars));
     }
     events.push(Event::RunEnded {
         status: ExitStatus::Delivered,

@@ -1,22 +1,18 @@
 //! Owns the backend of an agent: which vendor is asked, where, for which model, with what.
 
 use secrecy::SecretString;
-use serde_json::{Map, Value as Json};
 use url::Url;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::{BACKEND, FALLBACK};
-use crate::config::keys::{Section, Status, nearest};
+use crate::config::keys::nearest;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
-
-/// The key whose entries go into requests beside the others.
-const EXTRA_BODY: &str = "extra_body";
 
 impl Checker<'_> {
     /// The backend of one agent.
@@ -27,12 +23,13 @@ impl Checker<'_> {
         let model = self.model(view, vendor);
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
+        let model = model?;
         let mut backend = BackendConfig {
             vendor,
-            model: model?,
             base_url,
             api_key,
-            parameters: parameters(view, &BACKEND),
+            parameters: self.parameters(view, &BACKEND, vendor, &model),
+            model,
             script,
             times: times(view),
             fallback: Vec::new(),
@@ -49,6 +46,7 @@ impl Checker<'_> {
             .map(|(path, node)| match text_of(node, path.clone()) {
                 Some(text) => Some(BackendConfig {
                     model: text.written.trim().to_owned(),
+                    parameters: self.parameters_of(first, &text),
                     ..first.clone()
                 }),
                 None => self.fallback_of(&View { node, path }, first),
@@ -64,6 +62,7 @@ impl Checker<'_> {
         };
         let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
         let model = self.model(view, vendor)?;
+        let parameters = self.parameters(view, &FALLBACK, vendor, &model);
         let is_same = vendor.name == first.vendor.name && view.text("base_url").is_none();
         Some(BackendConfig {
             vendor,
@@ -74,7 +73,7 @@ impl Checker<'_> {
                 self.base_url(view, vendor)
             },
             api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
-            parameters: parameters(view, &FALLBACK),
+            parameters,
             script: self.script(view, vendor),
             times: first.times,
             fallback: Vec::new(),
@@ -241,24 +240,6 @@ fn times(view: &View<'_>) -> ReplyTimes {
         idle_seconds: seconds("idle_timeout_seconds", default.idle_seconds),
         total_seconds: seconds("request_timeout_seconds", default.total_seconds),
     }
-}
-
-/// The keys of a section that go into every request.
-fn parameters(view: &View<'_>, section: &Section) -> Map<String, Json> {
-    let mut parameters = Map::new();
-    for entry in view.node.entries() {
-        match section.find(&entry.key).map(|key| key.status) {
-            None | Some(Status::Passed) => {
-                parameters.insert(entry.key.clone(), entry.value.to_json());
-            }
-            Some(_) if entry.key == EXTRA_BODY => {
-                let extra = entry.value.entries().iter();
-                parameters.extend(extra.map(|entry| (entry.key.clone(), entry.value.to_json())));
-            }
-            Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
-        }
-    }
-    parameters
 }
 
 /// What keeps a text from being the address of a model's API.

@@ -16,6 +16,7 @@ mod limits;
 mod models;
 mod orchestrator;
 mod overlap;
+mod parameters;
 mod paths;
 mod view;
 mod walk;

@@ -392,12 +392,59 @@ fn keys_of_a_backend_that_look_like_typing_errors_are_errors() {
 }
 
 #[test]
+fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
+    let backend = |lines: &str| {
+        format!("agent: {{id: a, backend: {{type: gemini, model: gemini-3.8-flash, {lines}}}}}")
+    };
+    let sent = |lines: &str| {
+        let loaded = try_load(&backend(lines)).unwrap();
+        serde_json::Value::Object(loaded.config.agents[0].backend.parameters.clone())
+    };
+    let mixed = "top_k: 4, logit_bias: {1: 2}, enable_web_search: yes, my_own: 1, seed: null";
+    check(
+        &backend(mixed),
+        &[
+            "warning agent.backend.logit_bias: `logit_bias` is not sent to `gemini`: it chooses words \
+             without this parameter (-)",
+        ],
+    );
+    let expected = json!({"top_k": 4, "enable_web_search": true, "my_own": 1, "seed": null});
+    assert_eq!(sent(mixed), expected);
+    let nothing = "logit_bias: null, enable_web_search: false, enable_code_interpreter: no";
+    check(&backend(nothing), &[]);
+    assert_eq!(sent(nothing), json!({}));
+    let asked_for = "extra_body: {logit_bias: {1: 2}}";
+    check(&backend(asked_for), &[]);
+    assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
+    check(
+        &backend("enable_web_search: true").replace("3.8", "2.5"),
+        &["not sent to `gemini`: its models before Gemini 3 take either tools of Google's or"],
+    );
+
+    let falling_back = "enable_web_search: true, extra_body: {logit_bias: {1: 2}}, \
+                        fallback: [gemini-3.7-flash, gemini-2.5-flash, {type: groq, model: m, top_k: 1}]";
+    check(
+        &backend(falling_back),
+        &[
+            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: its models",
+        ],
+    );
+    let loaded = try_load(&backend(falling_back)).unwrap();
+    let fallback = &loaded.config.agents[0].backend.fallback;
+    let sent: Vec<usize> = fallback
+        .iter()
+        .map(|backend| backend.parameters.len())
+        .collect();
+    assert_eq!(sent, [2, 1, 1]);
+}
+
+#[test]
 fn keys_that_are_not_served_are_one_warning_each() {
     check(
         &with_backend("mcp_servers: [{name: x, command: sh}]\nenable_web_search: true"),
         &[
             "warning agent.backend.mcp_servers: `mcp_servers` is not supported: no MCP server is started",
-            "warning agent.backend.enable_web_search: `enable_web_search` is not supported",
+            "warning agent.backend.enable_web_search: `enable_web_search` is not sent to `ollama`",
         ],
     );
     check(
@@ -598,8 +645,8 @@ fn backends_are_complete() {
         &["there is no backend type `groqq` (did you mean `groq`?)"],
     );
     check(
-        &backend("type: gemini"),
-        &["the backend type `gemini` is not served yet (use `type: chatcompletion` with"],
+        &backend("type: gemini_cli"),
+        &["the backend type `gemini_cli` is not served yet (use `type: openrouter`, which"],
     );
     check(&backend("model: m"), &["`type` is missing"]);
     check(
@@ -915,8 +962,8 @@ fn a_warning_is_given_once_and_never_hides_an_error() {
     assert_eq!(
         loaded.warning_lines(),
         [
-            "team.yaml:2:34: `enable_web_search` is not supported: the agent has massgen's own tools \
-          and none of the vendor's (and in 49 more places)"
+            "team.yaml:2:34: `enable_web_search` is not sent to `grok`: the agent works without a \
+          search of the vendor's (and in 49 more places)"
         ]
     );
     let unset: Vec<String> = (0..150).map(|n| format!("p{n}: ${{V{n}}}")).collect();

@@ -284,12 +284,20 @@ pub static BACKEND: Section = Section {
             Shape::Any,
             "Other parameters that vendors know, passed as they are.",
         ),
-        Key::unserved(
+        Key::passed(
             &[
                 "enable_web_search",
-                "enable_x_search",
                 "enable_code_execution",
                 "enable_code_interpreter",
+            ],
+            Shape::Flag,
+            "Whether the model may search the web, or run programs, at its vendor. massgen's \
+             permissions do not reach there.",
+        )
+        .or("false"),
+        Key::unserved(
+            &[
+                "enable_x_search",
                 "enable_image_generation",
                 "enable_audio_generation",
                 "enable_video_generation",

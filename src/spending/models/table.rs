@@ -1,6 +1,8 @@
 //! Owns the reading of the table in the binary. Its form is told at its top; a row that is not of
 //! that form is no row, and the tests see to it that there is none.
 
+use std::num::ParseIntError;
+
 use crate::spending::models::{KnownModel, Origin};
 use crate::spending::money::Money;
 use crate::spending::price::{Price, Rates};
@@ -51,8 +53,8 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
     Some(KnownModel {
         vendor: Some((*vendor).to_owned()),
         name: (*name).to_owned(),
-        context_tokens: tokens(context)?,
-        output_tokens_max: tokens(output)?,
+        context_tokens: tokens(context).ok()?,
+        output_tokens_max: tokens(output).ok()?,
         price: Price {
             rates: rates(prices)?,
             long: Vec::new(),
@@ -61,11 +63,11 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
     })
 }
 
-/// A number of tokens or nothing; `None` for what is neither.
-fn tokens(field: &str) -> Option<Option<u64>> {
+/// A number of tokens, or nothing.
+fn tokens(field: &str) -> Result<Option<u64>, ParseIntError> {
     match field {
-        UNKNOWN => Some(None),
-        field => field.parse().ok().map(Some),
+        UNKNOWN => Ok(None),
+        field => field.parse().map(Some),
     }
 }
 

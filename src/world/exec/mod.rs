@@ -6,6 +6,7 @@ mod care;
 mod compare;
 mod copy;
 mod delete;
+pub mod fingerprint;
 mod grep;
 mod list;
 mod put;

@@ -4,14 +4,14 @@
 
 use std::io::{BufRead, Read};
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
 use crate::world::clock::Moment;
+use crate::world::store::line::Line;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::own::{self, file};
 
@@ -27,17 +27,6 @@ pub struct EventLog {
     file: file::Appender,
     seq: u64,
     lost: u64,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    seq: u64,
-    timestamp: &'a str,
-    /// Events just before this one that could not be written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost: Option<u64>,
-    #[serde(flatten)]
-    event: Value,
 }
 
 impl EventLog {
@@ -68,15 +57,9 @@ impl EventLog {
     }
 
     fn line(&self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<String> {
-        let unwritable = |error| Error::bug("an event has no JSON form").caused_by(error);
-        let event = serde_json::to_value(event).map_err(unwritable)?;
-        let line = Line {
-            seq: self.seq.saturating_add(1),
-            timestamp: &at.iso(),
-            lost: Some(self.lost).filter(|lost| *lost > 0),
-            event: redactor.json(event),
-        };
-        let mut text = serde_json::to_string(&line).map_err(unwritable)?;
+        let mut line = Line::new(self.seq.saturating_add(1), at, event, redactor)?;
+        line.lost = Some(self.lost).filter(|lost| *lost > 0);
+        let mut text = line.text()?;
         text.pop();
         let checksum = checksum(&text);
         Ok(format!("{text}{CHECKSUM_KEY}{checksum}\"}}\n"))
@@ -95,14 +78,15 @@ fn checksum(text: &str) -> String {
 pub struct Entry {
     /// Its place in the log, from 1.
     pub seq: u64,
-    /// All its fields but the checksum: `seq`, `timestamp`, `type` and those of the event.
+    /// All its fields but the checksum: `schema_version`, `seq`, `time`, `type` and those of the
+    /// event.
     pub fields: Map<String, Value>,
 }
 
 impl Entry {
     /// When it happened.
     pub fn at(&self) -> Option<Moment> {
-        Moment::parse(self.fields.get("timestamp")?.as_str()?)
+        Moment::parse(self.fields.get("time")?.as_str()?)
     }
 
     /// The event that it tells of; `None` if it is none that this version knows.

@@ -1,5 +1,6 @@
-//! Owns every system call on files. It is private to `world`: the compiler, not a review, keeps the
-//! rest of massgen from the disk. It must never decide whether an agent may do something.
+//! Owns every system call on files and processes. It is private to `world`: the compiler, not a
+//! review, keeps the rest of massgen from the disk. It must never decide whether an agent may do
+//! something.
 //!
 //! What was checked is what is used: a path is followed once ([`follow`]), and whoever acts opens it
 //! again beneath a directory handle, with every link refused ([`dir::Dir`]).
@@ -14,3 +15,6 @@ pub(crate) mod survey;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
+pub(crate) mod process;
+pub(crate) mod confine;
+pub(crate) mod trial;

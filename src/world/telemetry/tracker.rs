@@ -258,6 +258,7 @@ impl Tracker {
             tool,
             arguments,
             denied,
+            ..
         } = event
         {
             let open = self.agents.get(agent);

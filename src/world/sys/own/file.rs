@@ -47,6 +47,11 @@ pub(crate) fn is_readable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()
 }
 
+/// Whether the process may write to `path`.
+pub(crate) fn is_writable(path: &AbsPath) -> bool {
+    rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
+}
+
 /// Opens `path` for reading from the beginning.
 pub(crate) fn open(path: &AbsPath) -> io::Result<Reader> {
     File::open(path.as_path()).map(BufReader::new)

@@ -1,0 +1,211 @@
+//! Owns the reading of replies: each `GenerateContentResponse` becomes events. Pure.
+
+use serde_json::Value;
+
+use crate::backend::ReplyEvent;
+use crate::backend::conversation::{Conversation, Message};
+use crate::backend::gemini::request::calls_in;
+use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::event::StopReason;
+use crate::spending::Usage;
+use crate::tools::request::CallRequest;
+
+/// The most calls that one reply may make.
+const CALLS_MAX: usize = 128;
+/// Why a reply was held back: <https://ai.google.dev/api/generate-content#FinishReason>.
+const FILTERED: &[&str] = &[
+    "BLOCKLIST",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+    "IMAGE_SAFETY",
+    "LANGUAGE",
+    "MODEL_ARMOR",
+    "PROHIBITED_CONTENT",
+    "RECITATION",
+    "SAFETY",
+    "SPII",
+];
+
+/// One reply as far as it has come.
+#[derive(Debug)]
+pub(super) struct Decoder<'a> {
+    conversation: &'a Conversation,
+    /// What the vendor wants back: every part but the thoughts.
+    parts: Vec<Value>,
+    usage: Usage,
+    /// Why the model stopped, or the reason that makes the reply no reply.
+    stop: Option<Result<StopReason, String>>,
+}
+
+impl<'a> Decoder<'a> {
+    /// Awaits the next reply of a conversation.
+    pub(super) fn new(conversation: &'a Conversation) -> Self {
+        Self {
+            conversation,
+            parts: Vec::new(),
+            usage: Usage::default(),
+            stop: None,
+        }
+    }
+
+    fn take(&mut self, mut response: Value) -> Result<Vec<ReplyEvent>, Unread> {
+        if response.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(Unread::Reported(response.to_string()));
+        }
+        let mut events = Vec::new();
+        if let Some(Value::Array(parts)) = response
+            .pointer_mut("/candidates/0/content/parts")
+            .map(Value::take)
+        {
+            for part in parts {
+                events.extend(event(&part));
+                self.keep(part);
+            }
+        }
+        if let Some(usage) = usage(&response).filter(|usage| *usage != self.usage) {
+            self.usage = usage;
+            events.push(ReplyEvent::Usage(usage));
+        }
+        self.stop = stop(&response).or_else(|| self.stop.take());
+        Ok(events)
+    }
+
+    /// Keeps a part for later requests. Text goes to the text before it; but a part with a signature
+    /// stays as it is.
+    fn keep(&mut self, mut part: Value) {
+        if is_thought(&part) && part.get("thoughtSignature").is_none() {
+            return;
+        }
+        if let Some(text) = plain_text(&mut part) {
+            match self.parts.last_mut().and_then(plain_text) {
+                Some(before) => return before.push_str(text),
+                None if text.is_empty() => return,
+                None => {}
+            }
+        }
+        self.parts.push(part);
+    }
+
+    /// The calls of the reply, each with an id that is in nobody else's use.
+    fn calls(&self) -> Result<Vec<CallRequest>, Unread> {
+        let messages = self.conversation.messages();
+        let mut calls: Vec<CallRequest> = Vec::new();
+        for call in calls_in(&self.parts) {
+            let text = |field| call.get(field).and_then(Value::as_str).unwrap_or_default();
+            if calls.len() == CALLS_MAX {
+                let why = format!("the reply makes more than {CALLS_MAX} tool calls");
+                return Err(Unread::Malformed(why));
+            }
+            if text("name").is_empty() {
+                let why = "the reply makes a tool call without a name";
+                return Err(Unread::Malformed(why.to_owned()));
+            }
+            let id = text("id");
+            let is_taken = calls.iter().any(|call| call.id == id)
+                || messages.iter().any(|message| has_call(message, id));
+            let arguments = call.get("args").filter(|args| !args.is_null());
+            calls.push(CallRequest {
+                id: if id.is_empty() || is_taken {
+                    format!("call_{}_{}", messages.len(), calls.len())
+                } else {
+                    id.to_owned()
+                },
+                name: text("name").to_owned(),
+                arguments: arguments.map_or_else(|| "{}".to_owned(), Value::to_string),
+            });
+        }
+        Ok(calls)
+    }
+}
+
+impl Decode for Decoder<'_> {
+    /// A server that does not stream sends all responses as one list.
+    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+        let mut response: Value = serde_json::from_str(piece.data)
+            .map_err(|error| Unread::Malformed(format!("{error}: {}", piece.data)))?;
+        let responses = match response.as_array_mut() {
+            Some(responses) => std::mem::take(responses),
+            None => vec![response],
+        };
+        let mut events = Vec::new();
+        for response in responses {
+            events.extend(self.take(response)?);
+        }
+        Ok(events)
+    }
+
+    /// A stream has no last event: it is whole if the model has said why it stopped.
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+        let stop = self.stop.take().ok_or(Unread::Cut)?;
+        let stop = stop.map_err(Unread::GaveUp)?;
+        let calls = self.calls()?.into_iter().map(ReplyEvent::Call);
+        let mut parts = std::mem::take(&mut self.parts);
+        // What holds nothing but text can be written again from the text.
+        let is_special = parts.iter_mut().any(|part| plain_text(part).is_none());
+        let echo = is_special.then(|| ReplyEvent::Echo(parts.into()));
+        Ok(calls.chain(echo).chain([ReplyEvent::End(stop)]).collect())
+    }
+}
+
+/// What a part tells at once.
+fn event(part: &Value) -> Option<ReplyEvent> {
+    let text = part.get("text").and_then(Value::as_str);
+    let text = text.filter(|text| !text.is_empty())?.to_owned();
+    Some(if is_thought(part) {
+        ReplyEvent::Reasoning(text)
+    } else {
+        ReplyEvent::Text(text)
+    })
+}
+
+fn is_thought(part: &Value) -> bool {
+    part.get("thought") == Some(&Value::Bool(true))
+}
+
+/// The text of a part that is text and nothing else.
+fn plain_text(part: &mut Value) -> Option<&mut String> {
+    let fields = part.as_object_mut().filter(|fields| fields.len() == 1)?;
+    match fields.get_mut("text") {
+        Some(Value::String(text)) => Some(text),
+        Some(_) | None => None,
+    }
+}
+
+fn has_call(message: &Message, id: &str) -> bool {
+    match message {
+        Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+        Message::User(_) | Message::CallResult { .. } => false,
+    }
+}
+
+/// Why the model stopped, if a response says so. A prompt that is held back has no reply at all.
+fn stop(response: &Value) -> Option<Result<StopReason, String>> {
+    let text = |place| response.pointer(place).and_then(Value::as_str);
+    if text("/promptFeedback/blockReason").is_some() {
+        return Some(Ok(StopReason::Filtered));
+    }
+    match text("/candidates/0/finishReason")? {
+        "" | "FINISH_REASON_UNSPECIFIED" => None,
+        "STOP" => Some(Ok(StopReason::Done)),
+        "MAX_TOKENS" => Some(Ok(StopReason::Length)),
+        filtered if FILTERED.contains(&filtered) => Some(Ok(StopReason::Filtered)),
+        reason => Some(Err(match text("/candidates/0/finishMessage") {
+            Some(message) => format!("{reason}: {message}"),
+            None => reason.to_owned(),
+        })),
+    }
+}
+
+/// The count of tokens. Later counts include earlier ones.
+fn usage(response: &Value) -> Option<Usage> {
+    let counts = response.get("usageMetadata")?.as_object()?;
+    let count = |name| counts.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let thoughts = count("thoughtsTokenCount");
+    Some(Usage {
+        input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
+        cached_tokens: count("cachedContentTokenCount"),
+        cache_write_tokens: 0,
+        output_tokens: count("candidatesTokenCount").saturating_add(thoughts),
+        reasoning_tokens: thoughts,
+    })
+}

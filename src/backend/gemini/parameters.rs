@@ -1,0 +1,264 @@
+//! Owns what a config says about requests to Google's models: which of the API's fields each of its
+//! keys sets. Keys that are not listed are fields already.
+
+use serde_json::{Map, Value, json};
+
+use crate::config::vendors::GeminiLine;
+
+/// Keys that a config cannot set: the conversation depends on them.
+const OURS: &[&str] = &[
+    "model",
+    "contents",
+    "messages",
+    "systemInstruction",
+    "system_instruction",
+    "tools",
+    "stream",
+    "n",
+];
+/// Keys, and the fields of `generationConfig` that they set.
+const GENERATION: &[(&str, &str)] = &[
+    ("frequency_penalty", "frequencyPenalty"),
+    ("max_completion_tokens", "maxOutputTokens"),
+    ("max_output_tokens", "maxOutputTokens"),
+    ("max_tokens", "maxOutputTokens"),
+    ("media_resolution", "mediaResolution"),
+    ("presence_penalty", "presencePenalty"),
+    ("response_json_schema", "responseJsonSchema"),
+    ("response_mime_type", "responseMimeType"),
+    ("response_schema", "responseSchema"),
+    ("seed", "seed"),
+    ("stop", STOP),
+    ("stop_sequences", STOP),
+    ("temperature", "temperature"),
+    ("thinking_config", THINKING),
+    ("top_k", "topK"),
+    ("top_p", "topP"),
+];
+/// Keys, and the fields of `thinkingConfig` that they set.
+const THINKING_FIELDS: &[(&str, &str)] = &[
+    ("budget_tokens", BUDGET),
+    ("include_thoughts", "includeThoughts"),
+    ("thinking_budget", BUDGET),
+    ("thinking_level", "thinkingLevel"),
+];
+const STOP: &str = "stopSequences";
+const THINKING: &str = "thinkingConfig";
+const BUDGET: &str = "thinkingBudget";
+/// Words for the effort, and the tokens that models before Gemini 3 may think:
+/// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
+const EFFORT_TOKENS: &[(&str, u64)] = &[
+    ("none", 0),
+    ("minimal", 1_024),
+    ("low", 1_024),
+    ("medium", 8_192),
+    ("high", 24_576),
+];
+
+/// The parameters of a config as every request carries them.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    /// Fields of the body, `generationConfig` among them.
+    pub(super) body: Map<String, Value>,
+    /// Tools that Google runs itself.
+    pub(super) tools: Vec<Value>,
+    /// How the model chooses tools; for requests with tools of ours.
+    pub(super) tool_config: Map<String, Value>,
+}
+
+impl Parameters {
+    /// The parameters for a model of this line. One that is null is left out.
+    pub(super) fn new(parameters: &Map<String, Value>, line: GeminiLine) -> Self {
+        let mut settled = Self::default();
+        let mut generation = Map::new();
+        let mut thinking = Map::new();
+        if line == GeminiLine::Current {
+            // Without it nothing is heard while the model thinks.
+            thinking.insert("includeThoughts".to_owned(), json!(true));
+        }
+        for (name, value) in parameters {
+            if value.is_null() || OURS.contains(&name.as_str()) {
+                continue;
+            }
+            match (name.as_str(), value) {
+                ("reasoning_effort", Value::String(word)) => thinking.extend([effort(word, line)]),
+                ("thinking", Value::Object(fields)) => thinking.extend(thinking_fields(fields)),
+                ("generation_config" | "generationConfig", Value::Object(fields)) => {
+                    for (name, value) in fields {
+                        let field = field(GENERATION, name).unwrap_or(name);
+                        generate(&mut generation, &mut thinking, field, value);
+                    }
+                }
+                ("tool_config" | "toolConfig", Value::Object(fields)) => {
+                    settled.tool_config.extend(fields.clone());
+                }
+                ("enable_web_search", Value::Bool(true)) => {
+                    settled.tools.push(json!({"googleSearch": {}}));
+                }
+                ("enable_code_execution", Value::Bool(true)) => {
+                    settled.tools.push(json!({"codeExecution": {}}));
+                }
+                (name, value) => match field(GENERATION, name) {
+                    Some(field) => generate(&mut generation, &mut thinking, field, value),
+                    None => {
+                        settled.body.insert(name.to_owned(), value.clone());
+                    }
+                },
+            }
+        }
+        if !thinking.is_empty() {
+            generation.insert(THINKING.to_owned(), thinking.into());
+        }
+        if !generation.is_empty() {
+            let name = "generationConfig".to_owned();
+            settled.body.insert(name, generation.into());
+        }
+        settled
+    }
+}
+
+/// Sets a field of `generationConfig`.
+fn generate(
+    generation: &mut Map<String, Value>,
+    thinking: &mut Map<String, Value>,
+    field: &str,
+    value: &Value,
+) {
+    let value = match (field, value) {
+        (THINKING, Value::Object(fields)) => return thinking.extend(thinking_fields(fields)),
+        (STOP, Value::String(text)) => json!([text]),
+        (_, value) => value.clone(),
+    };
+    generation.insert(field.to_owned(), value);
+}
+
+/// The effort as a level, or as a number of tokens.
+fn effort(word: &str, line: GeminiLine) -> (String, Value) {
+    let tokens = EFFORT_TOKENS.iter().find(|(name, _)| *name == word);
+    match (line, tokens) {
+        (GeminiLine::Early, Some((_, tokens))) => (BUDGET.to_owned(), json!(tokens)),
+        (GeminiLine::Early, None) | (GeminiLine::Current, _) => {
+            ("thinkingLevel".to_owned(), json!(word))
+        }
+    }
+}
+
+/// The fields of `thinkingConfig`, which may be written as for other vendors, as in
+/// `{type: enabled, budget_tokens: 2048}`.
+fn thinking_fields(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut thinking = Map::new();
+    for (name, value) in fields {
+        match (name.as_str(), value.as_str()) {
+            ("type", Some("disabled")) => thinking.insert(BUDGET.to_owned(), json!(0)),
+            ("type", _) => None,
+            (name, _) => {
+                let field = field(THINKING_FIELDS, name).unwrap_or(name);
+                thinking.insert(field.to_owned(), value.clone())
+            }
+        };
+    }
+    thinking
+}
+
+/// The field that a key sets. Fields can be named themselves too.
+fn field(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
+    let sets = |row: &&(&str, &'static str)| row.0 == name || row.1 == name;
+    table.iter().find(sets).map(|(_, field)| *field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks what the parameters of a config become: the body, Google's tools, the tool config.
+    #[track_caller]
+    fn check(line: GeminiLine, parameters: &Value, expected: &Value) {
+        let settled = Parameters::new(parameters.as_object().unwrap(), line);
+        let actual = json!([settled.body, settled.tools, settled.tool_config]);
+        assert_eq!(actual.to_string(), expected.to_string(), "{parameters}");
+    }
+
+    #[test]
+    fn every_key_sets_the_field_that_the_api_has_for_it() {
+        let generation = |fields: Value| json!([{"generationConfig": fields}, [], {}]);
+        let early = |parameters: Value, fields: Value| {
+            check(GeminiLine::Early, &parameters, &generation(fields));
+        };
+        early(
+            json!({"temperature": 0.5, "top_p": 0.9, "top_k": 40, "max_tokens": 100, "seed": 7}),
+            json!({"temperature": 0.5, "topP": 0.9, "topK": 40, "maxOutputTokens": 100, "seed": 7}),
+        );
+        early(
+            json!({"presence_penalty": 1, "frequency_penalty": 2, "max_completion_tokens": 9}),
+            json!({"presencePenalty": 1, "frequencyPenalty": 2, "maxOutputTokens": 9}),
+        );
+        early(json!({"stop": "END"}), json!({"stopSequences": ["END"]}));
+        early(
+            json!({"stop": ["a", "b"]}),
+            json!({"stopSequences": ["a", "b"]}),
+        );
+        early(
+            json!({"topP": 0.9, "response_mime_type": "application/json"}),
+            json!({"topP": 0.9, "responseMimeType": "application/json"}),
+        );
+        early(
+            json!({"generation_config": {"top_p": 0.1, "speechConfig": {}}, "temperature": 1}),
+            json!({"topP": 0.1, "speechConfig": {}, "temperature": 1}),
+        );
+    }
+
+    #[test]
+    fn effort_is_a_level_or_a_number_of_tokens() {
+        let thinking =
+            |fields: Value| json!([{"generationConfig": {"thinkingConfig": fields}}, [], {}]);
+        let early = |parameters: Value, fields: Value| {
+            check(GeminiLine::Early, &parameters, &thinking(fields));
+        };
+        early(
+            json!({"reasoning_effort": "medium"}),
+            json!({"thinkingBudget": 8192}),
+        );
+        early(
+            json!({"thinking": {"type": "enabled", "budget_tokens": 2048}}),
+            json!({"thinkingBudget": 2048}),
+        );
+        early(
+            json!({"thinking": {"type": "disabled"}}),
+            json!({"thinkingBudget": 0}),
+        );
+        early(
+            json!({"generation_config": {"thinking_config": {"include_thoughts": true}}}),
+            json!({"includeThoughts": true}),
+        );
+        let current = |parameters: Value, fields: Value| {
+            check(GeminiLine::Current, &parameters, &thinking(fields));
+        };
+        current(json!({}), json!({"includeThoughts": true}));
+        current(
+            json!({"reasoning_effort": "low"}),
+            json!({"includeThoughts": true, "thinkingLevel": "low"}),
+        );
+        current(
+            json!({"thinking": {"includeThoughts": false}}),
+            json!({"includeThoughts": false}),
+        );
+    }
+
+    #[test]
+    fn tools_of_google_are_asked_for_and_the_rest_is_passed_on() {
+        let safety = json!([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]);
+        check(
+            GeminiLine::Early,
+            &json!({
+                "enable_web_search": true, "enable_code_execution": true, "seed": null,
+                "safety_settings": safety, "service_tier": "flex", "model": "other", "tools": [],
+                "contents": [], "tool_config": {"functionCallingConfig": {"mode": "ANY"}},
+            }),
+            &json!([
+                {"safety_settings": safety, "service_tier": "flex"},
+                [{"googleSearch": {}}, {"codeExecution": {}}],
+                {"functionCallingConfig": {"mode": "ANY"}},
+            ]),
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Owns the body of a request. It is the same, byte for byte, up to the contents that are new, so
+//! that the vendor can serve the rest from its cache. Nothing here knows keys or endpoints.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::Request;
+use crate::backend::conversation::Message;
+use crate::backend::gemini::parameters::Parameters;
+use crate::backend::gemini::schema;
+use crate::config::vendors::GeminiLine;
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
+
+/// What stands for the signature of a call that another model made; with it, a call without one is
+/// not refused: <https://ai.google.dev/gemini-api/docs/thought-signatures#faqs>.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The body up to the conversation, which comes last because only it grows.
+pub(super) fn frame(parameters: &Parameters, request: &Request<'_>) -> Map<String, Value> {
+    let mut frame = Map::new();
+    let system = json!({"parts": [{"text": &*request.system}]});
+    frame.insert("systemInstruction".to_owned(), system);
+    let mut tools = parameters.tools.clone();
+    let mut tool_config = parameters.tool_config.clone();
+    if !request.tools.is_empty() {
+        if !tools.is_empty() {
+            tool_config.insert("includeServerSideToolInvocations".to_owned(), json!(true));
+        }
+        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+        tools.insert(0, json!({"functionDeclarations": declarations}));
+        if !tool_config.is_empty() {
+            frame.insert("toolConfig".to_owned(), tool_config.into());
+        }
+    }
+    if !tools.is_empty() {
+        frame.insert("tools".to_owned(), tools.into());
+    }
+    frame.extend(parameters.body.clone());
+    frame.insert("contents".to_owned(), json!([]));
+    frame
+}
+
+fn declaration(offer: &ToolOffer) -> Value {
+    let mut declaration = Map::new();
+    declaration.insert("name".to_owned(), json!(offer.name));
+    declaration.insert("description".to_owned(), json!(offer.description));
+    if let Some(parameters) = schema::parameters(&offer.parameters) {
+        declaration.insert("parametersJsonSchema".to_owned(), parameters);
+    }
+    declaration.into()
+}
+
+/// The contents for the messages in `new`. The results of the calls of one reply are one content,
+/// as the vendor demands; what the user says stands for itself.
+pub(super) fn contents(messages: &[Message], new: Range<usize>, line: GeminiLine) -> Vec<Value> {
+    let known = messages.get(..new.end).unwrap_or(messages);
+    let new = messages.get(new).unwrap_or_default();
+    let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
+    groups
+        .filter_map(|group| content(known, group, line))
+        .collect()
+}
+
+fn is_result(message: &Message) -> bool {
+    matches!(message, Message::CallResult { .. })
+}
+
+/// A content; a reply in which nothing was said has none, for one without parts is refused.
+fn content(known: &[Message], group: &[Message], line: GeminiLine) -> Option<Value> {
+    let (role, parts) = match group {
+        [Message::Assistant { text, calls, echo }] => {
+            let parts = match echo {
+                Some(Value::Array(parts)) => parts.clone(),
+                Some(_) | None => reply(text, calls, line),
+            };
+            ("model", parts)
+        }
+        [Message::User(text)] => ("user", vec![json!({"text": &**text})]),
+        results => {
+            let responses = results.iter().filter_map(|result| response(known, result));
+            ("user", responses.collect())
+        }
+    };
+    (!parts.is_empty()).then(|| json!({"role": role, "parts": parts}))
+}
+
+/// The parts of a reply that another model gave.
+fn reply(text: &str, calls: &[CallRequest], line: GeminiLine) -> Vec<Value> {
+    let text = Some(text).filter(|text| !text.is_empty());
+    let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
+    for (position, call) in calls.iter().enumerate() {
+        let arguments = serde_json::from_str(&call.well_formed_arguments());
+        let arguments: Value = arguments.unwrap_or_default();
+        let call = json!({"id": call.id, "name": call.name, "args": arguments});
+        // Of the calls of one reply the first carries the signature.
+        parts.push(match (line, position) {
+            (GeminiLine::Current, 0) => {
+                json!({"functionCall": call, "thoughtSignature": NO_SIGNATURE})
+            }
+            (GeminiLine::Current | GeminiLine::Early, _) => json!({"functionCall": call}),
+        });
+    }
+    parts
+}
+
+/// What a call gave, under the id and the name that the vendor knows the call by.
+fn response(known: &[Message], result: &Message) -> Option<Value> {
+    let Message::CallResult { call_id, content } = result else {
+        return None;
+    };
+    let call = known
+        .iter()
+        .rev()
+        .find_map(|message| call(message, call_id));
+    let mut response: Map<String, Value> = call.into_iter().flatten().collect();
+    response.insert("response".to_owned(), json!({"output": content}));
+    Some(json!({"functionResponse": response}))
+}
+
+/// Id and name of a call, if `message` made it.
+fn call(message: &Message, call_id: &str) -> Option<Map<String, Value>> {
+    let Message::Assistant { calls, echo, .. } = message else {
+        return None;
+    };
+    let position = calls.iter().position(|call| call.id == call_id)?;
+    let parts = echo.as_ref().and_then(Value::as_array);
+    let id = match parts {
+        Some(parts) => calls_in(parts).nth(position)?.get("id").cloned(),
+        None => Some(json!(call_id)),
+    };
+    let id = id.map(|id| ("id".to_owned(), id));
+    let name = ("name".to_owned(), json!(calls.get(position)?.name));
+    Some(id.into_iter().chain([name]).collect())
+}
+
+/// The calls among the parts of a reply.
+pub(super) fn calls_in(parts: &[Value]) -> impl Iterator<Item = &Value> {
+    parts.iter().filter_map(|part| part.get("functionCall"))
+}

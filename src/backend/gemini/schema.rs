@@ -1,0 +1,173 @@
+//! Owns the dialect of JSON Schema in which Google's models are told what a tool takes.
+
+use serde_json::{Map, Value, json};
+
+/// What a schema may say: <https://ai.google.dev/api/generate-content#FIELDS.response_json_schema>.
+const KEYWORDS: &[&str] = &[
+    "$anchor",
+    "$defs",
+    "$id",
+    "$ref",
+    "additionalProperties",
+    "anyOf",
+    "description",
+    "enum",
+    "format",
+    "items",
+    "maxItems",
+    "maximum",
+    "minItems",
+    "minimum",
+    "oneOf",
+    "prefixItems",
+    "properties",
+    "propertyOrdering",
+    "required",
+    "title",
+    "type",
+];
+
+/// The schema of a tool's arguments; a tool that takes none has no schema.
+pub(super) fn parameters(schema: &Value) -> Option<Value> {
+    let properties = schema.get("properties")?.as_object()?;
+    (!properties.is_empty()).then(|| adapted(schema))
+}
+
+/// A schema without what the dialect does not know. It then allows more than it did before, never
+/// less; what a call may hold is checked when it comes.
+fn adapted(schema: &Value) -> Value {
+    let Value::Object(schema) = schema else {
+        return schema.clone();
+    };
+    // Beside a reference nothing else may stand.
+    let is_reference = schema.contains_key("$ref");
+    let kept = schema.iter().filter_map(|(keyword, value)| {
+        if is_reference && !keyword.starts_with('$') {
+            return None;
+        }
+        let (keyword, value) = match keyword.as_str() {
+            "const" => ("enum", values(std::slice::from_ref(value))?),
+            "enum" => ("enum", values(value.as_array()?)?),
+            known => (
+                *KEYWORDS.iter().find(|name| **name == known)?,
+                inner(known, value),
+            ),
+        };
+        Some((keyword.to_owned(), value))
+    });
+    Value::Object(kept.collect())
+}
+
+/// The value of a keyword, with the schemas in it.
+fn inner(keyword: &str, value: &Value) -> Value {
+    match (keyword, value) {
+        ("properties" | "$defs", Value::Object(named)) => {
+            let named = named.iter();
+            let adapted = named.map(|(name, schema)| (name.clone(), adapted(schema)));
+            Value::Object(adapted.collect::<Map<String, Value>>())
+        }
+        ("anyOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
+            schemas.iter().map(adapted).collect()
+        }
+        ("items" | "additionalProperties", schema) => adapted(schema),
+        (_, value) => value.clone(),
+    }
+}
+
+/// The values of an `enum`, which are texts and numbers.
+fn values(values: &[Value]) -> Option<Value> {
+    let fit = |value: &&Value| value.is_string() || value.is_number();
+    let values: Vec<&Value> = values.iter().filter(fit).collect();
+    (!values.is_empty()).then(|| json!(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::spec::TOOLS;
+    use crate::tools::workflow::{COORDINATION, EVALUATION};
+
+    /// Every keyword of a schema is one of the dialect's, down to the last.
+    fn holds_only_the_dialect(schema: &Value) {
+        for (keyword, value) in schema.as_object().into_iter().flatten() {
+            assert!(KEYWORDS.contains(&keyword.as_str()), "{keyword}");
+            match keyword.as_str() {
+                "properties" | "$defs" => {
+                    value
+                        .as_object()
+                        .unwrap()
+                        .values()
+                        .for_each(holds_only_the_dialect);
+                }
+                "anyOf" | "oneOf" | "prefixItems" => {
+                    value
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .for_each(holds_only_the_dialect);
+                }
+                "items" | "additionalProperties" => holds_only_the_dialect(value),
+                _ => {}
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(schema: &Value, expected: Option<&Value>) {
+        let adapted = parameters(schema);
+        assert_eq!(adapted.as_ref(), expected, "{schema}");
+        adapted.iter().for_each(holds_only_the_dialect);
+    }
+
+    #[test]
+    fn every_tool_of_ours_is_told_whole() {
+        let tools = TOOLS.iter().chain(COORDINATION).chain(EVALUATION);
+        for tool in tools {
+            let schema = tool.offer().parameters;
+            check(&schema, (!tool.parameters.is_empty()).then_some(&schema));
+        }
+    }
+
+    #[test]
+    fn what_the_dialect_does_not_know_is_left_out_at_every_depth() {
+        check(&json!({"type": "object", "properties": {}}), None);
+        check(&json!({"type": "object"}), None);
+        let object = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
+        let both = |schema: Value, adapted: Value| check(&object(schema), Some(&object(adapted)));
+        both(
+            json!({"type": "string", "pattern": "^a", "minLength": 1, "default": "a"}),
+            json!({"type": "string"}),
+        );
+        both(
+            json!({"type": "array", "uniqueItems": true, "items": {"type": "integer", "not": {}}}),
+            json!({"type": "array", "items": {"type": "integer"}}),
+        );
+        both(
+            json!({"anyOf": [{"type": "null"}, {"type": "string", "examples": ["a"]}]}),
+            json!({"anyOf": [{"type": "null"}, {"type": "string"}]}),
+        );
+        both(
+            json!({"type": "object", "properties": {"pattern": {"const": "a"}}, "additionalProperties": false}),
+            json!({"type": "object", "properties": {"pattern": {"enum": ["a"]}}, "additionalProperties": false}),
+        );
+        both(
+            json!({"enum": ["a", null, 1, true]}),
+            json!({"enum": ["a", 1]}),
+        );
+        both(json!({"enum": [true]}), json!({}));
+        both(
+            json!({"$ref": "#/$defs/a", "description": "x"}),
+            json!({"$ref": "#/$defs/a"}),
+        );
+        let rooted = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": {"a": {"type": "string", "contentEncoding": "base64"}},
+            "type": "object", "properties": {"p": {"$ref": "#/$defs/a"}}, "required": ["p"],
+        });
+        let adapted = json!({
+            "$defs": {"a": {"type": "string"}},
+            "type": "object", "properties": {"p": {"$ref": "#/$defs/a"}}, "required": ["p"],
+        });
+        check(&rooted, Some(&adapted));
+    }
+}

@@ -1,0 +1,124 @@
+//! Owns the one question to an endpoint that costs nothing: which models it has. It is asked where
+//! requests go, with the same key. Nothing here opens a connection.
+
+use reqwest::header::HeaderMap;
+use secrecy::ExposeSecret;
+use url::Url;
+
+use crate::backend::connect::Surroundings;
+use crate::backend::remote::Remote;
+use crate::config::BackendConfig;
+use crate::config::vendors::WireFormat;
+use crate::error::Result;
+
+/// How requests end that ask a model, in all wire formats.
+const ASKING: &[&str] = &["/chat/completions", "/responses", "/messages"];
+
+/// The question for the models of an endpoint.
+#[derive(Debug)]
+pub struct Listing {
+    /// Where it is asked.
+    pub url: Url,
+    /// What it carries; the key is among it.
+    pub headers: HeaderMap,
+    /// Where the key comes from.
+    pub key: KeyOrigin,
+}
+
+/// Where a key comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyOrigin {
+    /// `api_key` of the config.
+    Config,
+    /// This variable.
+    Variable(&'static str),
+    /// There is none, and none is needed.
+    None,
+}
+
+/// The question for the endpoint of `config`, whose vendor speaks `format`.
+///
+/// # Errors
+/// Those of [`Remote::connect`].
+pub fn listing(
+    config: &BackendConfig,
+    format: WireFormat,
+    around: Surroundings<'_>,
+) -> Result<Listing> {
+    let remote = Remote::connect(config, format, around)?;
+    Ok(Listing {
+        key: key_origin(config, &remote.url, around),
+        url: models_url(&remote.url),
+        headers: remote.headers,
+    })
+}
+
+fn key_origin(config: &BackendConfig, url: &Url, around: Surroundings<'_>) -> KeyOrigin {
+    if let Some(key) = &config.api_key
+        && !key.expose_secret().is_empty()
+    {
+        return KeyOrigin::Config;
+    }
+    let is_set = |name: &&&str| (around.env)(name).is_some_and(|value| !value.trim().is_empty());
+    let mut variables = config.vendor.key_variables_at(url).iter();
+    variables
+        .find(is_set)
+        .map_or(KeyOrigin::None, |name| KeyOrigin::Variable(name))
+}
+
+/// Where the models are listed of an endpoint that is asked at `url`.
+fn models_url(url: &Url) -> Url {
+    let path = url.path().trim_end_matches('/');
+    let before = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
+    // Azure has the deployment on the way, Gemini the model.
+    let before = before.unwrap_or(path);
+    let before = ["/deployments/", "/models/"]
+        .iter()
+        .find_map(|part| Some(before.split_once(part)?.0))
+        .unwrap_or(before);
+    let mut models = url.clone();
+    models.set_path(&format!("{before}/models"));
+    // A list is no stream.
+    let kept = url.query_pairs().filter(|(name, _)| name != "alt");
+    let kept: Vec<_> = kept.collect();
+    models.set_query(None);
+    if !kept.is_empty() {
+        models.query_pairs_mut().extend_pairs(kept);
+    }
+    models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(asked: &str, expected: &str) {
+        let url = models_url(&Url::parse(asked).unwrap());
+        assert_eq!(url.as_str(), expected, "{asked}");
+    }
+
+    #[test]
+    fn models_are_listed_beside_where_they_are_asked() {
+        check(
+            "https://openrouter.ai/api/v1/chat/completions",
+            "https://openrouter.ai/api/v1/models",
+        );
+        check(
+            "https://api.openai.com/v1/responses",
+            "https://api.openai.com/v1/models",
+        );
+        check(
+            "https://api.anthropic.com/v1/messages",
+            "https://api.anthropic.com/v1/models",
+        );
+        check(
+            "https://a.example/openai/deployments/m/chat/completions?api-version=2024-12-01",
+            "https://a.example/openai/models?api-version=2024-12-01",
+        );
+        check(
+            "https://g.example/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+            "https://g.example/v1beta/models",
+        );
+    }
+}

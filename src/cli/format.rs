@@ -1,0 +1,75 @@
+//! Owns the form that standard output has, and how it is found in words that cannot be understood
+//! as a whole: whoever asked for JSON reads JSON about that too.
+
+use clap::ValueEnum;
+
+/// What standard output gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer alone.
+    #[default]
+    Text,
+    /// One JSON object, when the run has ended.
+    Json,
+    /// One JSON object a line, as things happen; the last says how the run ended.
+    StreamJson,
+}
+
+/// The name of the flag.
+const FLAG: &str = "--output-format";
+
+/// The form that `words` ask for, whatever else is wrong with them: the value of the last flag that
+/// has one.
+pub(crate) fn asked_for(words: &[String]) -> OutputFormat {
+    let mut asked = OutputFormat::Text;
+    let mut words = words.iter().take_while(|word| *word != "--").peekable();
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix(FLAG) {
+            Some("") => words.peek().map(|next| next.as_str()),
+            Some(rest) => rest.strip_prefix('='),
+            None => None,
+        };
+        let format = value.and_then(|value| OutputFormat::from_str(value, false).ok());
+        asked = format.unwrap_or(asked);
+    }
+    asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: OutputFormat) {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        assert_eq!(asked_for(&words), expected, "{line}");
+    }
+
+    #[test]
+    fn the_format_is_found_whatever_else_is_wrong() {
+        check("task", OutputFormat::Text);
+        check("--output-format json task", OutputFormat::Json);
+        check("--nonsense --output-format=json", OutputFormat::Json);
+        check(
+            "a b --output-format stream-json c",
+            OutputFormat::StreamJson,
+        );
+        check(
+            "config --output-format=stream-json",
+            OutputFormat::StreamJson,
+        );
+    }
+
+    #[test]
+    fn what_is_no_format_is_passed_over() {
+        check("--output-format", OutputFormat::Text);
+        check("--output-format yaml", OutputFormat::Text);
+        check("--output-formats json", OutputFormat::Text);
+        check(
+            "--output-format json --output-format yaml",
+            OutputFormat::Json,
+        );
+        check("-- --output-format json", OutputFormat::Text);
+        check("--output-format --output-format=json", OutputFormat::Json);
+    }
+}

@@ -1,0 +1,56 @@
+//! Owns the signals that end a run: SIGINT, SIGTERM and SIGHUP. The first asks the run to end with
+//! what it has; the second gives it up.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Hangup;
+use crate::orchestrator::conduct::Stop;
+
+/// Takes the signals from now on. A hangup that the process was started to ignore (`nohup`) is left
+/// alone.
+pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
+    let mut interrupts = receive(SignalKind::interrupt())?;
+    let mut terminations = receive(SignalKind::terminate())?;
+    let mut hangups = match hangup {
+        Hangup::Ends => Some(receive(SignalKind::hangup())?),
+        Hangup::Ignored => None,
+    };
+    let stop = Stop::default();
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        for stop in [asked.soon, asked.at_once] {
+            tokio::select! {
+                _ = interrupts.recv() => {}
+                _ = terminations.recv() => {}
+                () = hung_up(hangups.as_mut()) => {}
+            }
+            stop.cancel();
+        }
+    });
+    Ok(stop)
+}
+
+fn receive(kind: SignalKind) -> Result<Signal> {
+    let failed = |error| {
+        Error::new(ErrorKind::Environment, "signals cannot be received")
+            .caused_by(error)
+            .hint("see whether the limit of open files is met: `ulimit -n`")
+    };
+    signal(kind).map_err(failed)
+}
+
+async fn hung_up(hangups: Option<&mut Signal>) {
+    match hangups {
+        Some(hangups) => {
+            hangups.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The error of a run that was ended before it began.
+pub(crate) fn before_the_run() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted before the run began")
+        .hint("nothing was asked of any model")
+}

@@ -1,0 +1,133 @@
+//! Owns what a script is told in JSON: every event as a line when it happens, if it asked for a
+//! stream, and in any case, once and last, the result. Everything passes the redactor of the log.
+
+use serde::Serialize;
+
+use crate::cli::format::OutputFormat;
+use crate::cli::gathered::{Begun, Ended, Gathered};
+use crate::cli::output::Output;
+use crate::cli::speeches::Speeches;
+use crate::error::{Error, ExitStatus, Result};
+use crate::event::Event;
+use crate::world::clock::{self, Stopwatch};
+use crate::world::store::line::Line;
+use crate::world::store::redact::Redactor;
+
+/// How much a script is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The result.
+    Result,
+    /// Every event, and then the result.
+    Everything,
+}
+
+/// What a script is told of one process, from its start to its end.
+#[derive(Debug)]
+pub(crate) struct Report {
+    extent: Extent,
+    since_start: Stopwatch,
+    /// How many lines there are.
+    lines: u64,
+    redactor: Redactor,
+    speeches: Speeches,
+    gathered: Gathered,
+}
+
+impl Report {
+    /// The report that `format` asks for, if it asks for one. The process begins now.
+    pub(crate) fn new(format: OutputFormat) -> Option<Self> {
+        let extent = match format {
+            OutputFormat::Text => return None,
+            OutputFormat::Json => Extent::Result,
+            OutputFormat::StreamJson => Extent::Everything,
+        };
+        Some(Self {
+            extent,
+            since_start: Stopwatch::start(),
+            lines: 0,
+            redactor: Redactor::default(),
+            speeches: Speeches::default(),
+            gathered: Gathered::default(),
+        })
+    }
+
+    /// A run is about to begin; from now on nothing is told that `redactor` knows.
+    pub(crate) fn begin(
+        &mut self,
+        begun: Begun,
+        redactor: Redactor,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        self.speeches = Speeches::new(redactor.clone());
+        self.redactor = redactor;
+        self.gathered = Gathered::of(begun);
+        let warned = output.warned().to_vec();
+        warned
+            .into_iter()
+            .try_for_each(|message| self.tell(&Event::Warning { message }, output))
+    }
+
+    /// Tells the next event; what ends nothing but should be known is also a warning for people.
+    pub(crate) fn event(&mut self, event: &Event, output: &mut Output<'_>) -> Result<()> {
+        self.gathered.apply(event);
+        if let Some(warning) = warning(event) {
+            output.warning(&warning);
+        }
+        let pieces = self.speeches.hear(event);
+        let told = pieces.iter().try_for_each(|piece| self.tell(piece, output));
+        if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
+            told
+        } else {
+            told.and(self.tell(event, output))
+        }
+    }
+
+    /// Tells how the process ends: with `status`, and because of `error` if there is one.
+    pub(crate) fn end(
+        mut self,
+        status: ExitStatus,
+        error: Option<&Error>,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        let left = self.speeches.end_all();
+        let told = left.iter().try_for_each(|piece| self.tell(piece, output));
+        let gathered = std::mem::take(&mut self.gathered);
+        let result = gathered.result(&Ended {
+            status,
+            error,
+            warnings: output.warned(),
+            elapsed: self.since_start.elapsed(),
+        });
+        told.and(self.line(&result, output))
+    }
+
+    fn tell(&mut self, event: &Event, output: &mut Output<'_>) -> Result<()> {
+        match self.extent {
+            Extent::Result => Ok(()),
+            Extent::Everything => self.line(event, output),
+        }
+    }
+
+    fn line(&mut self, told: &impl Serialize, output: &mut Output<'_>) -> Result<()> {
+        self.lines = self.lines.saturating_add(1);
+        let line = Line::new(self.lines, &clock::now(), told, &self.redactor)?;
+        output.result(&format!("{}\n", line.text()?))
+    }
+}
+
+/// What a person should know of `event` although it ends nothing.
+fn warning(event: &Event) -> Option<String> {
+    if let Event::Warning { message } = event {
+        Some(message.clone())
+    } else if let Event::DroppedOut { agent, reason, .. } = event {
+        Some(format!("{agent} drops out: {reason}"))
+    } else if let Event::LimitMet { agent, limit } = event {
+        Some(match agent {
+            Some(agent) => format!("{agent} meets its limit: {limit}"),
+            None => limit.clone(),
+        })
+    } else {
+        None
+    }
+}

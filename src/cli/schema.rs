@@ -1,0 +1,107 @@
+//! Owns `massgen schema events`: the JSON Schema of every line that a stream, the event log or the
+//! format `json` can hold, made from the types that are written.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::cli::result::RunResult;
+use crate::event::Event;
+use crate::world::store::line::Line;
+
+/// The schema.
+pub(crate) fn events() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings.into_generator();
+    let mut lines = closed::<Line<Event>>(&mut generator);
+    for line in &mut lines {
+        if let Some(properties) = line.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.insert("checksum".to_owned(), checksum());
+        }
+    }
+    lines.extend(closed::<Line<RunResult>>(&mut generator));
+    let mut definitions = generator.take_definitions(true);
+    for definition in definitions.values_mut() {
+        if let Ok(schema) = definition.try_into() {
+            Closed.transform(schema);
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "massgen events",
+        "description": "A line of `--output-format stream-json` or of `events.jsonl`, or the object \
+                        of `--output-format json`. A stream always ends with a `result`.",
+        "oneOf": lines,
+        "$defs": definitions,
+    })
+}
+
+/// The forms that a `T` can have, each with all its properties.
+fn closed<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
+    let mut schema = T::json_schema(generator);
+    Closed.transform(&mut schema);
+    match schema.remove("oneOf") {
+        Some(Value::Array(forms)) => forms,
+        Some(_) | None => vec![schema.to_value()],
+    }
+}
+
+fn checksum() -> Value {
+    json!({
+        "description": "Only in the log: tells a whole line from one that was cut or changed.",
+        "type": "string",
+        "pattern": "^[0-9a-f]{8}$",
+    })
+}
+
+/// Gives each form of an object all properties, those that all forms share among them, and allows
+/// no others. Descriptions stand on one line.
+#[derive(Clone, Debug)]
+struct Closed;
+
+impl Transform for Closed {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(object) = schema.as_object_mut() else {
+            return;
+        };
+        if let Some(Value::String(text)) = object.get_mut("description") {
+            *text = text.replace('\n', " ");
+        }
+        let is_object = object.get("type").and_then(Value::as_str) == Some("object");
+        if let Some(Value::Array(mut forms)) = object.remove("oneOf") {
+            if is_object {
+                for form in &mut forms {
+                    add(form, object);
+                }
+                object.retain(|key, _| key == "description");
+            }
+            object.insert("oneOf".to_owned(), forms.into());
+        }
+        if object.contains_key("properties") {
+            object.insert("additionalProperties".to_owned(), false.into());
+        }
+    }
+}
+
+/// Puts the `shared` properties before those of `form`.
+fn add(form: &mut Value, shared: &Map<String, Value>) {
+    let of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
+    let Some(form) = form.as_object_mut() else {
+        return;
+    };
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for object in [shared, &*form] {
+        if let Value::Object(found) = of(object, "properties") {
+            properties.extend(found);
+        }
+        if let Value::Array(found) = of(object, "required") {
+            required.extend(found);
+        }
+    }
+    form.insert("properties".to_owned(), properties.into());
+    form.insert("required".to_owned(), required.into());
+    form.insert("additionalProperties".to_owned(), false.into());
+}

@@ -1,0 +1,147 @@
+//! Owns what agents say while it is told piece by piece: secrets are taken out here, where a speech
+//! is still whole, because a secret may lie in two pieces. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, Voice};
+use crate::id::AgentId;
+use crate::world::store::redact::{RedactedStream, Redactor};
+
+/// The speeches of all agents.
+#[derive(Debug, Default)]
+pub(crate) struct Speeches {
+    redactor: Redactor,
+    by_agent: BTreeMap<AgentId, (Voice, RedactedStream)>,
+}
+
+impl Speeches {
+    /// Nobody has spoken; nobody will tell what `redactor` knows.
+    pub(crate) fn new(redactor: Redactor) -> Self {
+        Self {
+            redactor,
+            by_agent: BTreeMap::new(),
+        }
+    }
+
+    /// The pieces of speech that can be told by now because of `event`, which itself is among them
+    /// only as far as it is one: a piece that may be the beginning of a secret waits for the next.
+    pub(crate) fn hear(&mut self, event: &Event) -> Vec<Event> {
+        if let Event::Text { agent, text } = event {
+            self.speak(agent, Voice::Text, text)
+        } else if let Event::Reasoning { agent, text } = event {
+            self.speak(agent, Voice::Reasoning, text)
+        } else if let Some(agent) = event.agent() {
+            self.end(agent).into_iter().collect()
+        } else if let Event::RunEnded { .. } | Event::Restarting { .. } = event {
+            self.end_all()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// What is left of all speeches.
+    pub(crate) fn end_all(&mut self) -> Vec<Event> {
+        let speakers: Vec<AgentId> = self.by_agent.keys().cloned().collect();
+        let ends = speakers.iter().filter_map(|agent| self.end(agent));
+        ends.collect()
+    }
+
+    fn speak(&mut self, agent: &AgentId, voice: Voice, text: &str) -> Vec<Event> {
+        let before = self.by_agent.get(agent);
+        let turned = before.is_some_and(|(before, _)| *before != voice);
+        let end = if turned { self.end(agent) } else { None };
+        let speech = self.by_agent.entry(agent.clone());
+        let (_, stream) = speech.or_insert_with(|| (voice, RedactedStream::default()));
+        let clean = stream.push(&self.redactor, text);
+        end.into_iter().chain(piece(agent, voice, clean)).collect()
+    }
+
+    fn end(&mut self, agent: &AgentId) -> Option<Event> {
+        let (voice, mut stream) = self.by_agent.remove(agent)?;
+        piece(agent, voice, stream.finish(&self.redactor))
+    }
+}
+
+/// A piece of speech, if there is anything in it.
+fn piece(agent: &AgentId, voice: Voice, text: String) -> Option<Event> {
+    let agent = agent.clone();
+    match (voice, text.is_empty()) {
+        (_, true) => None,
+        (Voice::Text, false) => Some(Event::Text { agent, text }),
+        (Voice::Reasoning, false) => Some(Event::Reasoning { agent, text }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    const SECRET: &str = "sk-0123456789abcdef";
+
+    fn said(voice: Voice, id: &str, text: &str) -> Event {
+        piece(&AgentId::parse(id).unwrap(), voice, text.to_owned()).unwrap()
+    }
+
+    fn shown(event: &Event) -> String {
+        match (event.agent(), event) {
+            (Some(agent), Event::Text { text, .. }) => format!("{agent}: {text}"),
+            (Some(agent), Event::Reasoning { text, .. }) => format!("{agent} thinks: {text}"),
+            _ => format!("{event:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(events: &[Event], expected: &[&str]) {
+        let mut speeches = Speeches::new(Redactor::new(vec![SecretString::from(SECRET)]));
+        let mut told: Vec<Event> = events.iter().flat_map(|e| speeches.hear(e)).collect();
+        told.extend(speeches.end_all());
+        let told: Vec<String> = told.iter().map(shown).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn pieces_are_told_as_they_come() {
+        let (text, thought) = (Voice::Text, Voice::Reasoning);
+        check(
+            &[
+                said(text, "a", "one "),
+                said(text, "b", "two"),
+                said(thought, "a", "hm"),
+            ],
+            &["a: one ", "b: two", "a thinks: hm"],
+        );
+    }
+
+    #[test]
+    fn a_secret_in_two_pieces_is_taken_out() {
+        let (head, tail) = SECRET.split_at(6);
+        let pieces = [
+            said(Voice::Text, "a", &format!("key {head}")),
+            said(Voice::Text, "b", head),
+            said(Voice::Text, "a", tail),
+            said(Voice::Reasoning, "b", tail),
+        ];
+        check(
+            &pieces,
+            &[
+                "a: key ",
+                "a: [redacted]",
+                "b: sk-012",
+                "b thinks: 3456789abcdef",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_an_agent_does_ends_its_speech() {
+        let agent = AgentId::parse("a").unwrap();
+        let pieces = [
+            said(Voice::Text, "a", "sk-"),
+            said(Voice::Text, "b", "sk-"),
+            Event::FinalStarted { agent },
+        ];
+        check(&pieces, &["a: sk-", "b: sk-"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns the keys of a backend that go into every request: which the vendor's API has, and what is said
+//! about the others.
+
+use serde_json::{Map, Value as Json};
+
+use crate::config::BackendConfig;
+use crate::config::check::Checker;
+use crate::config::check::view::{Text, View};
+use crate::config::diagnostic::{Diagnostic, Span};
+use crate::config::extras::unsent;
+use crate::config::keys::agents::BACKEND;
+use crate::config::keys::{Section, Shape, Status};
+use crate::config::node::Entry;
+use crate::config::vendors::Vendor;
+
+/// The key whose entries go into requests beside the others.
+const EXTRA_BODY: &str = "extra_body";
+
+impl Checker<'_> {
+    /// The keys of a section that go into every request.
+    pub(super) fn parameters(
+        &mut self,
+        view: &View<'_>,
+        section: &Section,
+        vendor: &Vendor,
+        model: &str,
+    ) -> Map<String, Json> {
+        let mut parameters = Map::new();
+        for entry in view.node.entries() {
+            let key = &entry.key;
+            match section.find(key).map(|key| key.status) {
+                None | Some(Status::Passed) => {
+                    let value = parameter(view, entry);
+                    let place = (view.path_of(key), &entry.key_span);
+                    parameters.extend(
+                        value
+                            .filter(|value| self.is_sent(key, value, (vendor, model), place))
+                            .map(|value| (key.clone(), value)),
+                    );
+                }
+                Some(_) if key == EXTRA_BODY => {
+                    let extra = entry.value.entries().iter();
+                    let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
+                    parameters.extend(extra);
+                }
+                Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
+            }
+        }
+        parameters
+    }
+
+    /// What another model of the same vendor is sent of the parameters of the first.
+    pub(super) fn parameters_of(
+        &mut self,
+        first: &BackendConfig,
+        other: &Text<'_>,
+    ) -> Map<String, Json> {
+        let asked = (first.vendor, other.written.trim());
+        let mut parameters = first.parameters.clone();
+        parameters.retain(|key, value| {
+            // What the first is sent nevertheless stands in `extra_body`.
+            let is_forced = unsent(key, first.vendor, &first.model).is_some();
+            let place = (other.path.clone(), other.span);
+            is_forced || self.is_sent(key, value, asked, place)
+        });
+        parameters
+    }
+
+    /// Whether a parameter goes to a model; says it if not.
+    fn is_sent(
+        &mut self,
+        key: &str,
+        value: &Json,
+        (vendor, model): (&Vendor, &str),
+        (path, span): (String, &Span),
+    ) -> bool {
+        let instead = unsent(key, vendor, model);
+        if let Some(instead) = instead.filter(|_| !value.is_null()) {
+            let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
+            self.findings
+                .push(Diagnostic::warning(path, message).at(span));
+        }
+        instead.is_none()
+    }
+}
+
+/// What a key of the model's API asks for. A flag that is as it would be without the key asks for
+/// nothing.
+fn parameter(view: &View<'_>, entry: &Entry) -> Option<Json> {
+    let key = BACKEND.find(&entry.key);
+    let Some(key) = key.filter(|key| matches!(key.shape, Shape::Flag)) else {
+        return Some(entry.value.to_json());
+    };
+    let flag = view.flag(&entry.key)?;
+    (key.default != Some(if flag { "true" } else { "false" })).then_some(Json::Bool(flag))
+}

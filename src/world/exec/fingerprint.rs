@@ -1,0 +1,62 @@
+//! Owns the fingerprint of a file as it stands on the disk, taken through the gate like any reading.
+
+use std::io::{self, ErrorKind, Read};
+
+use sha2::{Digest, Sha256};
+
+use crate::tools::call::{ToolCall, UserPath};
+use crate::world::gate::{Action, Gate};
+use crate::world::sys::content::Content;
+
+/// How much of a file is in memory at once, in bytes.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// What tells one content of a file from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// The SHA-256 of the content, in hexadecimal digits.
+    pub sha256: String,
+    /// Its length, in bytes.
+    pub bytes: u64,
+}
+
+/// The fingerprint of the regular file at `path`, which is as the kernel follows it; `None` if
+/// there is none, or if the gate lets nobody read it. It blocks on the disk.
+pub fn fingerprint(gate: &Gate, path: &str) -> Option<Fingerprint> {
+    let call = ToolCall::GetFileInfo {
+        path: UserPath::parse(path).ok()?,
+    };
+    let (action, _gate) = gate.check(call).ok()?.into_action();
+    let Action::GetFileInfo { path: place } = action else {
+        return None;
+    };
+    let is_itself = place.real().as_path().to_str() == Some(path);
+    let (content, _) = place.dir().open_file(&place.below()).ok()?;
+    if is_itself { of(content).ok() } else { None }
+}
+
+fn of(mut content: Content) -> io::Result<Fingerprint> {
+    let mut digest = Sha256::new();
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut bytes: u64 = 0;
+    loop {
+        let read = match content.read(&mut block) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let Some(next) = block.get(..read).filter(|next| !next.is_empty()) else {
+            break;
+        };
+        digest.update(next);
+        bytes = bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+    }
+    let digits = digest
+        .finalize()
+        .into_iter()
+        .map(|byte| format!("{byte:02x}"));
+    Ok(Fingerprint {
+        sha256: digits.collect(),
+        bytes,
+    })
+}

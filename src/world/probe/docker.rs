@@ -1,0 +1,112 @@
+//! Owns the look at Docker and Podman: a daemon is asked over its socket on this machine, and no
+//! program of theirs is started.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::path::AbsPath;
+
+/// How long a daemon may take for both questions.
+const DAEMON_TIME_MAX: Duration = Duration::from_secs(2);
+/// The longest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+
+/// What came of asking at one socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// Nothing is there.
+    NoSocket,
+    /// The user may not use it.
+    Denied,
+    /// A socket that nobody listens at.
+    Silent,
+    /// It took the question and did not answer in time.
+    Hangs,
+    /// It answers otherwise than a daemon does; how.
+    Strange(String),
+    /// It answers, with this name and version.
+    Answers(String),
+}
+
+/// Where daemons of Docker and Podman usually listen, the system's and the user's own.
+pub fn usual_sockets() -> Vec<AbsPath> {
+    let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
+    let places = [
+        "/var/run/docker.sock".to_owned(),
+        format!("{of_user}/docker.sock"),
+        "/run/podman/podman.sock".to_owned(),
+        format!("{of_user}/podman/podman.sock"),
+    ];
+    places.iter().filter_map(AbsPath::new).collect()
+}
+
+/// Asks the daemon that listens at `socket`.
+pub async fn ask(socket: &AbsPath) -> Daemon {
+    match timeout(DAEMON_TIME_MAX, asked(socket)).await {
+        Ok(found) => found,
+        Err(_) => Daemon::Hangs,
+    }
+}
+
+async fn asked(socket: &AbsPath) -> Daemon {
+    let ping = match get(socket, "/_ping").await {
+        Ok(answer) => answer,
+        Err(error) => return from(&error),
+    };
+    if ping.status != "200" {
+        return Daemon::Strange(format!("it answers {} to a ping", ping.status));
+    }
+    let version = match get(socket, "/version").await {
+        Ok(answer) => answer,
+        Err(error) => return from(&error),
+    };
+    let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
+    let field = |at: &Value, name: &str| at.get(name).and_then(Value::as_str).map(str::to_owned);
+    let platform = version.get("Platform").and_then(|at| field(at, "Name"));
+    let name = platform.filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| "Docker".to_owned());
+    match field(&version, "Version") {
+        Some(version) => Daemon::Answers(format!("{name} {version}")),
+        None => Daemon::Strange("it does not tell its version".to_owned()),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
+fn from(error: &std::io::Error) -> Daemon {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Daemon::NoSocket,
+        ErrorKind::PermissionDenied => Daemon::Denied,
+        ErrorKind::ConnectionRefused => Daemon::Silent,
+        _ => Daemon::Strange(error.to_string()),
+    }
+}
+
+struct Answer {
+    status: String,
+    body: String,
+}
+
+/// One question in HTTP/1.0, after whose answer the daemon closes the connection.
+async fn get(socket: &AbsPath, path: &str) -> std::io::Result<Answer> {
+    let mut stream = UnixStream::connect(socket.as_path()).await?;
+    let question = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(question.as_bytes()).await?;
+    let mut bytes = Vec::new();
+    stream
+        .take(ANSWER_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .await?;
+    let text = String::from_utf8_lossy(&bytes);
+    let malformed = || std::io::Error::other("its answer is not HTTP");
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed)?;
+    let status = head.split_whitespace().nth(1).ok_or_else(malformed)?;
+    Ok(Answer {
+        status: status.to_owned(),
+        body: body.to_owned(),
+    })
+}

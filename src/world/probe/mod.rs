@@ -1,0 +1,79 @@
+//! Owns the looks at what the machine has: each probe does the thing itself, within a time limit,
+//! and gives what it saw as a value. It must never judge, and never leave anything behind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::path::AbsPath;
+use crate::world::sys::process::{self, Ended, Program};
+
+pub mod disk;
+pub mod docker;
+pub mod endpoint;
+pub mod git;
+pub mod sandbox;
+pub mod terminal;
+
+/// How long a program that is asked about itself may take.
+const PROGRAM_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Where programs are looked for, and what they are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The `PATH` of the user.
+    pub path: &'a str,
+    /// The home directory, whose settings git reads.
+    pub home: Option<&'a AbsPath>,
+    /// The directory that the user stands in.
+    pub cwd: &'a AbsPath,
+}
+
+/// What a program said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It ended well, with this on its standard output.
+    Well(String),
+    /// It ended otherwise, or could not be started; the first line of why.
+    Badly(String),
+}
+
+impl Surroundings<'_> {
+    fn find(&self, name: &str) -> Option<AbsPath> {
+        process::find(name, self.path)
+    }
+
+    /// What the program at `path` says to `arguments`.
+    async fn ask(&self, path: &AbsPath, arguments: &[&str]) -> Said {
+        let mut env = BTreeMap::from([
+            ("PATH".to_owned(), self.path.to_owned()),
+            ("LC_ALL".to_owned(), "C".to_owned()),
+        ]);
+        env.extend(self.home.map(|home| ("HOME".to_owned(), home.to_string())));
+        let program = Program {
+            path,
+            arguments,
+            env: &env,
+            dir: self.cwd,
+            time_max: PROGRAM_TIME_MAX,
+        };
+        match process::run(program).await {
+            Ok(Ended::Exited {
+                code: Some(0),
+                output,
+                ..
+            }) => Said::Well(output.trim().to_owned()),
+            Ok(Ended::Exited { code, errors, .. }) => Said::Badly(match errors.lines().next() {
+                Some(line) => line.trim().to_owned(),
+                None => code.map_or_else(
+                    || "a signal ended it".to_owned(),
+                    |code| format!("it ended with status {code}"),
+                ),
+            }),
+            Ok(Ended::Killed) => {
+                let seconds = PROGRAM_TIME_MAX.as_secs();
+                Said::Badly(format!("it did not end within {seconds} s"))
+            }
+            Err(error) => Said::Badly(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Owns the starting of processes: the one place that does. Each has a limit of time and output,
+//! a process group of its own and an environment made from nothing. It must never start what an
+//! agent names.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::path::AbsPath;
+
+/// The most that is read of each of a program's two streams, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
+
+/// A program that is about to be started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program<'a> {
+    /// Where it is.
+    pub(crate) path: &'a AbsPath,
+    /// Its arguments.
+    pub(crate) arguments: &'a [&'a str],
+    /// All of its environment.
+    pub(crate) env: &'a BTreeMap<String, String>,
+    /// The directory that it runs in.
+    pub(crate) dir: &'a AbsPath,
+    /// How long it may take.
+    pub(crate) time_max: Duration,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Ended {
+    /// By itself.
+    Exited {
+        /// Its exit status; `None` if a signal ended it.
+        code: Option<i32>,
+        /// The beginning of its standard output.
+        output: String,
+        /// The beginning of its standard error.
+        errors: String,
+    },
+    /// It took too long and was killed, with all that it had started.
+    Killed,
+}
+
+/// Runs a program to its end.
+pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
+    let mut child = Command::new(program.path.as_path())
+        .args(program.arguments)
+        .env_clear()
+        .envs(program.env)
+        .current_dir(program.dir.as_path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut group = Group::led_by(child.id());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let ending = async {
+        let (output, errors) = tokio::join!(beginning(stdout), beginning(stderr));
+        let status = child.wait().await?;
+        Ok::<Ended, io::Error>(Ended::Exited {
+            code: status.code(),
+            output: output?,
+            errors: errors?,
+        })
+    };
+    match timeout(program.time_max, ending).await {
+        Ok(ended) => {
+            // Its number may be another's by now.
+            group.forget();
+            ended
+        }
+        Err(_) => Ok(Ended::Killed),
+    }
+}
+
+async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream
+            .take(OUTPUT_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A process with all that it starts. They are killed when this goes.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn led_by(id: Option<u32>) -> Self {
+        let id = id.and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+
+    fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // Whoever has ended already cannot be killed.
+            kill_process_group(leader, Signal::KILL).unwrap_or_default();
+        }
+    }
+}
+
+/// The program `name` in the directories of a `PATH`. Relative ones are passed over: they mean
+/// whatever the project at hand has put there.
+pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
+    let directories = path_variable.split(':').filter_map(AbsPath::new);
+    let candidates = directories.map(|directory| directory.join(name));
+    let is_program = |path: &AbsPath| {
+        path.as_path().is_file() && access(path.as_path(), Access::EXEC_OK).is_ok()
+    };
+    candidates.into_iter().find(is_program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn check(script: &str, time_max: Duration, expected: &str) {
+        let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
+        let env = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
+        let program = Program {
+            path: &shell,
+            arguments: &["-c", script],
+            env: &env,
+            dir: &AbsPath::new("/").unwrap(),
+            time_max,
+        };
+        let ended = format!("{:?}", run(program).await.unwrap());
+        assert!(ended.contains(expected), "{script}: {ended}");
+    }
+
+    #[tokio::test]
+    async fn a_program_has_its_environment_a_limit_and_no_more() {
+        let long = Duration::from_secs(20);
+        check("echo $GREETING $HOME", long, r#"output: "hello\n""#).await;
+        check("echo no >&2; exit 3", long, "code: Some(3)").await;
+        check("echo no >&2; exit 3", long, r#"errors: "no\n""#).await;
+        check("kill -9 $$", long, "code: None").await;
+        check("sleep 60 & sleep 60", Duration::from_millis(50), "Killed").await;
+        // Whoever writes without end is ended by that.
+        check("yes", long, "Exited").await;
+    }
+
+    #[test]
+    fn a_program_is_looked_for_in_absolute_directories() {
+        assert_eq!(find("sh", "bin:.:"), None);
+        assert_eq!(find("no-such-program", "/bin:/usr/bin"), None);
+        assert!(find("sh", "/bin:/usr/bin").is_some());
+    }
+}

@@ -1,0 +1,87 @@
+//! Owns the trials of what a directory's file system can really do: each thing is done once, in a
+//! directory that the caller removes.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, statfs, statvfs};
+
+use crate::path::AbsPath;
+
+/// What the file system of a directory says about itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Bytes that the user may still fill.
+    pub(crate) free_bytes: u64,
+    /// Files that may still be made; `None` where the file system has no such limit.
+    pub(crate) free_files: Option<u64>,
+    /// The number of its kind (statfs(2)).
+    pub(crate) magic: i64,
+}
+
+/// How much room there is at `dir`.
+pub(crate) fn room(dir: &AbsPath) -> io::Result<Room> {
+    let found = statvfs(dir.as_path())?;
+    let has_limit = found.f_files > 0;
+    Ok(Room {
+        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        free_files: has_limit.then_some(found.f_favail),
+        magic: statfs(dir.as_path())?.f_type,
+    })
+}
+
+/// Writes a file and reads it back. It stays for the others.
+pub(crate) fn write(place: &Path) -> io::Result<()> {
+    fs::write(place.join("file"), "content")?;
+    match fs::read(place.join("file"))?.as_slice() {
+        b"content" => Ok(()),
+        _ => Err(io::Error::other("what was read is not what was written")),
+    }
+}
+
+/// Brings the file and its directory to the disk.
+pub(crate) fn sync(place: &Path) -> io::Result<()> {
+    File::open(place.join("file"))?.sync_all()?;
+    File::open(place)?.sync_all()
+}
+
+/// Lets a file replace another in one step.
+pub(crate) fn rename(place: &Path) -> io::Result<()> {
+    fs::write(place.join("newer"), "newer")?;
+    fs::rename(place.join("newer"), place.join("file"))
+}
+
+/// Makes a file without a name and then names it.
+pub(crate) fn nameless(place: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(CWD, place, flags, Mode::RUSR | Mode::WUSR)?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let by_number = format!("/proc/self/fd/{number}");
+    let flags = AtFlags::SYMLINK_FOLLOW;
+    Ok(linkat(CWD, by_number, CWD, place.join("named"), flags)?)
+}
+
+/// Gives the file a second name.
+pub(crate) fn hard_link(place: &Path) -> io::Result<()> {
+    fs::hard_link(place.join("file"), place.join("second"))
+}
+
+/// Makes a copy that shares its blocks with the original.
+pub(crate) fn shared_copy(place: &Path) -> io::Result<()> {
+    let copy = File::create(place.join("copy"))?;
+    Ok(rustix::fs::ioctl_ficlone(
+        &copy,
+        File::open(place.join("file"))?,
+    )?)
+}
+
+/// Holds the file against other processes.
+pub(crate) fn lock(place: &Path) -> io::Result<()> {
+    Ok(File::open(place.join("file"))?.try_lock()?)
+}

@@ -1,0 +1,139 @@
+//! Runs that break off, by a fault of massgen's own or because the user gives them up: the records
+//! say how they ended.
+
+use std::fs;
+use std::sync::Arc;
+
+use futures_util::stream::{BoxStream, pending};
+use futures_util::{StreamExt as _, stream};
+use massgen::backend::pace::Pacing;
+use massgen::backend::{Backend, BackendError, Model, ReplyEvent, Request};
+use massgen::config::team::{Quick, Workspaces, quick};
+use massgen::config::{Config, Rounds};
+use massgen::error::{Error, ErrorKind};
+use massgen::event::Event;
+use massgen::layout::{Layout, RunName};
+use massgen::orchestrator::conduct::{Order, Run, StartedWith, Stop};
+use massgen::path::AbsPath;
+use massgen::world::store::event_log;
+use massgen::world::store::redact::Redactor;
+use massgen::world::store::trace::Detail;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+/// A backend that breaks.
+#[derive(Debug)]
+struct Breaks;
+
+impl Backend for Breaks {
+    fn ask<'a>(&'a self, _: Request<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
+        stream::once(async { panic!("no seat 7") }).boxed()
+    }
+}
+
+/// A backend that never replies.
+#[derive(Debug)]
+struct Silent;
+
+impl Backend for Silent {
+    fn ask<'a>(&'a self, _: Request<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
+        pending().boxed()
+    }
+}
+
+/// A run of one agent that presents at once.
+fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
+    let asked = Quick {
+        backend: Some("ollama"),
+        model: Some("m"),
+        ..Quick::default()
+    };
+    let mut config: Config = quick(&asked, Workspaces::None).unwrap();
+    config.orchestrator.coordination = Rounds::Skip;
+    let model = Model {
+        price: None,
+        name: "m".into(),
+        backend: Arc::new(backend),
+        pacing: Pacing::default(),
+    };
+    let models = config.agents.iter();
+    let models = models.map(|agent| (agent.id.clone(), vec![model.clone()]));
+    let base = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
+    let order = Order {
+        layout: Layout::plan(&config, &base, RunName::new(1)),
+        models: models.collect(),
+        redactor: Redactor::default(),
+        mentions: Vec::new(),
+        question: Arc::from("what?"),
+        task: "what?".to_owned(),
+        base,
+        started_with: StartedWith {
+            config_path: None,
+            config_text: None,
+            arguments: Vec::new(),
+            detail: Detail::Plain,
+        },
+        telemetry: None,
+        again: None,
+        config,
+    };
+    Run::prepare(order, stop).unwrap()
+}
+
+/// Conducts `run` to its end; `seen` looks at each event that it shows.
+async fn conducted(run: Run, mut seen: impl FnMut(&Event)) -> Error {
+    let (shown, mut events) = mpsc::channel(8);
+    let looking = async {
+        while let Some(event) = events.recv().await {
+            seen(&event);
+        }
+    };
+    let (ended, ()) = tokio::join!(run.conduct(shown), looking);
+    ended.expect_err("the run breaks off")
+}
+
+/// The status that the run left, and the last event of its log.
+fn records(log_dir: &AbsPath) -> (Value, Value) {
+    let turn = log_dir.join("turn_1");
+    let status = fs::read_to_string(turn.join("status.json").as_path()).unwrap();
+    let log = turn.join("events.jsonl");
+    let last = event_log::open(&log).unwrap().last().unwrap().unwrap();
+    (
+        serde_json::from_str(&status).unwrap(),
+        Value::Object(last.fields),
+    )
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_the_records_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(&dir, Breaks, Stop::default());
+    let log_dir = run.places().log_dir;
+    let error = Box::pin(conducted(run, |_| ())).await;
+    assert_eq!(error.kind(), ErrorKind::Bug);
+    assert_eq!(error.to_string(), "massgen broke off: no seat 7");
+    let (status, last) = records(&log_dir);
+    assert_eq!(status["is_complete"], true);
+    assert_eq!(status["finish_reason"], "bug");
+    assert_eq!(last["summary"], "massgen broke off: no seat 7");
+}
+
+#[tokio::test]
+async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    let run = run(&dir, Silent, stop.clone());
+    let log_dir = run.places().log_dir;
+    let conducted = conducted(run, |event| {
+        if matches!(event, Event::Asking { .. }) {
+            stop.at_once.cancel();
+        }
+    });
+    let error = Box::pin(conducted).await;
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    let (status, last) = records(&log_dir);
+    assert_eq!(status["is_complete"], true);
+    assert_eq!(status["finish_reason"], "interrupted");
+    assert_eq!(last["type"], "run_ended");
+}

@@ -1,0 +1,521 @@
+//! `massgen doctor` on machines that lack one thing at a time: the real binary with a prepared
+//! `PATH`, home and environment, real sockets and a real server.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
+
+use rustix::process::geteuid;
+use serde_json::Value;
+
+use crate::http_server::{Answer, Endpoint};
+use crate::project::{Finished, Project};
+
+const KEY: &str = "sk-or-v1-0123456789abcdef";
+const SCRIPTED: &str = "agents:\n  - id: a\n    backend: {type: scripted, replies: [{text: hi}]}\n";
+
+/// A project whose team needs nothing, about to be looked at.
+fn doctor() -> Project {
+    Project::new()
+        .file("team.yaml", SCRIPTED)
+        .args(["doctor", "--json"])
+}
+
+fn of_team(project: Project) -> Project {
+    project.args(["--config", "team.yaml"])
+}
+
+/// What was found about one thing.
+#[derive(Debug)]
+struct Found {
+    verdict: String,
+    message: String,
+    remedy: String,
+}
+
+/// All that was found about `subject`.
+#[track_caller]
+fn found(finished: &Finished, area: &str, subject: &str) -> Found {
+    let told: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let findings = told["findings"].as_array().unwrap();
+    let is_it = |finding: &&Value| finding["area"] == area && finding["subject"] == subject;
+    let Some(finding) = findings.iter().find(is_it) else {
+        panic!("nothing about {subject} in {told:#}");
+    };
+    let remedies = finding["remedy"].as_array().unwrap().iter();
+    let remedies: Vec<&str> = remedies.map(|remedy| remedy.as_str().unwrap()).collect();
+    Found {
+        verdict: finding["verdict"].as_str().unwrap().to_owned(),
+        message: finding["message"].as_str().unwrap().to_owned(),
+        remedy: remedies.join("\n"),
+    }
+}
+
+/// Checks the verdict about one thing, and that what is no good comes with a remedy.
+#[track_caller]
+fn check(finished: &Finished, (area, subject): (&str, &str), verdict: &str, message: &str) {
+    let found = found(finished, area, subject);
+    assert_eq!(found.verdict, verdict, "{found:?}");
+    assert!(found.message.contains(message), "{found:?}");
+    let is_bad = matches!(verdict, "warning" | "missing");
+    assert!(!is_bad || !found.remedy.is_empty(), "{found:?}");
+}
+
+fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+#[test]
+fn a_team_that_needs_nothing_lacks_nothing() {
+    let finished = of_team(doctor()).success();
+    check(&finished, ("config", "team.yaml"), "ok", "1 agent");
+    check(&finished, ("keys", "agent a"), "ok", "a script");
+    check(&finished, ("endpoints", "none"), "ok", "needs none");
+    check(&finished, ("disk", "state directory"), "ok", "fsync");
+    check(&finished, ("sandbox", "gate"), "ok", "openat2");
+    check(&finished, ("sandbox", "commands"), "ok", "runs none");
+    check(&finished, ("terminal", "standard output"), "ok", "pipe");
+    let told: Value = serde_json::from_str(finished.stdout()).unwrap();
+    assert_eq!(told["schema_version"], 1);
+    assert_ne!(told["verdict"], "missing");
+    let _clean = finished.has_no(".massgen");
+}
+
+#[test]
+fn text_has_columns_remedies_and_a_last_line() {
+    let project = Project::new().file("team.yaml", SCRIPTED);
+    let arguments = ["doctor", "--config", "team.yaml"];
+    let finished = project.env("PATH", "/nowhere").args(arguments).success();
+    let shown = finished.stdout();
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    assert!(
+        shown.contains("ok      config    team.yaml: 1 agent\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\nwarning git       git: not found"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n                  remedy: sudo apt-get"),
+        "{shown}"
+    );
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with("all that is needed is there; "), "{last}");
+}
+
+#[test]
+fn a_terminal_is_told_from_a_pipe() {
+    let project = Project::new().file("team.yaml", SCRIPTED);
+    let project = project.env("TERM", "xterm").env("LANG", "C.UTF-8");
+    let finished = project
+        .args(["doctor", "--config", "team.yaml"])
+        .on_terminal();
+    let shown = finished.stdout();
+    assert!(
+        shown.contains("a terminal of 80 by 24 characters, colours"),
+        "{shown}"
+    );
+    assert!(shown.contains("UTF-8 (`LANG=C.UTF-8`)"), "{shown}");
+    assert!(shown.contains("\u{1b}[32mok"), "{shown}");
+    let finished = of_team(doctor()).env("LC_ALL", "POSIX").success();
+    check(
+        &finished,
+        ("terminal", "letters"),
+        "warning",
+        "`LC_ALL=POSIX`",
+    );
+}
+
+#[test]
+fn keys_are_named_with_their_place_and_never_shown() {
+    let finished = doctor()
+        .env("OPENROUTER_API_KEY", KEY)
+        .home_file(".massgen/.env", "GROQ_API_KEY=gsk-0123456789abcdef\n")
+        .success();
+    let openrouter = ("keys", "OPENROUTER_API_KEY");
+    check(
+        &finished,
+        openrouter,
+        "ok",
+        "set in the environment, for `openrouter`",
+    );
+    let place = "set in `[HOME]/.massgen/.env`, for `groq`";
+    check(&finished, ("keys", "GROQ_API_KEY"), "ok", place);
+    check(&finished, ("config", "team"), "ok", "groq (llama");
+    for part in ["0123", "sk-or", "gsk-"] {
+        assert!(!finished.stdout().contains(part), "{}", finished.stdout());
+    }
+}
+
+#[test]
+fn without_a_config_one_way_to_a_model_is_enough() {
+    let finished = doctor().env("OPENROUTER_API_KEY", KEY).success();
+    check(&finished, ("config", "team"), "warning", "no default model");
+    let finished = doctor().run();
+    // A local server of the machine that runs the tests is a way too.
+    if finished.code() != Some(0) {
+        assert_eq!(finished.code(), Some(3));
+        check(&finished, ("config", "team"), "missing", "no key is set");
+    }
+}
+
+#[test]
+fn with_a_config_each_agents_key_is_needed() {
+    let team = "agents:\n  \
+        - {id: a, backend: {type: openrouter, model: m}}\n  \
+        - {id: b, backend: {type: grok, model: n}}\n";
+    let with_team = || of_team(doctor().file("team.yaml", team));
+    let finished = with_team().env("OPENROUTER_API_KEY", KEY).failure(3);
+    check(&finished, ("keys", "agent a"), "ok", "`OPENROUTER_API_KEY`");
+    check(
+        &finished,
+        ("keys", "agent b"),
+        "missing",
+        "`XAI_API_KEY` is not set",
+    );
+    let control = with_team()
+        .env("OPENROUTER_API_KEY", KEY)
+        .env("XAI_API_KEY", KEY);
+    let _all_there = control.success();
+}
+
+#[test]
+fn a_config_that_cannot_be_run_is_missing() {
+    let broken = of_team(doctor().file("team.yaml", "agents: []\nmodle: x\n")).failure(3);
+    let found = found(&broken, "config", "team.yaml");
+    assert_eq!(found.remedy, "massgen config check team.yaml");
+    let elsewhere = "agents: [{id: a, backend: {type: chatcompletion, model: m, \
+        base_url: 'https://evil.example/v1'}}]\n";
+    let found_one = doctor()
+        .env("OPENAI_API_KEY", KEY)
+        .config(elsewhere)
+        .failure(3);
+    let name = ".massgen/config.yaml";
+    check(
+        &found_one,
+        ("config", name),
+        "missing",
+        "would send your key",
+    );
+    let nowhere = doctor().args(["--config", "nowhere.yaml"]).failure(2);
+    assert!(
+        nowhere.stderr().contains("there is no config"),
+        "{}",
+        nowhere.stderr()
+    );
+}
+
+/// A team of one agent at this endpoint, with a key.
+fn at(base_url: &str) -> Project {
+    let team = format!(
+        "agents:\n  - {{id: a, backend: {{type: chatcompletion, model: m1, base_url: '{base_url}'}}}}\n"
+    );
+    of_team(doctor().file("team.yaml", team)).env("OPENAI_API_KEY", KEY)
+}
+
+#[test]
+fn nothing_is_asked_unless_it_is_wanted() {
+    let endpoint = Endpoint::answering(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
+    let finished = at(&endpoint.base_url()).success();
+    let place = format!("{}/models", endpoint.base_url());
+    check(
+        &finished,
+        ("endpoints", &place),
+        "skipped",
+        "nothing has left this machine",
+    );
+    assert_eq!(
+        found(&finished, "endpoints", &place).remedy,
+        "massgen doctor --online"
+    );
+    assert_eq!(endpoint.server.requests().len(), 0);
+}
+
+#[track_caller]
+fn check_online(endpoint: &Endpoint, code: i32, verdict: &str, message: &str) {
+    let finished = at(&endpoint.base_url()).args(["--online"]).failure(code);
+    check(&finished, ("endpoints", "agent a"), verdict, message);
+    let requests = endpoint.server.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].line, "GET /v1/models");
+    assert_eq!(
+        requests[0].headers["authorization"],
+        format!("Bearer {KEY}")
+    );
+    assert!(!finished.stdout().contains(KEY));
+}
+
+#[test]
+fn an_endpoint_is_asked_for_its_models() {
+    let answering = |status: &'static str, body: &'static str| {
+        Endpoint::answering(move |_| Answer::whole(status, &[], body))
+    };
+    let models = r#"{"data":[{"id":"m0"},{"id":"m1"}]}"#;
+    check_online(&answering("200 OK", models), 0, "ok", "lists `m1`");
+    let others = r#"{"data":[{"id":"m11"}]}"#;
+    check_online(
+        &answering("200 OK", others),
+        0,
+        "warning",
+        "does not list `m1`",
+    );
+    check_online(
+        &answering("404 Not Found", ""),
+        0,
+        "warning",
+        "lists no models",
+    );
+    check_online(
+        &answering("429 Too Many Requests", ""),
+        0,
+        "warning",
+        "fewer",
+    );
+    let refused = answering("401 Unauthorized", "{}");
+    check_online(
+        &refused,
+        3,
+        "missing",
+        "does not accept the key of `OPENAI_API_KEY`",
+    );
+    check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
+}
+
+#[test]
+fn an_endpoint_that_is_gone_or_hangs_is_found() {
+    let hangs = Endpoint::answering(|_| Answer::default().await_close());
+    check_online(&hangs, 3, "missing", "does not answer within 5 s");
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let finished = at(&format!("http://{gone}/v1"))
+        .args(["--online"])
+        .failure(3);
+    check(&finished, ("endpoints", "agent a"), "missing", "refused");
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/v1", plain.local_addr().unwrap());
+    thread::spawn(move || {
+        for connection in plain.incoming() {
+            connection.unwrap().write_all(b"this is no TLS").unwrap();
+        }
+    });
+    let finished = at(&url).args(["--online"]).failure(3);
+    check(
+        &finished,
+        ("endpoints", "agent a"),
+        "missing",
+        "cannot be reached",
+    );
+}
+
+fn program(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn programs_are_started_and_not_believed() {
+    let with_path = |project: Project| {
+        let bin = project.home("bin");
+        project.env("PATH", bin)
+    };
+    let bare = with_path(of_team(doctor())).success();
+    check(&bare, ("git", "git"), "warning", "not found in `PATH`");
+    check(
+        &bare,
+        ("sandbox", "user namespaces"),
+        "warning",
+        "`unshare` is not in",
+    );
+    check(&bare, ("sandbox", "bubblewrap"), "skipped", "does without");
+
+    let project = with_path(of_team(doctor())).home_file("bin/readme", "");
+    program(&project.home("bin/git"), "echo broken >&2; exit 1");
+    program(
+        &project.home("bin/unshare"),
+        "echo 'unshare: not permitted' >&2; exit 1",
+    );
+    program(&project.home("bin/bwrap"), "exec /bin/sleep 60");
+    let finished = project.success();
+    check(
+        &finished,
+        ("git", "git"),
+        "warning",
+        "does not work: broken",
+    );
+    check(
+        &finished,
+        ("sandbox", "user namespaces"),
+        "warning",
+        "not permitted",
+    );
+    check(
+        &finished,
+        ("sandbox", "bubblewrap"),
+        "warning",
+        "did not end within 5 s",
+    );
+
+    // What lies in the project itself is never started.
+    let project = of_team(doctor()).env("PATH", ".:bin").dir("bin");
+    program(&project.path("git"), "echo ran > started");
+    program(&project.path("bin/git"), "echo ran > started");
+    let finished = project.success();
+    check(&finished, ("git", "git"), "warning", "not found in `PATH`");
+    let _unstarted = finished.has_no("started");
+}
+
+#[test]
+fn a_repository_is_told_from_a_directory() {
+    let outside = of_team(doctor()).success();
+    check(&outside, ("git", "git"), "warning", "not a git repository");
+    let project = of_team(doctor());
+    let made = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .current_dir(project.path(""))
+        .status();
+    assert!(made.unwrap().success());
+    check(
+        &project.success(),
+        ("git", "git"),
+        "ok",
+        "repository `[PROJECT]`",
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_missing() {
+    let linked = of_team(doctor().dir("elsewhere").link(".massgen", "elsewhere")).failure(3);
+    check(
+        &linked,
+        ("disk", "state directory"),
+        "missing",
+        "symbolic link",
+    );
+    let in_the_way = of_team(doctor().file(".massgen", "")).failure(3);
+    check(
+        &in_the_way,
+        ("disk", "state directory"),
+        "missing",
+        "cannot make",
+    );
+    if is_root() {
+        println!("skipped: nothing is closed to root");
+        return;
+    }
+    let project = of_team(doctor());
+    fs::set_permissions(project.path(""), Permissions::from_mode(0o555)).unwrap();
+    let closed = project.failure(3);
+    check(
+        &closed,
+        ("disk", "state directory"),
+        "missing",
+        "Permission denied",
+    );
+    let open = Permissions::from_mode(0o755);
+    fs::set_permissions(closed.project().path(""), open).unwrap();
+
+    let project = of_team(doctor()).home_file(".config/massgen/config.yaml", SCRIPTED);
+    fs::set_permissions(
+        project.home(".config/massgen"),
+        Permissions::from_mode(0o000),
+    )
+    .unwrap();
+    let finished = project.success();
+    check(&finished, ("disk", "configs"), "warning", "cannot be read");
+    let dir = finished.project().home(".config/massgen");
+    fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A daemon at `docker.sock` of the project that answers each question with this, or never.
+fn daemon(project: Project, answer: Option<fn(&str) -> String>) -> Project {
+    let path = project.path("docker.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut question = [0; 512];
+            let read = connection.read(&mut question).unwrap();
+            let question = String::from_utf8_lossy(&question[..read]).into_owned();
+            match answer {
+                Some(answer) => connection.write_all(answer(&question).as_bytes()).unwrap(),
+                None => silent.push(connection),
+            }
+        }
+    });
+    let host = format!("unix://{}", path.display());
+    project.env("DOCKER_HOST", host)
+}
+
+#[test]
+fn a_daemon_is_asked_itself() {
+    let daemons = ("docker", "daemon");
+    let answers = |question: &str| {
+        let body = if question.starts_with("GET /version ") {
+            r#"{"Platform":{"Name":"Docker Engine - Community"},"Version":"27.1.1"}"#
+        } else {
+            "OK"
+        };
+        format!("HTTP/1.0 200 OK\r\n\r\n{body}")
+    };
+    let finished = daemon(of_team(doctor()), Some(answers)).success();
+    check(&finished, daemons, "ok", "Docker Engine - Community 27.1.1");
+    let hangs = daemon(of_team(doctor()), None).success();
+    check(&hangs, daemons, "warning", "does not answer");
+    let fails = |_: &str| "HTTP/1.0 500 Oops\r\n\r\n".to_owned();
+    let finished = daemon(of_team(doctor()), Some(fails)).success();
+    check(&finished, daemons, "warning", "500");
+    let strange = |_: &str| "hello".to_owned();
+    let finished = daemon(of_team(doctor()), Some(strange)).success();
+    check(&finished, daemons, "warning", "not HTTP");
+}
+
+#[test]
+fn a_daemon_that_is_not_there_is_found() {
+    let daemons = ("docker", "daemon");
+    let socket = |project: &Project| format!("unix://{}", project.path("docker.sock").display());
+    let project = of_team(doctor());
+    let host = socket(&project);
+    let nothing = project.env("DOCKER_HOST", host).success();
+    check(&nothing, daemons, "warning", "nothing is at");
+    let project = of_team(doctor());
+    drop(UnixListener::bind(project.path("docker.sock")).unwrap());
+    let host = socket(&project);
+    let left_over = project.env("DOCKER_HOST", host).success();
+    check(&left_over, daemons, "warning", "nobody listening");
+    let remote = of_team(doctor())
+        .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
+        .success();
+    check(&remote, daemons, "skipped", "not asked");
+    // A file of the project does not say where a daemon is asked.
+    let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
+    assert!(
+        !found(&planted, "docker", "daemon")
+            .message
+            .contains("not asked")
+    );
+    if !is_root() {
+        let project = daemon(of_team(doctor()), None);
+        fs::set_permissions(project.path("docker.sock"), Permissions::from_mode(0o000)).unwrap();
+        check(&project.success(), daemons, "warning", "not open to you");
+    }
+}
+
+/// What Landlock does here is not for a test to say; that a verdict rests on a trial is.
+#[test]
+fn landlock_holds_or_says_why_not() {
+    let finished = of_team(doctor()).success();
+    let found = found(&finished, "sandbox", "Landlock");
+    match found.verdict.as_str() {
+        "ok" => assert!(found.message.contains("could not leave"), "{found:?}"),
+        "warning" => assert!(!found.remedy.is_empty(), "{found:?}"),
+        other => panic!("{other}: {found:?}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! Whole runs of the real binary against a server of Google's models on loopback, which is as strict
+//! about calls, their results and their signatures as the vendor.
+
+use massgen::config::vendors::find;
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::project::Project;
+
+const KEY: &str = "AIza-of-the-tests";
+const SIGNATURE: &str = "c2lnbmF0dXJl";
+
+/// What a model says: it writes a file, answers, votes for the first agent and presents.
+fn play(request: &Recorded) -> Answer {
+    assert_eq!(request.headers["x-goog-api-key"], KEY);
+    let body = request.json();
+    if let Some(complaint) = complaint(&body) {
+        let error = json!({"code": 400, "status": "INVALID_ARGUMENT", "message": complaint});
+        let error = json!({"error": error}).to_string();
+        return Answer::whole("400 Bad Request", &[], error);
+    }
+    let called = |name: &str| body["contents"].to_string().contains(&format!("{name:?}"));
+    let offered = |name: &str| body["tools"].to_string().contains(&format!("{name:?}"));
+    if !offered("new_answer") {
+        streamed(&[
+            json!({"text": "It is "}),
+            json!({"text": "forty-two, I am sure."}),
+        ])
+    } else if !called("write_file") {
+        let arguments = json!({"path": "notes.txt", "content": "6 * 7 = 42\n"});
+        streamed(&[
+            json!({"text": "**Planning**", "thought": true}),
+            json!({"text": "I write it down."}),
+            signed("write_file", &arguments),
+            json!({"functionCall": {"id": "list", "name": "list_directory", "args": {}}}),
+        ])
+    } else if !called("new_answer") {
+        let content = json!({"content": "forty-two"});
+        streamed(&[signed("new_answer", &content)])
+    } else {
+        let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
+        streamed(&[signed("vote", &vote)])
+    }
+}
+
+fn signed(name: &str, arguments: &Value) -> Value {
+    let call = json!({"id": format!("id_{name}"), "name": name, "args": arguments});
+    json!({"functionCall": call, "thoughtSignature": SIGNATURE})
+}
+
+/// A reply as a stream with a part in each event.
+fn streamed(parts: &[Value]) -> Answer {
+    let event = |candidate: Value| {
+        let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
+        let response = json!({"candidates": [candidate], "usageMetadata": usage});
+        format!("data: {response}\r\n\r\n")
+    };
+    let content = |part: &Value| json!({"content": {"role": "model", "parts": [part]}});
+    let begun = parts.iter().fold(Answer::stream(), |answer, part| {
+        answer.piece(event(content(part)))
+    });
+    begun.piece(event(json!({"finishReason": "STOP"}))).end()
+}
+
+/// What the vendor would say about the contents of a request.
+fn complaint(body: &Value) -> Option<String> {
+    let contents = body["contents"].as_array().unwrap();
+    let of_kind = |place: usize, kind: &str| -> Vec<Value> {
+        let parts = contents
+            .get(place)
+            .and_then(|content| content["parts"].as_array());
+        let parts = parts.into_iter().flatten();
+        parts
+            .filter(|part| part.get(kind).is_some())
+            .cloned()
+            .collect()
+    };
+    (0..contents.len()).find_map(|place| {
+        let calls = of_kind(place, "functionCall");
+        let results = of_kind(place + 1, "functionResponse");
+        let known = |parts: &[Value], kind: &str| -> Vec<[Value; 2]> {
+            let of = |part: &Value| [part[kind]["id"].clone(), part[kind]["name"].clone()];
+            parts.iter().map(of).collect()
+        };
+        let called = known(&calls, "functionCall");
+        let answered = known(&results, "functionResponse");
+        let is_signed = |call: &Value| call["thoughtSignature"] == SIGNATURE;
+        if called != answered {
+            Some(format!("calls {called:?} are answered by {answered:?}"))
+        } else if !calls.first().is_none_or(is_signed) {
+            Some("Function call is missing a thought_signature".to_owned())
+        } else {
+            None
+        }
+    })
+}
+
+#[test]
+fn a_team_of_two_agrees_on_an_answer() {
+    let endpoint = Endpoint::answering(play);
+    let agent = |id: &str| {
+        let url = format!("{}/v1beta", endpoint.server.url);
+        format!("  - {{id: {id}, backend: {{type: gemini, base_url: {url:?}, cwd: {id}}}}}\n")
+    };
+    let team = format!("agents:\n{}{}", agent("one"), agent("two"));
+    let finished = Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "What is six times seven?"])
+        .env("GEMINI_API_KEY", KEY)
+        .success();
+    assert_eq!(finished.stdout(), "It is forty-two, I am sure.\n");
+    let requests = endpoint.server.requests();
+    let model = find("gemini").unwrap().default_model.unwrap();
+    let line = format!("POST /v1beta/models/{model}:streamGenerateContent?alt=sse");
+    for request in &requests {
+        assert_eq!(request.line, line);
+    }
+    let count = requests.len();
+    let tokens = format!("{} tokens read, {} written", count * 100, count * 10);
+    let stderr = finished.stderr();
+    assert!(stderr.contains(&tokens), "{stderr}");
+}

@@ -1,0 +1,624 @@
+//! What scripts read: runs of the real binary in both JSON formats, whatever ends them. Every line
+//! is checked against the schema that the binary prints.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use jsonschema::Validator;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::project::Project;
+use crate::runs::{FAILS, FINAL, WRITE_HERE, agent, answers, builds, team, walk};
+
+/// A reply that does not come as long as a test lasts.
+const NEVER: &str = "- delay_ms: 60000\n  text: late\n";
+/// How long a process may take that has been told to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let printed = Project::new().args(["schema", "events"]).success();
+    serde_json::from_str(printed.stdout()).unwrap()
+});
+
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(&SCHEMA).unwrap()
+});
+
+/// All lines of a process that has ended with the status `code`: each by the schema, numbered from
+/// 1, and the last of them, and only it, the result.
+#[track_caller]
+fn told(stdout: &str, code: Option<i32>) -> Vec<Value> {
+    let lines: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    for (index, line) in lines.iter().enumerate() {
+        check_line(line);
+        assert_eq!(line["seq"], index + 1, "{line}");
+        let is_last = index + 1 == lines.len();
+        assert_eq!(line["type"] == "result", is_last, "{line}");
+    }
+    let last = lines.last().expect("nothing was told");
+    assert_eq!(last["exit_code"].as_i64(), code.map(i64::from), "{last}");
+    lines
+}
+
+#[track_caller]
+fn check_line(line: &Value) {
+    let errors: Vec<String> = VALIDATOR.iter_errors(line).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}: {line}");
+}
+
+/// The events of the log, each by the schema.
+#[track_caller]
+fn logged(project: &Project) -> Vec<Value> {
+    let logs = walk(&project.path(".massgen/massgen_logs"));
+    let log = logs.iter().find(|path| path.ends_with("events.jsonl"));
+    let log = fs::read_to_string(log.expect("there is a log")).unwrap();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    lines.iter().for_each(check_line);
+    lines
+}
+
+#[track_caller]
+fn status(project: &Project) -> Value {
+    let logs = walk(&project.path(".massgen/massgen_logs"));
+    let status = logs.iter().find(|path| path.ends_with("status.json"));
+    let status = fs::read_to_string(status.expect("there is a status")).unwrap();
+    serde_json::from_str(&status).unwrap()
+}
+
+/// Runs in both formats; both end with `code` and tell the same result, which is returned.
+#[track_caller]
+fn result(project: impl Fn() -> Project, code: i32) -> Value {
+    let of = |format: &str| {
+        let finished = project().args(["--output-format", format]).failure(code);
+        let lines = told(finished.stdout(), finished.code());
+        if finished.project().path(".massgen/massgen_logs").exists() {
+            logged(finished.project());
+        }
+        lines
+    };
+    let (object, stream) = (of("json"), of("stream-json"));
+    assert_eq!(object.len(), 1);
+    let same = |lines: &[Value]| {
+        let last = lines.last().unwrap();
+        let fields = ["outcome", "status", "answer", "winner", "tally", "task"];
+        fields.map(|field| last[field].clone())
+    };
+    assert_eq!(same(&object), same(&stream));
+    object[0].clone()
+}
+
+fn types(lines: &[Value]) -> Vec<&str> {
+    lines
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect()
+}
+
+fn two_agents() -> Vec<String> {
+    vec![
+        agent("first", "", &answers("red", "agent2")),
+        agent("second", "", &answers("blue", "agent2")),
+    ]
+}
+
+#[test]
+fn the_schema_is_one_and_has_teeth() {
+    assert!(jsonschema::meta::is_valid(&SCHEMA));
+    assert_eq!(
+        SCHEMA["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
+    let line = json!({
+        "schema_version": 1, "seq": 7, "time": "2026-11-02T13:03:22.123456Z",
+        "type": "delivered",
+        "rows": [{"path": "/p/a", "outcome": "denied", "reason": "r", "sha256": null, "bytes": null}],
+    });
+    check_line(&line);
+    let spoiled = |pointer: &str, field: &str, value: Value| {
+        let mut line = line.clone();
+        line.pointer_mut(pointer).unwrap()[field] = value;
+        assert!(!VALIDATOR.is_valid(&line), "{line}");
+    };
+    spoiled("", "type", json!("delivery"));
+    spoiled("", "schema_version", json!(2));
+    spoiled("", "seq", json!(0));
+    spoiled("", "time", json!("yesterday"));
+    spoiled("", "note", json!("more"));
+    spoiled("/rows/0", "note", json!("more"));
+    spoiled("/rows/0", "outcome", json!("created"));
+    spoiled("/rows/0", "bytes", json!("many"));
+    let mut without = line.clone();
+    without.as_object_mut().unwrap().remove("rows");
+    assert!(!VALIDATOR.is_valid(&without));
+}
+
+#[test]
+fn a_run_that_went_well_is_completed() {
+    let project = || {
+        Project::new()
+            .config(&team(&two_agents(), ""))
+            .args(["colour?"])
+    };
+    let result = result(project, 0);
+    assert_eq!(result["outcome"], "completed");
+    assert_eq!(result["answer"], "final: blue");
+    assert_eq!(result["task"], "colour?");
+    assert_eq!(result["error"], Value::Null);
+    assert_eq!(
+        result["winner"],
+        json!({"agent": "second", "label": "agent2.1"})
+    );
+    let vote = |voter: &str| json!({"agent": voter, "candidate": "second", "label": "agent2.1", "reason": "it is good"});
+    assert_eq!(result["votes"], json!([vote("first"), vote("second")]));
+    let tally = json!([{"agent": "first", "votes": 0}, {"agent": "second", "votes": 2}]);
+    assert_eq!(result["tally"], tally);
+    let answers = result["answers"].as_array().unwrap();
+    assert_eq!(answers.len(), 2);
+    assert_eq!(result["usage"]["total"]["requests"], 5);
+    assert_eq!(result["usage"]["by_agent"]["first"]["requests"], 2);
+    assert_eq!(result["usage"]["by_phase"]["final"]["requests"], 1);
+}
+
+#[test]
+fn the_stream_tells_what_the_log_tells() {
+    let finished = Project::new()
+        .config(&team(&two_agents(), ""))
+        .args(["colour?", "--output-format", "stream-json"])
+        .success();
+    let lines = told(finished.stdout(), finished.code());
+    let (_, events) = lines.split_last().unwrap();
+    let log = logged(finished.project());
+    assert_eq!(types(events), types(&log));
+    for (told, logged) in events.iter().zip(&log) {
+        let mut logged = logged.clone();
+        logged.as_object_mut().unwrap().remove("checksum").unwrap();
+        logged["time"] = told["time"].clone();
+        assert_eq!(*told, logged);
+    }
+    assert_eq!(finished.stderr(), "config: .massgen/config.yaml\n");
+}
+
+#[test]
+fn delivered_files_are_told_with_their_hashes() {
+    let last = r#"calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/sub/new.txt", content: "first\n"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/sub/new.txt", content: "second\n"}}
+    - {name: read_text_file, arguments: {path: "{{cwd}}/old.txt"}}
+    - {name: delete_file, arguments: {path: "{{cwd}}/old.txt"}}"#;
+    let project = || {
+        Project::new()
+            .config(&team(
+                &[agent("one", "w1", &builds("draft", "x", last))],
+                WRITE_HERE,
+            ))
+            .file("old.txt", "old")
+            .args(["build"])
+    };
+    let result = result(project, 0);
+    let digest: String = Sha256::digest("second\n")
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let files = result["delivered_files"].as_array().unwrap();
+    let of = |name: &str| {
+        let named = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
+        files.iter().find(named).unwrap()
+    };
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert_eq!(of("/sub/new.txt")["outcome"], "created");
+    assert_eq!(of("/sub/new.txt")["sha256"], digest);
+    assert_eq!(of("/sub/new.txt")["bytes"], 7);
+    assert_eq!(of("/old.txt")["outcome"], "deleted");
+    assert_eq!(of("/old.txt")["sha256"], Value::Null);
+}
+
+#[test]
+fn an_answer_that_is_not_whole_is_partial() {
+    let slow = || {
+        let agents = [
+            agent("fast", "", &answers("quick answer", "agent1")),
+            agent("slow", "", NEVER),
+        ];
+        let project = Project::new().config(&team(&agents, ""));
+        project.args(["hurry", "--orchestrator-timeout", "1"])
+    };
+    let result = result(slow, 5);
+    assert_eq!(result["outcome"], "partial");
+    assert_eq!(result["status"], "limit");
+    assert_eq!(result["answer"], "quick answer");
+}
+
+#[test]
+fn a_denied_write_makes_a_result_partial_and_is_listed() {
+    let last = r#"calls:
+    - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/.env", content: "KEY=evil"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/unread.txt", content: "new"}}
+    - {name: no_such_tool, arguments: {}}"#;
+    let project = || {
+        let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+        Project::new()
+            .file(".env", "KEY=mine")
+            .file("unread.txt", "old")
+            .config(&team(&agents, WRITE_HERE))
+            .args(["build"])
+    };
+    let result = result(project, 4);
+    assert_eq!(result["outcome"], "partial");
+    assert_eq!(result["status"], "denied");
+    let denials = result["permission_denials"].as_array().unwrap();
+    assert_eq!(denials.len(), 2, "{denials:?}");
+    let protected = &denials[0];
+    assert_eq!(protected["agent"], "one");
+    assert_eq!(protected["tool"], "write_file");
+    assert_eq!(protected["rule"], "protected-name");
+    let arguments = protected["arguments"].as_str().unwrap();
+    assert!(arguments.contains("KEY=evil"), "{arguments}");
+    let unread = denials[1]["reason"].as_str().unwrap();
+    assert!(unread.contains("it must be read before"), "{unread}");
+    assert!(denials[1]["arguments"].as_str().unwrap().contains("unread"));
+}
+
+#[test]
+fn a_file_that_cannot_be_delivered_makes_a_result_partial() {
+    let project = || {
+        let builds = builds("out.txt", "made by one", "text: \"all done\"");
+        Project::new()
+            .config(&team(&[agent("one", "w1", &builds)], WRITE_HERE))
+            .dir("out.txt")
+            .args(["build"])
+    };
+    let result = result(project, 3);
+    assert_eq!(result["outcome"], "partial");
+    assert_eq!(result["delivered_files"][0]["outcome"], "failed");
+    assert!(!result["warnings"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_run_without_an_answer_has_failed() {
+    let fails = || {
+        let agents = [agent("one", "", FAILS), agent("two", "", FAILS)];
+        Project::new().config(&team(&agents, "")).args(["hello"])
+    };
+    let nobody = result(fails, 1);
+    assert_eq!(nobody["outcome"], "failed");
+    assert_eq!(nobody["answer"], Value::Null);
+    assert_eq!(nobody["winner"], Value::Null);
+    let warnings = nobody["warnings"].to_string();
+    assert!(
+        warnings.contains("one drops out: invalid api key"),
+        "{warnings}"
+    );
+    let late = || {
+        let project = Project::new().config(&team(&[agent("one", "", NEVER)], ""));
+        project.args(["hello", "--orchestrator-timeout", "1"])
+    };
+    assert_eq!(result(late, 5)["outcome"], "failed");
+}
+
+/// What is wrong before a run can begin is told like everything else; `expected` is the beginning
+/// of the error.
+#[track_caller]
+fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
+    let result = result(project, code);
+    assert_eq!(result["outcome"], "failed", "{result}");
+    let message = result["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with(expected), "{message}");
+    assert_eq!(result["summary"], message);
+    assert!(!result["error"]["hints"].as_array().unwrap().is_empty());
+    assert_eq!(result["session_id"], Value::Null);
+    assert_eq!(result["usage"]["total"]["requests"], 0);
+}
+
+#[test]
+fn an_error_before_the_run_is_told_too() {
+    let typed = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        move || Project::new().args(&words)
+    };
+    check_refused(typed(&[]), 2, "there is no task");
+    check_refused(typed(&["t", "--nonsense"]), 2, "`--nonsense` is not a flag");
+    check_refused(typed(&["a", "task"]), 2, "the task is more than one");
+    check_refused(typed(&["config", "examples"]), 2, "`--output-format`");
+    check_refused(
+        typed(&["t", "--dry-run"]),
+        2,
+        "`--dry-run` and `--output-format`",
+    );
+    check_refused(
+        typed(&["t", "--automation"]),
+        2,
+        "`--automation` and `--output-format`",
+    );
+    check_refused(
+        typed(&["t", "-c", "gone.yaml"]),
+        2,
+        "there is no config `gone.yaml`",
+    );
+    check_refused(typed(&["-"]), 2, "standard input is empty");
+    let keyless = ["-c", "@examples/basic/single_agent", "why?"];
+    check_refused(typed(&keyless), 3, "no key for `chatcompletion`");
+    let broken = || {
+        let project = Project::new().config("agents: [{id: a, backend: {type: nothing}}]");
+        project.args(["t"])
+    };
+    check_refused(broken, 2, "`.massgen/config.yaml` cannot be run");
+    let not_text = || {
+        use std::os::unix::ffi::OsStrExt as _;
+        Project::new().args([std::ffi::OsStr::from_bytes(b"caf\xe9")])
+    };
+    check_refused(not_text, 2, "the argument `caf\u{fffd}` is not UTF-8");
+}
+
+#[test]
+fn warnings_before_the_run_are_events_and_in_the_result() {
+    let finished = Project::new()
+        .file(".env", "nonsense\n")
+        .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+        .args(["what?", "--output-format", "stream-json"])
+        .success();
+    let lines = told(finished.stdout(), finished.code());
+    let warning = "`[PROJECT]/.env:1` is not `NAME=value`: the line is skipped";
+    assert_eq!(lines[0]["message"], warning);
+    assert_eq!(lines.last().unwrap()["warnings"], json!([warning]));
+    assert!(finished.stderr().contains(warning));
+}
+
+#[test]
+fn no_secret_is_told() {
+    let secret = "sk-0123456789abcdef";
+    let says = format!(
+        "- chunk_delay_ms: 1\n  text: \"the key is {secret} and {secret}\"\n  \
+         calls: [{{name: new_answer}}]\n"
+    );
+    for format in ["json", "stream-json"] {
+        let finished = Project::new()
+            .env("OPENAI_API_KEY", secret)
+            .config(&team(&[agent("solo", "", &says)], ""))
+            .args(["what?", "--output-format", format])
+            .success();
+        let lines = told(finished.stdout(), finished.code());
+        assert!(!finished.stdout().contains("sk-0123456789"), "{format}");
+        assert_eq!(
+            lines.last().unwrap()["answer"],
+            "the key is [redacted] and [redacted]"
+        );
+    }
+}
+
+/// Starts a run in the format `stream-json` and waits for a line of the type `moment`.
+fn started(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout>, String) {
+    let mut command = project.command();
+    command
+        .args(["--output-format", "stream-json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = String::new();
+    let wanted = format!("\"type\":\"{moment}\"");
+    while !stdout.contains(&wanted) {
+        let read = reader.read_line(&mut stdout).unwrap();
+        assert_ne!(read, 0, "there was no {moment}: {stdout}");
+    }
+    (child, reader, stdout)
+}
+
+fn code(mut child: Child) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(begun.elapsed() < ENDS_WITHIN, "the process did not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A run of `agents` that is told to end at `moment` by `signals` has its result, its records and
+/// its exit status.
+#[track_caller]
+fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
+    let project = Project::new().config(team).args(["wait"]);
+    let (child, mut reader, mut stdout) = started(&project, moment);
+    for signal in signals {
+        // A run may have ended before it is told to for the second time.
+        let _gone = kill_process(Pid::from_child(&child), *signal);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    reader.read_to_string(&mut stdout).unwrap();
+    let code = code(child);
+    assert_eq!(code, Some(130), "{moment} {signals:?}");
+    let lines = told(&stdout, code);
+    let result = lines.last().unwrap().clone();
+    assert_eq!(result["outcome"], "cancelled", "{moment} {signals:?}");
+    assert_eq!(logged(&project).last().unwrap()["type"], "run_ended");
+    let status = status(&project);
+    assert_eq!(status["is_complete"], true, "{moment} {signals:?}");
+    assert_eq!(status["finish_reason"], "interrupted");
+    result
+}
+
+#[test]
+fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
+    let silent = team(&[agent("slow", "", NEVER)], "");
+    let fast = agent("fast", "", &answers("so far", "agent1"));
+    let answers_first = team(&[fast, agent("slow", "", NEVER)], "");
+    let presents_slowly = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  delay_ms: 60000
+  text: "late"
+- calls: [{{name: new_answer, arguments: {{content: "so far"}}}}]
+"#
+    );
+    let presents = team(&[agent("solo", "w1", &presents_slowly)], WRITE_HERE);
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        check_cancelled(&silent, "run_started", &[signal]);
+        let result = check_cancelled(&answers_first, "answered", &[signal]);
+        assert_eq!(result["answer"], "so far");
+        check_cancelled(&presents, "final_started", &[signal]);
+    }
+    check_cancelled(&answers_first, "asking", &[Signal::TERM]);
+    for signals in [
+        [Signal::INT, Signal::INT],
+        [Signal::TERM, Signal::HUP],
+        [Signal::HUP, Signal::HUP],
+    ] {
+        check_cancelled(&answers_first, "answered", &signals);
+    }
+}
+
+/// Waits until the process has said which signals it takes.
+fn wait_until_signals_are_taken(child: &Child) {
+    let begun = Instant::now();
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
+        if mask & (1 << 14) != 0 {
+            return;
+        }
+        assert!(begun.elapsed() < ENDS_WITHIN, "no signal is taken");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_task_that_never_comes_can_be_given_up() {
+    for format in ["json", "stream-json"] {
+        let project = Project::new().args(["-", "--output-format", format]);
+        let mut command = project.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        wait_until_signals_are_taken(&child);
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let mut stdout = String::new();
+        let mut out = child.stdout.take().unwrap();
+        out.read_to_string(&mut stdout).unwrap();
+        let lines = told(&stdout, code(child));
+        drop(stdin);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["outcome"], "cancelled");
+        assert_eq!(lines[0]["exit_code"], 130);
+    }
+}
+
+/// A shell that prepares itself and then becomes the process of `project`.
+fn shell(project: &Project, preparation: &str) -> Command {
+    let command = project.command();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("{preparation}; exec \"$0\" \"$@\"")])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(project.path(""))
+        .env_clear();
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    shell
+}
+
+#[test]
+fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
+    let slow = "- delay_ms: 700\n  text: done\n";
+    let project = Project::new()
+        .config(&team(&[agent("solo", "", slow)], ""))
+        .args(["wait", "--output-format", "json"]);
+    let mut command = shell(&project, "trap '' HUP; exec < /dev/null");
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_until_signals_are_taken(&child);
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let mut stdout = String::new();
+    let mut out = child.stdout.take().unwrap();
+    out.read_to_string(&mut stdout).unwrap();
+    let lines = told(&stdout, code(child));
+    assert_eq!(lines[0]["outcome"], "completed");
+}
+
+#[test]
+fn nobody_has_to_answer_and_closed_streams_change_nothing() {
+    for redirections in ["< /dev/null", "<&-", "2>&-", "<&- 2>&-", "2> /dev/full"] {
+        let project = Project::new()
+            .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+            .args(["what?", "--output-format", "stream-json"]);
+        let output = shell(&project, &format!("exec {redirections}"))
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let lines = told(&stdout, output.status.code());
+        let outcome = &lines.last().unwrap()["outcome"];
+        assert_eq!(outcome, "completed", "{redirections}");
+    }
+}
+
+#[test]
+fn a_terminal_on_which_nobody_types_is_not_waited_for() {
+    let finished = Project::new()
+        .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+        .args(["what?", "--output-format", "json"])
+        .on_terminal();
+    let object = finished.stdout().lines().find(|line| line.starts_with('{'));
+    let lines = told(object.unwrap(), finished.code());
+    assert_eq!(lines[0]["answer"], "yes");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let project = Project::new()
+        .config(&team(&two_agents(), ""))
+        .args(["colour?"]);
+    let (child, reader, _) = started(&project, "run_started");
+    drop(reader);
+    assert_eq!(code(child), Some(0));
+    assert_eq!(status(&project)["finish_reason"], "delivered");
+}
+
+#[test]
+fn a_stream_that_cannot_be_written_is_told_by_the_exit_status() {
+    for format in ["json", "stream-json"] {
+        let project = Project::new()
+            .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+            .args(["what?", "--output-format", format]);
+        let output = shell(&project, "exec > /dev/full").output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
+        let expected = "error: the result could not be written to standard output";
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn a_team_of_256_is_told_line_by_line() {
+    let agents: Vec<String> = (1..=256)
+        .map(|number| {
+            let says = format!("answer {number}");
+            agent(&format!("a{number}"), "", &answers(&says, "agent7"))
+        })
+        .collect();
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["many?", "--output-format", "stream-json"])
+        .success();
+    let lines = told(finished.stdout(), finished.code());
+    let result = lines.last().unwrap();
+    assert_eq!(result["tally"].as_array().unwrap().len(), 256);
+    assert_eq!(result["votes"].as_array().unwrap().len(), 256);
+    assert_eq!(result["usage"]["by_agent"].as_object().unwrap().len(), 256);
+}
