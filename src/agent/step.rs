@@ -107,7 +107,8 @@ impl Mind {
         let mut tries = Tries::new();
         loop {
             self.may_ask().await?;
-            let fault = match self.ask().await {
+            let slot = self.await_slot().await?;
+            let fault = match self.ask(slot).await {
                 Ok(heard) => return Ok(heard),
                 Err(fault) => fault,
             };
@@ -182,11 +183,10 @@ impl Mind {
         said
     }
 
-    async fn ask(&self) -> Result<Heard, BackendError> {
+    async fn ask(&self, slot: Option<Slot>) -> Result<Heard, BackendError> {
         let Some(model) = self.models.first() else {
             return Err(permanent("the agent has no model"));
         };
-        let slot = self.await_slot(model).await;
         let asked = Instant::now();
         self.emit(Event::Asking {
             agent: self.agent.clone(),
@@ -221,11 +221,13 @@ impl Mind {
         reply
     }
 
-    /// Waits until the limits of the model's vendor let a request through.
-    async fn await_slot(&self, model: &Model) -> Option<Slot> {
+    /// Waits until the limits of the model's vendor let a request through. Meanwhile others may have
+    /// spent what was left.
+    async fn await_slot(&self) -> Result<Option<Slot>, BackendError> {
         let bytes = self.system.len().saturating_add(self.conversation.bytes());
-        let slot = model.pacing.slot(bytes)?;
-        if !slot.wait.is_zero() {
+        let model = self.models.first();
+        let slot = model.and_then(|model| model.pacing.slot(bytes));
+        if let Some(slot) = slot.as_ref().filter(|slot| !slot.wait.is_zero()) {
             self.emit(Event::Held {
                 agent: self.agent.clone(),
                 reason: slot.reason.clone(),
@@ -233,8 +235,9 @@ impl Mind {
             })
             .await;
             tokio::time::sleep(slot.wait).await;
+            self.may_ask().await?;
         }
-        Some(slot)
+        Ok(slot)
     }
 
     async fn hear(&self, model: &Model, usage: &mut Usage) -> Result<Heard, BackendError> {

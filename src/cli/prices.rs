@@ -121,8 +121,7 @@ pub(crate) fn expect_prices(config: &Config, models: &ModelList) -> Result<()> {
         if agent.limits.cost.or(config.limits.cost).is_none() {
             continue;
         }
-        let backends = std::iter::once(&agent.backend).chain(&agent.backend.fallback);
-        for backend in backends {
+        for backend in agent.backend.with_fallbacks() {
             if models.price(&asked(backend)).is_none() {
                 return Err(unpriced(agent.id.as_str(), &backend.model));
             }

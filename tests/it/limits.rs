@@ -125,6 +125,27 @@ fn without_prices_a_scripted_team_costs_nothing() {
     assert!(told.contains("1000 written)"), "{told}");
 }
 
+/// `expected` is what a script reads of tokens and cost of one agent with this script.
+#[track_caller]
+fn check_cost(script: &str, code: i32, expected: &str) {
+    let team = project("", &[agent("one", "", script)]);
+    let finished = team.args(["--automation", "go"]).failure(code);
+    let told = finished.stdout();
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn what_a_vendor_does_not_count_leaves_the_cost_open() {
+    let answer = r#"- calls: [{name: new_answer, arguments: {content: "a"}}]"#;
+    check_cost(answer, 0, "\nTOKENS: 0\nCOST_AT_LEAST: 0\n");
+    let counted = format!("{answer}\n  usage: {{input_tokens: 9, output_tokens: 2}}");
+    check_cost(&counted, 0, "\nTOKENS: 11\nCOST: 0.002\n");
+    // What fails before anything was counted costs nothing.
+    check_cost("- error: {message: \"no\"}", 1, "\nTOKENS: 0\nCOST: 0\n");
+    let cut = format!("- text: half\n  cut: true\n{counted}");
+    check_cost(&cut, 0, "\nTOKENS: 11\nCOST: 0.002\n");
+}
+
 /// A run of two agents, which comes to `dollars` for both to answer and vote, and one to present.
 #[track_caller]
 fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Finished {
@@ -331,7 +352,7 @@ fn an_answer_of_an_earlier_attempt_is_not_lost() {
     assert_eq!(finished.stdout(), "presented\n");
 }
 
-/// A team whose one model is asked at `base_url`, with a fallback if `fallback` names one.
+/// A dry run of a team that may spend a dollar and whose one model is asked at `base_url`.
 fn remote(model: &str, base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - id: one\n    backend:\n      type: chatcompletion\n      model: {model}\n      \
@@ -379,6 +400,12 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     check_price(
         remote("gpt-5", "https://api.openai.com/v1"),
         "limits of the run: $1\n",
+    );
+    // Models that are asked when another cannot go on have prices too.
+    let fallback = "http://localhost:9/v1\n      fallback: [{model: house-2, base_url: 'https://m.example/v1'}]";
+    check_price(
+        remote("house-1", fallback),
+        "the price of `house-2`, which `one` asks, is not known",
     );
 }
 
