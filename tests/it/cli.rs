@@ -31,8 +31,8 @@ fn help_names_every_flag() {
       models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
-      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
-                   what to do
+      schema       Prints the schemas of what scripts read
+      doctor       Tries what a run needs; says what is missing and what to do about it
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -69,6 +69,14 @@ fn help_names_every_flag() {
 
       -o, --output-file <FILE>
               A file that the final answer is also written to. Default: none
+
+          --output-format <FORMAT>
+              What standard output gets. Default: `text`
+
+              Possible values:
+              - text:        The answer alone
+              - json:        One JSON object, when the run has ended
+              - stream-json: One JSON object a line, as things happen; the last says how the run ended
 
           --automation
               Prints only `KEY: value` lines for scripts on standard output. Default: off
@@ -115,6 +123,7 @@ fn help_names_every_flag() {
       git diff | massgen "Review this change" -
       massgen --config team.yaml --dry-run "Tidy up @docs/:w"
       massgen --config team.yaml --max-cost-usd 0.50 "Find the bug in @src/"
+      massgen --config team.yaml --output-format json "Review @src/" | jq -r .answer
       massgen -- explain        (a task that is also the name of a subcommand)
 
     Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
