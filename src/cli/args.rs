@@ -262,7 +262,7 @@ pub(crate) enum Command {
     /// Prints the schemas of what scripts read.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),
-    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
+    /// Tries what a run needs; says what is missing and what to do about it.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.

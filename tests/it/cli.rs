@@ -34,8 +34,8 @@ fn help_names_every_flag() {
       logs         Lists, shows, follows and packs the records of runs
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
-      doctor       Looks at what a run needs, each thing for real: what is there, what is missing,
-                   what to do
+      schema       Prints the schemas of what scripts read
+      doctor       Tries what a run needs; says what is missing and what to do about it
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
