@@ -9,7 +9,6 @@ use crate::cli::used::Used;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::RealPath;
 use crate::spending::money::Money;
 
 /// How a process ended and what came of it. Nothing follows it.
@@ -162,7 +161,7 @@ pub(crate) struct GivenAnswer {
     /// How long it is, in characters.
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
-    pub(crate) snapshot: Option<RealPath>,
+    pub(crate) snapshot: Option<String>,
 }
 
 /// A tool call that a rule forbade.

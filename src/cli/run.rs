@@ -78,7 +78,7 @@ async fn carry_out(
     if arguments.dry_run {
         return dry_run::show(&prepared, output);
     }
-    conduct(prepared, arguments, stop, output, report).await
+    Box::pin(conduct(prepared, arguments, stop, output, report)).await
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many parts a dollar has.
 const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
@@ -103,6 +103,16 @@ impl JsonSchema for Money {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "number", "minimum": 0 })
+    }
+}
+
+/// A number of dollars, to the nearest part.
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        let written = format!("{dollars:.12}");
+        let digits = written.replacen('.', "", 1);
+        digits.parse().map(Self).map_err(serde::de::Error::custom)
     }
 }
 

@@ -75,6 +75,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
             detail: Detail::Plain,
         },
         telemetry: None,
+        again: None,
         config,
     };
     Run::prepare(order, stop).unwrap()
@@ -109,7 +110,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(&dir, Breaks, Stop::default());
     let log_dir = run.places().log_dir;
-    let error = conducted(run, |_| ()).await;
+    let error = Box::pin(conducted(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
     assert_eq!(error.to_string(), "massgen broke off: no seat 7");
     let (status, last) = records(&log_dir);
@@ -124,12 +125,12 @@ async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
     let stop = Stop::default();
     let run = run(&dir, Silent, stop.clone());
     let log_dir = run.places().log_dir;
-    let error = conducted(run, |event| {
+    let conducted = conducted(run, |event| {
         if matches!(event, Event::Asking { .. }) {
             stop.at_once.cancel();
         }
-    })
-    .await;
+    });
+    let error = Box::pin(conducted).await;
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     let (status, last) = records(&log_dir);
     assert_eq!(status["is_complete"], true);

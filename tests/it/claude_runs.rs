@@ -104,7 +104,8 @@ fn a_team_of_claudes_agrees_on_an_answer() {
 
 #[test]
 fn keys_of_a_config_reach_the_request() {
-    let keys = "prompt_caching: false, betas: [b-2026-01-01], max_tokens: 900, stop: [END]";
+    let keys = "prompt_caching: false, betas: [b-2026-01-01], max_tokens: 900, stop: [END], \
+                enable_web_search: true, user: ada";
     let requests = requests_of(&["m1"], keys);
     assert_eq!(requests.len(), 3);
     for request in requests {
@@ -114,5 +115,8 @@ fn keys_of_a_config_reach_the_request() {
         let body = request.json();
         assert_eq!(body["max_tokens"], json!(900));
         assert_eq!(body["stop_sequences"], json!(["END"]));
+        assert_eq!(body["metadata"], json!({"user_id": "ada"}));
+        let tools = body["tools"].as_array().unwrap();
+        assert_eq!(tools.last().unwrap()["name"], "web_search");
     }
 }

@@ -13,6 +13,7 @@
 )]
 
 mod project;
+mod scripted_team;
 mod http_server;
 mod wire;
 
@@ -39,12 +40,14 @@ mod gemini_runs;
 mod gemini_wire;
 mod hostile;
 mod limits;
+mod logs;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;
 mod output_formats;
 mod races;
 mod records;
+mod replay;
 mod runs;
 mod store;
 mod telemetry;
