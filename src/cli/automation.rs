@@ -108,11 +108,12 @@ impl<'o, 'w> Automation<'o, 'w> {
         self.tell("DURATION", &seconds)?;
         let spent = self.books.run();
         self.tell("TOKENS", &spent.usage.total_tokens().to_string())?;
-        if spent.uncosted_requests == 0 {
-            self.tell("COST", &spent.cost.to_string())?;
+        let key = if spent.cost_is_complete {
+            "COST"
         } else {
-            self.tell("COST_AT_LEAST", &spent.cost.to_string())?;
-        }
+            "COST_AT_LEAST"
+        };
+        self.tell(key, &spent.known_cost().to_string())?;
         if let Some(preview) = answer {
             self.tell("ANSWER_PREVIEW", &preview)?;
         }

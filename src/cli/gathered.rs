@@ -163,7 +163,6 @@ impl Gathered {
             ),
             None => (None, None, None),
         };
-        let used = Used::from(&self.books);
         let summary = ended.error.map_or(self.summary, ToString::to_string);
         RunResult {
             kind: Kind::Result,
@@ -184,9 +183,9 @@ impl Gathered {
             delivered_files: self.delivered,
             permission_denials: self.denials,
             more_permission_denials: self.more_denials,
-            cost_usd: used.cost_usd(),
-            cost_is_complete: used.cost_is_complete(),
-            usage: used,
+            cost_usd: self.books.run().cost_usd,
+            cost_is_complete: self.books.run().cost_is_complete,
+            usage: Used::of(&self.books),
             warnings: ended.warnings.to_vec(),
             duration_ms: u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
         }

@@ -464,6 +464,9 @@ fn log(event: &Event) {
     if let Event::Retrying { reason, .. } = event {
         tracing::warn!(agent, %reason, "a model is asked again");
     }
+    if let Event::LimitMet { limit, .. } = event {
+        tracing::warn!(agent, %limit, "a limit is met");
+    }
     if let Event::DroppedOut { reason, .. } = event {
         tracing::warn!(agent, %reason, "an agent drops out");
     }

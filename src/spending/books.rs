@@ -11,35 +11,64 @@ use crate::permissions::grant::Phase;
 use crate::spending::Usage;
 use crate::spending::money::Money;
 
-/// What was used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+/// What requests used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spent {
-    /// Requests to models, answered or not.
+    /// How many requests there were, whole or not.
     pub requests: u64,
-    /// Their tokens, as far as vendors have counted them.
+    /// What the vendors counted.
     #[serde(flatten)]
     pub usage: Usage,
-    /// Calls of tools, refused ones among them; answers and votes are none.
-    pub tool_calls: u64,
-    /// What it cost, as far as that is known.
-    #[serde(rename = "cost_usd")]
-    pub cost: Money,
-    /// Requests whose cost is not known.
-    pub uncosted_requests: u64,
+    /// What they cost, in US dollars, as far as it is known; nothing if no price is known.
+    pub cost_usd: Option<Money>,
+    /// Whether the cost of every request is in it.
+    pub cost_is_complete: bool,
+}
+
+impl Default for Spent {
+    /// No request costs nothing, and that is all of it.
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            usage: Usage::default(),
+            cost_usd: Some(Money::ZERO),
+            cost_is_complete: true,
+        }
+    }
 }
 
 impl Spent {
-    fn add(&mut self, usage: Usage, cost: Option<Money>) {
-        self.requests = self.requests.saturating_add(1);
-        self.usage = self.usage.plus(usage);
-        match cost {
-            Some(cost) => self.cost = self.cost.plus(cost),
-            None => self.uncosted_requests = self.uncosted_requests.saturating_add(1),
+    /// What they cost, as far as it is known.
+    pub fn known_cost(&self) -> Money {
+        self.cost_usd.unwrap_or_default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let (first, second) = match (self.requests, other.requests) {
+            (0, _) => (None, other.cost_usd),
+            (_, 0) => (self.cost_usd, None),
+            (_, _) => (self.cost_usd, other.cost_usd),
+        };
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            usage: self.usage.plus(other.usage),
+            cost_usd: match (first, second) {
+                (Some(first), Some(second)) => Some(first.plus(second)),
+                (first, second) => first.or(second),
+            },
+            cost_is_complete: self.cost_is_complete && other.cost_is_complete,
         }
     }
 
-    fn call_tool(&mut self) {
-        self.tool_calls = self.tool_calls.saturating_add(1);
+    fn add(&mut self, usage: Usage, cost: Option<Money>) {
+        *self = self.plus(Self {
+            requests: 1,
+            usage,
+            cost_usd: cost,
+            cost_is_complete: cost.is_some(),
+        });
     }
 }
 
@@ -60,20 +89,22 @@ pub struct Books {
     run: Spent,
     agents: BTreeMap<AgentId, Spent>,
     posts: BTreeMap<Post, Spent>,
+    tool_calls: BTreeMap<AgentId, u64>,
 }
 
 impl Books {
     /// Adds a request.
     pub fn charge(&mut self, post: Post, usage: Usage, cost: Option<Money>) {
         self.run.add(usage, cost);
-        self.of(&post.agent).add(usage, cost);
+        let agent = self.agents.entry(post.agent.clone()).or_default();
+        agent.add(usage, cost);
         self.posts.entry(post).or_default().add(usage, cost);
     }
 
-    /// Adds a tool call.
+    /// Adds a tool call, carried out or refused. Answers and votes are none.
     pub fn call_tool(&mut self, agent: &AgentId) {
-        self.run.call_tool();
-        self.of(agent).call_tool();
+        let calls = self.tool_calls.entry(agent.clone()).or_default();
+        *calls = calls.saturating_add(1);
     }
 
     /// What the run used.
@@ -86,12 +117,47 @@ impl Books {
         self.agents.get(agent).copied().unwrap_or_default()
     }
 
-    /// The requests of each agent to each model in each phase. Tool calls are in none of them.
+    /// The requests of each agent to each model in each phase.
     pub fn posts(&self) -> impl Iterator<Item = (&Post, &Spent)> {
         self.posts.iter()
     }
 
-    fn of(&mut self, agent: &AgentId) -> &mut Spent {
-        self.agents.entry(agent.clone()).or_default()
+    /// The tool calls of the run.
+    pub fn tool_calls(&self) -> u64 {
+        self.tool_calls.values().sum()
+    }
+
+    /// The tool calls of an agent.
+    pub fn tool_calls_of(&self, agent: &AgentId) -> u64 {
+        self.tool_calls.get(agent).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(costs: &[Option<u64>], expected: (Option<u64>, bool)) {
+        let money = |parts: &Option<u64>| parts.map(Money::from_picodollars);
+        let mut spent = Spent::default();
+        for cost in costs {
+            spent.add(Usage::default(), money(cost));
+        }
+        let (cost, is_complete) = expected;
+        assert_eq!(spent.cost_usd, money(&cost), "{costs:?}");
+        assert_eq!(spent.cost_is_complete, is_complete, "{costs:?}");
+        assert_eq!(spent.plus(Spent::default()), spent);
+        assert_eq!(Spent::default().plus(spent), spent);
+    }
+
+    #[test]
+    fn a_cost_that_is_not_known_is_never_told_as_nothing() {
+        check(&[], (Some(0), true));
+        check(&[Some(2), Some(3)], (Some(5), true));
+        check(&[None], (None, false));
+        check(&[None, Some(3)], (Some(3), false));
+        check(&[Some(3), None], (Some(3), false));
+        check(&[Some(0)], (Some(0), true));
     }
 }

@@ -77,12 +77,12 @@ impl Ledger {
 
     /// Whether `agent` may call a tool once more; if so, the call is counted.
     pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), Refusal> {
-        let met = self.run.limits.met_by_calls(&self.books.run());
+        let met = self.run.limits.met_by_calls(self.books.tool_calls());
         if let Some((met, news)) = remember(&mut self.run.calling, met) {
             return Err(refusal(None, met, news));
         }
         let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.met_by_calls(&self.books.agent(agent));
+        let met = bound.limits.met_by_calls(self.books.tool_calls_of(agent));
         if let Some((met, news)) = remember(&mut bound.calling, met) {
             return Err(refusal(Some(agent), met, news));
         }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(call("b"), None);
         let run = "the run has no tool call left of 3 (`max_tool_calls`)".to_owned();
         assert_eq!(call("b"), Some((run.clone(), News::First)));
-        assert_eq!(ledger.books().run().tool_calls, 3);
+        assert_eq!(ledger.books().tool_calls(), 3);
         assert_eq!(ledger.run_ended_by(), Some(run));
         assert!(ledger.may_ask(&id("b")).is_err());
     }
@@ -280,9 +280,13 @@ mod tests {
         ledger.charge(post, Usage::default(), None);
         let books = ledger.books();
         let run = books.run();
-        let sums = (run.requests, run.cost.to_string(), run.uncosted_requests);
-        assert_eq!(sums, (2, "0.1".to_owned(), 1));
-        assert_eq!(books.agent(&id("b")).uncosted_requests, 1);
+        let sums = (
+            run.requests,
+            run.known_cost().to_string(),
+            run.cost_is_complete,
+        );
+        assert_eq!(sums, (2, "0.1".to_owned(), false));
+        assert_eq!(books.agent(&id("b")).cost_usd, None);
         assert_eq!(books.agent(&id("a")).usage.total_tokens(), 100);
         assert_eq!(books.posts().count(), 2);
     }

@@ -46,12 +46,12 @@ impl Limits {
     pub fn met_by(&self, spent: &Spent) -> Option<LimitMet> {
         let cost = self
             .cost
-            .filter(|max| spent.cost > Money::ZERO && spent.cost >= *max);
+            .filter(|max| spent.known_cost() > Money::ZERO && spent.known_cost() >= *max);
         let used = spent.usage.total_tokens();
         let tokens = self.tokens.filter(|max| used >= *max);
         match (cost, tokens) {
             (Some(max), _) => Some(LimitMet::Cost {
-                spent: spent.cost,
+                spent: spent.known_cost(),
                 max,
             }),
             (None, Some(max)) => Some(LimitMet::Tokens { used, max }),
@@ -60,8 +60,8 @@ impl Limits {
     }
 
     /// The limit that keeps a further tool from being called.
-    pub fn met_by_calls(&self, spent: &Spent) -> Option<LimitMet> {
-        let max = self.tool_calls.filter(|max| spent.tool_calls >= *max)?;
+    pub fn met_by_calls(&self, tool_calls: u64) -> Option<LimitMet> {
+        let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
         Some(LimitMet::ToolCalls { max })
     }
 }

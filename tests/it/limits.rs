@@ -91,7 +91,12 @@ fn tokens_and_money_are_told_by_agent_model_and_run() {
     let models = status["token_usage"]["models"].as_array().unwrap();
     let rows: Vec<String> = models
         .iter()
-        .map(|row| format!("{} {} {}", row["agent"], row["phase"], row["cost_usd"]))
+        .map(|row| {
+            format!(
+                "{} {} {}",
+                row["agent"], row["phase"], row["token_usage"]["cost_usd"]
+            )
+        })
         .collect();
     let expected = [
         r#""one" "coordination" 2.0"#,

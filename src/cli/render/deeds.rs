@@ -148,12 +148,12 @@ pub(super) fn used(spent: &Spent) -> Option<String> {
 
 /// What it cost, as far as that is known; `None` where it cost nothing.
 fn cost(spent: &Spent) -> Option<String> {
-    let dollars = spent.cost.rounded();
-    match (spent.cost, spent.uncosted_requests) {
-        (Money::ZERO, 0) => None,
-        (_, 0) => Some(format!("${dollars}")),
-        (Money::ZERO, _) => Some("cost not known".to_owned()),
-        (_, _) => Some(format!("at least ${dollars}")),
+    let dollars = spent.known_cost().rounded();
+    match (dollars, spent.cost_is_complete) {
+        (Money::ZERO, true) => None,
+        (Money::ZERO, false) => Some("cost not known".to_owned()),
+        (_, true) => Some(format!("${dollars}")),
+        (_, false) => Some(format!("at least ${dollars}")),
     }
 }
 

@@ -155,6 +155,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
         Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
         Event::Retrying { reason, .. } => Some(format!("[retrying] {reason}")),
+        Event::LimitMet { limit, .. } => Some(format!("[limit met] {limit}")),
         Event::Failed { reason, .. } => Some(format!("[failed] {reason}")),
         Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
@@ -167,7 +168,6 @@ fn note(event: &Event) -> Option<String> {
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }
-        | Event::LimitMet { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
         | Event::WinnerSelected { .. }

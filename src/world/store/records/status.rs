@@ -31,8 +31,8 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
         .seats
         .iter()
         .map(|(agent, seat)| {
-            let spent = view.spent.agent(agent);
-            (agent.to_string(), of_agent(seat, &spent, frame.redactor))
+            let used = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
+            (agent.to_string(), of_agent(seat, used, frame.redactor))
         })
         .collect();
     let votes: Map<String, Value> = view
@@ -63,6 +63,7 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
             "run": view.spent.run(),
             "models": view.spent.posts().map(of_post).collect::<Vec<_>>(),
         },
+        "tool_calls": view.spent.tool_calls(),
         "results": {
             "votes": votes,
             "winner": view.winner,
@@ -81,14 +82,11 @@ fn of_post((post, spent): (&Post, &Spent)) -> Value {
         "agent": post.agent,
         "model": post.model,
         "phase": post.phase,
-        "token_usage": spent.usage,
-        "requests": spent.requests,
-        "cost_usd": spent.cost,
-        "uncosted_requests": spent.uncosted_requests,
+        "token_usage": spent,
     })
 }
 
-fn of_agent(seat: &Seat, spent: &Spent, redactor: &Redactor) -> Value {
+fn of_agent(seat: &Seat, (spent, tool_calls): (Spent, u64), redactor: &Redactor) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,
@@ -105,6 +103,7 @@ fn of_agent(seat: &Seat, spent: &Spent, redactor: &Redactor) -> Value {
         "last_activity": seat.last_activity.as_ref().map(Moment::iso),
         "error": seat.error,
         "token_usage": spent,
+        "tool_calls": tool_calls,
     })
 }
 
