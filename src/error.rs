@@ -34,7 +34,7 @@ pub enum ErrorKind {
 }
 
 /// The exit statuses of the process, as `docs/config.md` lists them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// The answer was given and, where a write path exists, delivered.

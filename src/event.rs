@@ -16,7 +16,7 @@ use crate::tools::request::CallRequest;
 
 /// Something that happened in a run. Its JSON form is what a line of the event
 /// log, and of the stream for scripts, tells.
-#[derive(Clone, Debug, Serialize, JsonSchema, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
@@ -351,7 +351,7 @@ pub enum Voice {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
     /// The file in the user's tree; of a refused write, the path as the agent wrote it.
     pub path: String,
@@ -390,7 +390,7 @@ impl DeliveryOutcome {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.

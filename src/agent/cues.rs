@@ -42,7 +42,7 @@ pub(super) enum Sight {
 pub struct Cued {
     /// When it sees what.
     pub cues: Cues,
-    /// Whose turn it is in the record: nothing else happens before.
+    /// Who hands in next in the record: nothing is accepted before.
     pub awaited: watch::Receiver<Option<AgentNumber>>,
     /// Says that the run goes another way than the record; from then on there are no cues.
     pub departed: CancellationToken,

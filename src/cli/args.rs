@@ -57,16 +57,6 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
-const DOCTOR_EXAMPLES: &str = "\
-Examples:
-  massgen doctor
-  massgen doctor --config team.yaml --online
-  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
-
-Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
-
-Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
-
 const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list
@@ -88,6 +78,16 @@ needed, and no wait is repeated. The workspaces of the agents are new ones below
 Your own paths are only read: a replay delivers nothing.
 
 Exit status: 0 the same, 1 different; others as for a run.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  massgen doctor
+  massgen doctor --config team.yaml --online
+  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
+
+Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
+
+Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -253,18 +253,18 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
-    /// Prints the schemas of what scripts read.
-    #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
-    Schema(SchemaCommand),
-    /// Looks at what a run needs, each thing for real: what is there, what is missing, what to do.
-    #[command(after_help = DOCTOR_EXAMPLES)]
-    Doctor(DoctorArguments),
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
+    /// Prints the schemas of what scripts read.
+    #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaCommand),
+    /// Tries what a run needs; says what is missing and what to do about it.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.

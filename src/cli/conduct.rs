@@ -135,7 +135,6 @@ pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> R
 }
 
 /// The text of a file of scripted replies.
-/// The text of a file of scripted replies.
 pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     let missing = || {
         Error::new(

@@ -245,14 +245,14 @@ impl<'w> Output<'w> {
         self.labelled((Style::Warn, "warning"), message);
     }
 
-    /// What the user was warned about so far.
-    pub(crate) fn warned(&self) -> &[String] {
-        &self.warned
-    }
-
     /// Whether nobody reads standard output any more, or it cannot be written.
     pub(crate) fn is_closed(&self) -> bool {
         self.out.is_closed || self.err.is_closed
+    }
+
+    /// What the user was warned about so far.
+    pub(crate) fn warned(&self) -> &[String] {
+        &self.warned
     }
 
     /// Standard output for results that stream. A reader that has gone away is an error here, so

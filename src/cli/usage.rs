@@ -85,8 +85,8 @@ const UNSERVED: &[(&[&str], &str)] = &[
         ],
         "follow the run on the terminal, or with `--automation` through its `status.json`",
     ),
-    (&["--stream-events"], "use `--output-format stream-json`"),
     (&["export"], "see `massgen logs export RUN`"),
+    (&["--stream-events"], "use `--output-format stream-json`"),
     (
         &["--display", "--no-display", "--skip-agent-selector"],
         "progress goes to standard error as plain lines; `2> /dev/null` hides it",

@@ -12,9 +12,9 @@ use crate::agent::cues::{Cued, Cues};
 use crate::agent::round::{Submission, Verdict};
 use crate::id::AgentNumber;
 
-/// How long an agent is waited for whose turn it is. Its model answers at once, and no call to a tool
-/// takes that long.
-const TURN_WAIT_MAX: Duration = Duration::from_mins(2);
+/// How long the agent is waited for that handed in next. Its model answers at once, and no call to a
+/// tool takes that long.
+const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// What an agent hands in, and where it waits for the verdict.
 pub(super) type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
@@ -23,14 +23,14 @@ pub(super) type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
     /// Who handed something in, in the order in which it was taken.
-    pub turns: VecDeque<AgentNumber>,
+    pub order: VecDeque<AgentNumber>,
     /// What each agent saw, and when.
     pub cues: BTreeMap<AgentNumber, Cues>,
-    /// What came after the last turn.
+    /// What came after the last of them.
     pub ending: Ending,
 }
 
-/// What comes after the last turn of a recorded coordination.
+/// What comes after all that was handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     /// The ballot closed by itself.
@@ -65,7 +65,7 @@ pub struct Followed {
 pub(super) struct Intake {
     handed: mpsc::Receiver<Handed>,
     followed: Option<Followed>,
-    /// What was handed in before its turn.
+    /// What was handed in sooner than in the record.
     early: BTreeMap<AgentNumber, Handed>,
     awaited: watch::Sender<Option<AgentNumber>>,
 }
@@ -98,16 +98,16 @@ impl Intake {
         is_at_work: impl Fn(AgentNumber) -> bool,
     ) -> Option<Handed> {
         while let Some(followed) = &mut self.followed {
-            let turns = &mut followed.course.turns;
-            let next = turns.front().copied();
+            let order = &mut followed.course.order;
+            let next = order.front().copied();
             self.awaited.send_replace(next);
             match (next, followed.course.ending) {
                 (Some(agent), _) if is_at_work(agent) && !followed.departed.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
-                        turns.pop_front();
+                        order.pop_front();
                         return Some(handed);
                     }
-                    if let Ok(Some(handed)) = timeout(TURN_WAIT_MAX, self.handed.recv()).await {
+                    if let Ok(Some(handed)) = timeout(NEXT_WAIT_MAX, self.handed.recv()).await {
                         self.early.insert(handed.0, handed);
                         continue;
                     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::cues::{Cues, Look};
+use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::course::{Course, Ending};
@@ -48,6 +49,15 @@ enum Place {
     Final,
 }
 
+/// Whether a run came to its own end, so that nothing but the word about it can follow. One that was
+/// given up, or that a bug ended, did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Concluded {
+    #[default]
+    No,
+    Yes,
+}
+
 /// What the last event was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Last {
@@ -66,6 +76,7 @@ struct Planning {
     /// Steps of each agent in the present coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
+    concluded: Concluded,
     last: Last,
     /// Conversations in which nothing has happened yet; one that stays so was never begun.
     untouched: BTreeMap<AgentId, Talk>,
@@ -105,7 +116,7 @@ impl Planning {
         | Event::Voted { agent, .. }
         | Event::Refused { agent, .. } = event
         {
-            self.turn(agent);
+            self.handed_in(agent);
         } else if let Event::DroppedOut {
             agent, timed_out, ..
         } = event
@@ -114,7 +125,7 @@ impl Planning {
                 let after = self.steps_of(agent);
                 self.cue(agent, |cues| cues.out_of_time_after = Some(after));
             }
-            self.turn(agent);
+            self.handed_in(agent);
         } else if let Event::WinnerSelected { .. } = event {
             self.close();
         } else if let Event::FinalStarted { agent } = event {
@@ -123,7 +134,12 @@ impl Planning {
             self.open(agent);
         } else if let Event::CutShort { .. } = event {
             self.cut();
-        } else if let Event::RunEnded { .. } = event {
+            self.concluded = Concluded::Yes;
+        } else if let Event::FinalAnswer { .. } = event {
+            self.concluded = Concluded::Yes;
+        } else if let Event::RunEnded { status, .. } = event
+            && (self.concluded == Concluded::Yes || *status == ExitStatus::NoAnswer)
+        {
             self.close();
             self.plan.is_complete = true;
         }
@@ -160,6 +176,7 @@ impl Planning {
             .collect();
         self.steps.clear();
         self.presents = None;
+        self.concluded = Concluded::No;
         self.place = Place::Coordination;
         for agent in agents {
             self.open(agent);
@@ -211,10 +228,10 @@ impl Planning {
         self.place = Place::Outside;
     }
 
-    fn turn(&mut self, agent: &AgentId) {
+    fn handed_in(&mut self, agent: &AgentId) {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
-            course.turns.push_back(number);
+            course.order.push_back(number);
         }
     }
 
@@ -227,5 +244,161 @@ impl Planning {
 
     fn steps_of(&self, agent: &AgentId) -> u32 {
         self.steps.get(agent).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(id: &str) -> AgentId {
+        AgentId::parse(id).unwrap()
+    }
+
+    /// An event from its type, whom it is about, and whatever else it has in JSON.
+    fn event(kind: &str, id: &str, rest: &str) -> Event {
+        let text = format!("{{\"type\":\"{kind}\",\"agent\":\"{id}\"{rest}}}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn started() -> Event {
+        Event::RunStarted {
+            question: "?".into(),
+            agents: vec![agent("b"), agent("a")],
+            attempt: 1,
+        }
+    }
+
+    fn asking(id: &str) -> Event {
+        event("asking", id, ",\"model\":\"m\"")
+    }
+
+    fn replied(id: &str) -> Event {
+        event("replied", id, ",\"calls\":[],\"stop\":\"done\"")
+    }
+
+    fn paused(id: &str) -> Event {
+        event("replied", id, ",\"calls\":[],\"stop\":\"paused\"")
+    }
+
+    fn failed(id: &str) -> Event {
+        event("failed", id, ",\"reason\":\"no\"")
+    }
+
+    fn voted(id: &str) -> Event {
+        let rest = ",\"candidate\":\"a\",\"label\":\"agent1.1\",\"reason\":\"\"";
+        event("voted", id, rest)
+    }
+
+    fn cut() -> Event {
+        Event::CutShort {
+            status: ExitStatus::Limit,
+        }
+    }
+
+    fn won() -> Event {
+        event(
+            "winner_selected",
+            "a",
+            ",\"label\":\"agent1.1\",\"votes\":[]",
+        )
+    }
+
+    fn final_answer() -> Event {
+        event("final_answer", "a", ",\"content\":\"\"")
+    }
+
+    fn presents() -> Event {
+        event("final_started", "a", "")
+    }
+
+    fn ended() -> Event {
+        Event::RunEnded {
+            status: ExitStatus::Delivered,
+            summary: String::new(),
+        }
+    }
+
+    /// `expected` is the ending of each coordination, and each agent's conversations: how many
+    /// replies, and what follows them.
+    #[track_caller]
+    fn check(events: &[Event], expected: &str) {
+        let plan = Plan::of(events);
+        let endings = plan.courses.iter();
+        let endings = endings.map(|course| format!("{:?}", course.ending));
+        let talks = plan.talks.iter().map(|(agent, talks)| {
+            let talks = talks
+                .iter()
+                .map(|talk| format!("{}{:?}", talk.replies, talk.then));
+            format!("{agent}: {}", talks.collect::<Vec<_>>().join(" "))
+        });
+        let got: Vec<String> = endings.chain(talks).collect();
+        assert_eq!(got.join("; "), expected);
+    }
+
+    #[test]
+    fn replies_belong_to_conversations() {
+        let coordination = [
+            started(),
+            asking("a"),
+            replied("a"),
+            asking("b"),
+            failed("b"),
+        ];
+        let finale = [won(), presents(), asking("a"), replied("a"), replied("a")];
+        let end = [final_answer(), ended()];
+        let whole = [&coordination[..], &finale, &end].concat();
+        check(&whole, "Closed; a: 1Fails 2Fails; b: 1Fails");
+        let twice = [&whole[..9], &coordination[..3], &[won()], &end].concat();
+        check(&twice, "Closed; Closed; a: 1Fails 1Fails 1Fails; b: 1Fails");
+        let skipped = [&[started()], &finale[..], &end].concat();
+        check(&skipped, "Closed; a: 2Fails");
+    }
+
+    #[test]
+    fn what_ends_a_run_from_outside_leaves_requests_unanswered() {
+        let coordination = [started(), asking("a"), replied("a"), asking("b")];
+        let timed = [&coordination[..], &[cut(), won(), ended()]].concat();
+        check(&timed, "Cut; a: 1Waits; b: 0Waits");
+        check(&coordination, "Cut; a: 1Waits; b: 0Waits");
+        let finale = [
+            won(),
+            presents(),
+            asking("a"),
+            replied("a"),
+            asking("a"),
+            cut(),
+        ];
+        let presenting = [&coordination[..], &finale, &[ended()]].concat();
+        check(&presenting, "Closed; a: 1Fails 1Ends; b: 0Fails");
+        let limited = [&presenting[..9], &[failed("a"), cut(), ended()]].concat();
+        check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
+        let given_up = [&coordination[..], &[ended()]].concat();
+        check(&given_up, "Cut; a: 1Waits; b: 0Waits");
+    }
+
+    #[test]
+    fn a_look_is_known_by_the_steps_before_it() {
+        let informed = |labels: &str| event("informed", "b", &format!(",\"labels\":[{labels}]"));
+        let plan = Plan::of(&[
+            started(),
+            informed("\"agent1.1\""),
+            paused("b"),
+            replied("b"),
+            voted("b"),
+            informed("\"agent1.2\",\"agent2.1\""),
+            event("dropped_out", "b", ",\"reason\":\"\",\"timed_out\":true"),
+        ]);
+        let course = &plan.courses[0];
+        let b = AgentNumber::from_index(1);
+        assert_eq!(course.order, [b, b]);
+        let cues = &course.cues[&b];
+        let looks: Vec<String> = cues
+            .looks
+            .iter()
+            .map(|look| format!("{} {}", look.after_steps, look.labels.len()))
+            .collect();
+        assert_eq!(looks, ["0 1", "1 2"]);
+        assert_eq!(cues.out_of_time_after, Some(1));
     }
 }

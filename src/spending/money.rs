@@ -92,6 +92,16 @@ impl Serialize for Money {
     }
 }
 
+/// A number of dollars, to the nearest part.
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        let written = format!("{dollars:.12}");
+        let digits = written.replacen('.', "", 1);
+        digits.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
 impl JsonSchema for Money {
     fn inline_schema() -> bool {
         true
@@ -103,16 +113,6 @@ impl JsonSchema for Money {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "number", "minimum": 0 })
-    }
-}
-
-/// A number of dollars, to the nearest part.
-impl<'de> Deserialize<'de> for Money {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let dollars = f64::deserialize(deserializer)?;
-        let written = format!("{dollars:.12}");
-        let digits = written.replacen('.', "", 1);
-        digits.parse().map(Self).map_err(serde::de::Error::custom)
     }
 }
 

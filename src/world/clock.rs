@@ -22,11 +22,6 @@ impl Moment {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
     }
 
-    /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.
-    pub fn utc(&self) -> String {
-        format!("{:.6}", self.0.timestamp())
-    }
-
     /// Reads what [`Moment::iso`] wrote, or another moment of RFC 3339, in the user's time zone.
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
@@ -42,6 +37,11 @@ impl Moment {
     pub fn since(&self, earlier: &Self) -> Duration {
         let later = self.0.timestamp().duration_since(earlier.0.timestamp());
         Duration::try_from(later).unwrap_or_default()
+    }
+
+    /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.
+    pub fn utc(&self) -> String {
+        format!("{:.6}", self.0.timestamp())
     }
 
     /// As names of logs and records write it, in local time: `20261102_140322_123456`.

@@ -210,6 +210,18 @@ fn a_config_that_cannot_be_run_is_missing() {
     );
 }
 
+#[test]
+fn a_limit_that_cannot_be_kept_is_missing() {
+    let team = |limit: &str| {
+        let agent = "agents: [{id: a, backend: {type: openrouter, model: no/such-model}}]\n";
+        let project = doctor().file("team.yaml", format!("{agent}{limit}"));
+        of_team(project).env("OPENROUTER_API_KEY", KEY)
+    };
+    let unpriced = team("limits: {max_cost_usd: 1}\n").failure(3);
+    check(&unpriced, ("config", "prices"), "missing", "is not known");
+    let _control = team("limits: {max_tokens_total: 1000}\n").success();
+}
+
 /// A team of one agent at this endpoint, with a key.
 fn at(base_url: &str) -> Project {
     let team = format!(

@@ -13,7 +13,6 @@
 )]
 
 mod project;
-mod scripted_team;
 mod http_server;
 mod wire;
 
@@ -49,6 +48,7 @@ mod races;
 mod records;
 mod replay;
 mod runs;
+mod scripted_team;
 mod store;
 mod telemetry;
 mod tidy;

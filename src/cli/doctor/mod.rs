@@ -15,9 +15,10 @@ use crate::backend::connect::Surroundings;
 use crate::backend::pace::Pace;
 use crate::cli::args::DoctorArguments;
 use crate::cli::conduct::read_script;
-use crate::cli::doctor::finding::{Finding, exit_status, show};
+use crate::cli::doctor::finding::{Area, Finding, exit_status, show};
 use crate::cli::environment;
 use crate::cli::output::{Form, Output};
+use crate::cli::prices::{expect_prices, model_list};
 use crate::cli::run::runtime;
 use crate::config::place::STATE_DIR;
 use crate::error::{ExitStatus, Result};
@@ -51,6 +52,12 @@ async fn look(
     let mut findings = team.findings;
     findings.extend(keys::set(&completed));
     if let Some(config) = &team.config {
+        let models = model_list(host, None, output);
+        let priced = models.and_then(|models| expect_prices(config, &models));
+        let unpriced = priced
+            .err()
+            .map(|error| Area::Config.lacks("prices", &error));
+        findings.extend(unpriced);
         findings.extend(keys::of_team(config, &completed));
         let asked = surrounded(host, |around| endpoints::questions(config, around));
         findings.extend(if arguments.online {

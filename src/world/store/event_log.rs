@@ -86,7 +86,7 @@ pub struct Entry {
 impl Entry {
     /// When it happened.
     pub fn at(&self) -> Option<Moment> {
-        Moment::parse(self.fields.get("timestamp")?.as_str()?)
+        Moment::parse(self.fields.get("time")?.as_str()?)
     }
 
     /// The event that it tells of; `None` if it is none that this version knows.

@@ -258,7 +258,7 @@ impl Tracker {
             tool,
             arguments,
             denied,
-            ..
+            rule,
         } = event
         {
             let open = self.agents.get(agent);
@@ -275,6 +275,9 @@ impl Tracker {
             ];
             let arguments = self.words.told("gen_ai.tool.call.arguments", arguments);
             call.attributes.extend(arguments);
+            let rule = rule.as_ref();
+            let rule = rule.map(|rule| attribute("massgen.rule", rule.as_str()));
+            call.attributes.extend(rule);
             if let Some(reason) = denied {
                 let reason = self.words.told("gen_ai.tool.call.result", reason);
                 call.attributes.extend(reason);
@@ -287,6 +290,7 @@ impl Tracker {
             agent,
             call_id,
             success,
+            denied,
             summary,
             elapsed_ms,
             ..
@@ -299,7 +303,8 @@ impl Tracker {
             // It was told of when the gate had answered; the work may have been done by then.
             let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
             call.start_time_unix_nano = call.start_time_unix_nano.min(begun);
-            self.finish(call, (!success).then_some("failed"), at);
+            let fault = if *denied { "denied" } else { "failed" };
+            self.finish(call, (!success).then_some(fault), at);
         }
     }
 

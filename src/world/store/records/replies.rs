@@ -150,3 +150,80 @@ fn on_one_line(value: &Value) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Text that YAML and JSON disagree about more often than others.
+    fn text() -> impl Strategy<Value = String> {
+        let chars = proptest::char::range('\0', '\u{ffff}');
+        let odd = proptest::sample::select(vec![
+            '\u{7f}',
+            '\u{85}',
+            '\u{a0}',
+            '\u{2028}',
+            '\u{feff}',
+            '\u{ffff}',
+            '\t',
+            '\n',
+            '\r',
+            '"',
+            '\\',
+            '\'',
+            '#',
+            ':',
+            '-',
+            '{',
+            '&',
+            '*',
+            '!',
+            '%',
+            '@',
+            '`',
+            '\u{1f600}',
+        ]);
+        proptest::collection::vec(prop_oneof![chars, odd], 0..20)
+            .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text().prop_map(Value::from),
+            proptest::sample::select(vec!["~", "no", "1e3", "0x1f", "2026-01-01", "<<", ""])
+                .prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            let fields = proptest::collection::vec((text(), inner.clone()), 0..4);
+            prop_oneof![
+                proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+                fields.prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn yaml_reads_what_json_wrote(value in value()) {
+            prop_assume!(is_plain(&value));
+            let line = on_one_line(&json!({"v": value}));
+            prop_assert!(!line.contains('\n'));
+            let read: Value = serde_yaml::from_str(&format!("- {line}\n")).unwrap();
+            prop_assert_eq!(&read[0]["v"], &value);
+        }
+    }
+
+    #[test]
+    fn what_yaml_reads_otherwise_is_not_plain() {
+        for arguments in ["1.5", "1e400", "[18446744073709551615]", "{\"<<\": {}}"] {
+            let value = serde_json::from_str(arguments).unwrap_or(json!(0.5));
+            assert!(!is_plain(&value), "{arguments}");
+        }
+    }
+}
