@@ -104,7 +104,7 @@ impl Told<'_> {
     }
 
     fn for_people(&self) -> String {
-        let mut text = match self.difference {
+        let told = match self.difference {
             None => format!("same: {} as recorded\n", counted(self.compared, "event")),
             Some(difference) => {
                 let (recorded, replayed) = sides(difference);
@@ -114,10 +114,10 @@ impl Told<'_> {
                 )
             }
         };
-        if let Some(kept) = &self.kept {
-            text.push_str(&format!("kept: {kept}\n"));
+        match &self.kept {
+            Some(kept) => format!("{told}kept: {kept}\n"),
+            None => told,
         }
-        text
     }
 }
 

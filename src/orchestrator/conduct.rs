@@ -1,7 +1,6 @@
 //! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
 //! while every event is recorded before it is shown, and saves what it came to.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -161,13 +160,7 @@ impl Run {
             order.started_with.detail,
             order.redactor.clone(),
         )?;
-        let outset = Outset {
-            task: order.task.clone(),
-            cwd: meta.cwd.to_string(),
-            workspaces: spelled_workspaces(&layout)?,
-            temp_workspaces: spellings(&layout.temp_workspaces)?,
-            team: recorded(&config),
-        };
+        let outset = outset(&meta, &layout, &config)?;
         let recordings = Recordings::expect(&config)?;
         let redactor = order.redactor.clone();
         let recorder = Recorder::start(places, &meta, order.redactor)?;
@@ -357,14 +350,20 @@ fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
     Ok(made)
 }
 
-/// The workspaces, each by all paths that lead there.
-fn spelled_workspaces(layout: &Layout) -> Result<BTreeMap<AgentId, Vec<String>>> {
+/// How the run begins.
+fn outset(meta: &RunMeta, layout: &Layout, config: &Config) -> Result<Outset> {
     let workspaces = layout.workspaces.iter();
-    let spelled = workspaces.map(|(agent, workspace)| {
+    let workspaces = workspaces.map(|(agent, workspace)| {
         let spellings = spellings(&workspace.path)?;
         Ok((agent.clone(), spellings))
     });
-    spelled.collect()
+    Ok(Outset {
+        task: meta.query.clone(),
+        cwd: meta.cwd.to_string(),
+        workspaces: workspaces.collect::<Result<_>>()?,
+        temp_workspaces: spellings(&layout.temp_workspaces)?,
+        team: recorded(config),
+    })
 }
 
 /// `path` as it is written, and as the kernel knows it where that differs.

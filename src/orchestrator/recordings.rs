@@ -30,7 +30,7 @@ impl Recordings {
     pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
         let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_of(agent) {
             None => Some(format!("`{to}` is not written: {agent} gave no reply")),
-            Some(recorded) => recording::publish(recorded, to)
+            Some(replies) => recording::publish(replies, to)
                 .err()
                 .map(|error| format!("the replies of {agent} are not recorded: {error:#}")),
         };

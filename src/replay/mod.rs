@@ -186,13 +186,13 @@ fn models(
     moves: &[(AbsPath, String)],
     ends: &Ends,
 ) -> Models {
-    let moved = |text: &str| {
+    let with_new_paths = |text: &str| {
         let move_one =
             |text: String, (old, new): &(AbsPath, String)| rewrite_paths(&text, old, new);
         moves.iter().fold(text.to_owned(), move_one)
     };
     let model = |(agent, mut replies): (AgentId, ReplyList)| {
-        replies.reword(&moved);
+        replies.reword(&with_new_paths);
         let talks = talks.get(&agent).map(Vec::as_slice).unwrap_or_default();
         let backend = Playback::new(replies, talks, ends.clone());
         let model = Model {

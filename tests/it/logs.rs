@@ -200,7 +200,7 @@ fn a_damaged_log_is_shown_with_its_damage() {
     let log = runs(finished.project())[0].join("turn_1/events.jsonl");
     let text = fs::read_to_string(&log).unwrap();
     let spoilt = text.replacen("I think of red", "I think of tea", 1);
-    let cut = &spoilt[..spoilt.len() - 20];
+    let cut = spoilt.get(..spoilt.len() - 20).unwrap();
     fs::write(&log, cut).unwrap();
     let shown = finished.then(["logs", "show", "last"]).success();
     let stdout = shown.stdout();
@@ -366,7 +366,7 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
         .take_while(|(a, b)| a == b)
         .map(|(a, _)| a)
         .collect();
-    let only = newest[..=common.len()].to_owned();
+    let only = newest.get(..=common.len()).unwrap().to_owned();
     let without_prefix = only.strip_prefix("log_").unwrap().to_owned();
     let directory = format!(".massgen/massgen_logs/{newest}");
     let mut finished = finished;

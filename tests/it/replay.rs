@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use massgen::error::ExitStatus;
-use massgen::event::{Event, StopReason};
-use massgen::id::{AgentId, AnswerLabel};
+use massgen::event::Event;
 use massgen::orchestrator::conduct::Stop;
 use massgen::path::AbsPath;
 use massgen::replay::play;
@@ -731,79 +729,43 @@ fn damage_in_the_middle_of_a_record_is_told() {
 #[test]
 fn an_agent_that_was_out_of_time_is_so_again() {
     let (finished, turn) = small_run();
-    let id = |id: &str| AgentId::parse(id).unwrap();
-    let (a, b) = (id("a"), id("b"));
-    let first = AnswerLabel::try_from("agent1.1".to_owned()).unwrap();
-    let asking = |agent: &AgentId| Event::Asking {
-        agent: agent.clone(),
-        model: "m".into(),
-    };
-    let replied = |agent: &AgentId| Event::Replied {
-        agent: agent.clone(),
-        text: "".into(),
-        calls: Vec::new(),
-        stop: StopReason::Done,
-    };
-    let events = [
-        Event::RunStarted {
-            question: "go".into(),
-            agents: vec![a.clone(), b.clone()],
-            attempt: 1,
-        },
-        asking(&a),
-        asking(&b),
-        replied(&a),
-        Event::Answered {
-            agent: a.clone(),
-            label: first,
-            content: "red".into(),
-            snapshot: None,
-        },
-        replied(&b),
-        Event::Informed {
-            agent: b.clone(),
-            labels: vec![first],
-        },
-        asking(&b),
-        Event::DroppedOut {
-            agent: b.clone(),
-            reason: "its time for the round is over".to_owned(),
-            timed_out: true,
-        },
-        Event::WinnerSelected {
-            agent: a.clone(),
-            label: first,
-            votes: vec![(a.clone(), 0)],
-        },
-        Event::FinalStarted { agent: a.clone() },
-        asking(&a),
-        replied(&a),
-        Event::FinalAnswer {
-            agent: a.clone(),
-            content: "final: red".into(),
-        },
-        Event::RunEnded {
-            status: ExitStatus::Delivered,
-            summary: String::new(),
-        },
-    ];
-    let path = |name: &str| AbsPath::new(turn.join(name)).unwrap();
-    fs::remove_file(turn.join("events.jsonl")).unwrap();
-    let mut log = EventLog::create(path("events.jsonl")).unwrap();
-    for event in &events {
-        log.append(event, &clock::now(), &Redactor::default())
+    let events = r#"
+{"type":"run_started","question":"go","agents":["a","b"],"attempt":1}
+{"type":"asking","agent":"a","model":"m"}
+{"type":"asking","agent":"b","model":"m"}
+{"type":"replied","agent":"a","calls":[],"stop":"done"}
+{"type":"answered","agent":"a","label":"agent1.1","content":"red","snapshot":null}
+{"type":"replied","agent":"b","calls":[],"stop":"done"}
+{"type":"informed","agent":"b","labels":["agent1.1"]}
+{"type":"asking","agent":"b","model":"m"}
+{"type":"dropped_out","agent":"b","reason":"its time for the round is over","timed_out":true}
+{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[["a",0]]}
+{"type":"final_started","agent":"a"}
+{"type":"asking","agent":"a","model":"m"}
+{"type":"replied","agent":"a","calls":[],"stop":"done"}
+{"type":"final_answer","agent":"a","content":"final: red"}
+{"type":"run_ended","status":"delivered","summary":""}
+"#;
+    let log = turn.join("events.jsonl");
+    fs::remove_file(&log).unwrap();
+    let mut log = EventLog::create(AbsPath::new(log).unwrap()).unwrap();
+    for event in events.trim().lines() {
+        let event: Event = serde_json::from_str(event).unwrap();
+        log.append(&event, &clock::now(), &Redactor::default())
             .unwrap();
     }
     drop(log);
-    let head = "# massgen recording\nreplies:\n";
-    let answer = "- {\"calls\":[{\"name\":\"new_answer\",\"arguments\":{\"content\":\"red\"}}]}\n";
-    let presents = "- {\"text\":\"final: red\"}\n";
-    fs::write(
-        turn.join("replies/a.yaml"),
-        format!("{head}{answer}{presents}"),
-    )
-    .unwrap();
-    let looks = "- {\"calls\":[{\"name\":\"list_directory\",\"arguments\":{\"path\":\".\"}}]}\n";
-    fs::write(turn.join("replies/b.yaml"), format!("{head}{looks}")).unwrap();
+    let replies = |agent: &str, replies: &str| {
+        let text = format!("# massgen recording\nreplies:\n{}\n", replies.trim());
+        fs::write(turn.join(format!("replies/{agent}.yaml")), text).unwrap();
+    };
+    replies(
+        "a",
+        "- {calls: [{name: new_answer, arguments: {content: red}}]}\n- {text: 'final: red'}",
+    );
+    replies(
+        "b",
+        "- {calls: [{name: list_directory, arguments: {path: .}}]}",
+    );
     check_same(finished);
 }

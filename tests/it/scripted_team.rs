@@ -8,7 +8,7 @@ pub(crate) fn agent(id: &str, keys: &str, replies: &str) -> String {
     let mut out = format!("  - id: {id}\n    backend:\n      type: scripted\n");
     let indented = |text: &str, by: &str| -> String {
         let lines = text.trim_matches('\n').lines();
-        lines.map(|line| format!("{by}{line}\n")).collect()
+        lines.flat_map(|line| [by, line, "\n"]).collect()
     };
     out.push_str(&indented(keys, "      "));
     out.push_str("      replies:\n");

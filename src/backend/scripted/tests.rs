@@ -248,10 +248,11 @@ fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
         *end += line.len();
         Some(*end)
     }));
+    let beginning = |cut| text.get(..cut).unwrap();
     for cut in 0..=text.len() {
-        let (list, wholeness) = ReplyList::recorded(&text[..cut], "a.yaml").unwrap();
+        let (list, wholeness) = ReplyList::recorded(beginning(cut), "a.yaml").unwrap();
         let complete = ends.iter().skip(1).filter(|end| cut + 1 >= **end).count();
-        assert_eq!(list.len(), complete, "{:?}", &text[..cut]);
+        assert_eq!(list.len(), complete, "{:?}", beginning(cut));
         whole += usize::from(wholeness == Wholeness::Whole);
     }
     assert_eq!(whole, 6, "with and without the last line break");

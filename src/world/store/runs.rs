@@ -83,14 +83,11 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
         _ if named.is_there() => Ok(named),
         [] => Err(not_found(format!("there is no run `{wanted}`"))),
         several => {
-            let names = several
-                .iter()
-                .take(NAMED_MAX)
-                .map(|run| format!("`{}`", run.name()));
-            let names: Vec<String> = names.collect();
+            let some = several.iter().take(NAMED_MAX);
+            let some: Vec<String> = some.map(|run| format!("`{}`", run.name())).collect();
             let message = format!("{} runs begin with `{wanted}`", several.len());
             Err(Error::new(ErrorKind::Usage, message)
-                .hint(format!("write more of the name: {}, …", names.join(", "))))
+                .hint(format!("write more of the name: {}, …", some.join(", "))))
         }
     }
 }

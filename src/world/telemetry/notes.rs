@@ -55,12 +55,8 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
             ("massgen.limit_met", vec![limit])
         }
         Event::Answered { label, content, .. } => {
-            let label = attribute("massgen.label", label.to_string());
             let text = words.told("massgen.content", content);
-            (
-                "massgen.answer",
-                std::iter::once(label).chain(text).collect(),
-            )
+            ("massgen.answer", answer(*label, text))
         }
         Event::Voted {
             candidate,
@@ -145,6 +141,11 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }
+}
+
+fn answer(label: AnswerLabel, text: Option<Attribute>) -> Vec<Attribute> {
+    let label = attribute("massgen.label", label.to_string());
+    std::iter::once(label).chain(text).collect()
 }
 
 fn waiting(wait_ms: u64, reason: Option<Attribute>) -> Vec<Attribute> {

@@ -215,15 +215,17 @@ impl Recorder {
 
 /// `event` without the text that stands in the log already, as it streamed.
 fn without_streamed(event: &Event) -> Cow<'_, Event> {
-    match event {
-        Event::Replied {
-            agent, calls, stop, ..
-        } => Cow::Owned(Event::Replied {
+    if let Event::Replied {
+        agent, calls, stop, ..
+    } = event
+    {
+        Cow::Owned(Event::Replied {
             agent: agent.clone(),
             text: Arc::from(""),
             calls: calls.clone(),
             stop: *stop,
-        }),
-        event => Cow::Borrowed(event),
+        })
+    } else {
+        Cow::Borrowed(event)
     }
 }

@@ -40,12 +40,9 @@ struct Reply<'a> {
     calls: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
-    #[serde(skip_serializing_if = "is_done")]
-    stop: StopReason,
-}
-
-fn is_done(stop: &StopReason) -> bool {
-    *stop == StopReason::Done
+    /// Nothing where it had said all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<StopReason>,
 }
 
 impl Replies {
@@ -74,9 +71,9 @@ impl Replies {
             let usage = self.usage.remove(agent);
             let reply = Reply {
                 text,
-                calls: calls.iter().map(|call| self.call(call)).collect(),
+                calls: calls.iter().map(scripted_call).collect(),
                 usage: usage.filter(|usage| *usage != Usage::default()),
-                stop: *stop,
+                stop: Some(*stop).filter(|stop| *stop != StopReason::Done),
             };
             let reply = serde_json::to_value(&reply)
                 .map_err(|error| Error::bug("a reply has no JSON form").caused_by(error))?;
@@ -105,17 +102,15 @@ impl Replies {
         self.begun.insert(agent.clone(), path);
         Ok(())
     }
+}
 
-    /// A call as scripts write it. Arguments are a mapping where that loses nothing, so that secrets
-    /// are found in them, and else the text.
-    fn call(&self, call: &CallRequest) -> Value {
-        let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
-        let arguments = match arguments {
-            Value::Object(_) if is_plain(&arguments) => arguments,
-            _ => Value::String(call.arguments.clone()),
-        };
-        json!({"name": call.name, "arguments": arguments})
-    }
+/// A call as scripts write it. Arguments are a mapping where that loses nothing, so that secrets are
+/// found in them, and else the text.
+fn scripted_call(call: &CallRequest) -> Value {
+    let mapping = serde_json::from_str(&call.arguments).ok();
+    let mapping = mapping.filter(|value: &Value| value.is_object() && is_plain(value));
+    let arguments = mapping.unwrap_or_else(|| Value::String(call.arguments.clone()));
+    json!({"name": call.name, "arguments": arguments})
 }
 
 /// Whether YAML reads a value as JSON does: without fractions, and without the key that merges.
@@ -143,12 +138,20 @@ fn on_one_line(value: &Value) -> String {
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
         if refused(c) {
-            line.push_str(&format!("\\u{:04x}", u32::from(c)));
+            line.extend(['\\', 'u']);
+            line.extend(hexadecimal(c));
         } else {
             line.push(c);
         }
     }
     line
+}
+
+/// The four hexadecimal digits of a character that has no more.
+fn hexadecimal(c: char) -> impl Iterator<Item = char> {
+    let code = u32::from(c);
+    let digit = move |shift: u32| char::from_digit(code >> shift & 0xf, 16);
+    [12, 8, 4, 0].into_iter().filter_map(digit)
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! Owns the waiting for a file to grow, and for the process that writes it to end. The kernel tells;
 //! nothing is asked again and again.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "this is where the disk is"
-)]
+#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
 use std::io;
