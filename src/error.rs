@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What went wrong, from the user's point of view; it decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum ErrorKind {
 }
 
 /// The exit statuses of the process, as `docs/config.md` lists them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// The answer was given and, where a write path exists, delivered.

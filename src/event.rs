@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::RealPath;
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
 use crate::spending::books::{Books, Post};
@@ -17,7 +16,7 @@ use crate::tools::request::CallRequest;
 
 /// Something that happened in a run. Its JSON form is what a line of the event
 /// log, and of the stream for scripts, tells.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
@@ -70,12 +69,20 @@ pub enum Event {
     Replied {
         /// Who.
         agent: AgentId,
-        /// Its text; may be empty.
+        /// Its text; empty in the event log, where the `text` events before it hold it.
+        #[serde(default, skip_serializing_if = "is_empty")]
         text: Arc<str>,
         /// Its calls, in order.
         calls: Vec<CallRequest>,
         /// Why it stopped.
         stop: StopReason,
+    },
+    /// A request failed for good: no model of the agent gives a whole reply.
+    Failed {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        reason: String,
     },
     /// A model could not be asked and will be asked again.
     Retrying {
@@ -160,8 +167,8 @@ pub enum Event {
         label: AnswerLabel,
         /// The whole answer.
         content: Arc<str>,
-        /// The snapshot of the agent's workspace, if it has files.
-        snapshot: Option<RealPath>,
+        /// The path of the snapshot of the agent's workspace, if it has files.
+        snapshot: Option<String>,
     },
     /// A vote was accepted.
     Voted {
@@ -235,6 +242,11 @@ pub enum Event {
         /// What should be different.
         instructions: String,
     },
+    /// The run may not go on: what there is by now counts as it stands.
+    CutShort {
+        /// How the process will end.
+        status: ExitStatus,
+    },
     /// Something that the user should know and that ends nothing.
     Warning {
         /// What.
@@ -258,6 +270,7 @@ impl Event {
             | Event::Reasoning { agent, .. }
             | Event::Asked { agent, .. }
             | Event::Replied { agent, .. }
+            | Event::Failed { agent, .. }
             | Event::Held { agent, .. }
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
@@ -277,10 +290,15 @@ impl Event {
             | Event::VotesVoided { .. }
             | Event::Delivered { .. }
             | Event::Restarting { .. }
+            | Event::CutShort { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
         }
     }
+}
+
+fn is_empty(text: &str) -> bool {
+    text.is_empty()
 }
 
 impl Event {
@@ -333,7 +351,7 @@ pub enum Voice {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
     /// The file in the user's tree; of a refused write, the path as the agent wrote it.
     pub path: String,
@@ -372,7 +390,7 @@ impl DeliveryOutcome {
 }
 
 /// What became of one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.
@@ -388,8 +406,8 @@ pub enum DeliveryOutcome {
     },
     /// The user changed it while the run went on; it was left alone.
     Conflict {
-        /// Where our version is kept.
-        kept: RealPath,
+        /// The path of our version.
+        kept: String,
     },
     /// It could not be written; the winner's workspace still has it.
     Failed {

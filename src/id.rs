@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest agent id, in bytes: ids become directory names.
 pub const AGENT_ID_BYTES_MAX: usize = 64;
 
 /// An agent's own name from the YAML: letters, digits, `_`, `-` and `.`, not beginning with `.`.
 /// Other agents never see it; they see an [`AgentNumber`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct AgentId(String);
 
 /// Why a text is no agent id.
@@ -43,6 +44,14 @@ impl AgentId {
     /// The id as written in the YAML.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for AgentId {
+    type Error = InvalidAgentId;
+
+    fn try_from(text: String) -> Result<Self, InvalidAgentId> {
+        Self::parse(&text)
     }
 }
 
@@ -100,12 +109,35 @@ impl fmt::Display for AgentNumber {
 }
 
 /// The name of one answer: `agent2.3` is the third answer of `agent2`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct AnswerLabel {
     /// Who gave it.
     pub agent: AgentNumber,
     /// Which of this agent's answers it is, from 1.
     pub ordinal: u32,
+}
+
+/// Why a text is no name of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not the name of an answer: expected one such as `agent2.3`")]
+pub struct InvalidAnswerLabel {
+    text: String,
+}
+
+impl TryFrom<String> for AnswerLabel {
+    type Error = InvalidAnswerLabel;
+
+    fn try_from(text: String) -> Result<Self, InvalidAnswerLabel> {
+        let parts = text.split_once('.');
+        let label = parts.and_then(|(agent, ordinal)| {
+            Some(Self {
+                agent: AgentNumber::parse(agent)?,
+                ordinal: ordinal.parse().ok()?,
+            })
+        });
+        label.ok_or(InvalidAnswerLabel { text })
+    }
 }
 
 impl fmt::Display for AnswerLabel {

@@ -31,6 +31,7 @@ pub mod agent;
 
 // the house: one turn from task to delivery
 pub mod orchestrator;
+pub mod replay;
 
 // the door
 pub mod cli;

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod calls;
+pub mod cues;
 pub mod patience;
 pub mod present;
 pub mod round;

@@ -3,6 +3,8 @@
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::ExitStatus;
+
 /// Until when a run may go on.
 #[derive(Clone, Debug)]
 pub struct Patience {
@@ -21,6 +23,16 @@ pub enum Over {
     Interrupted,
     /// A limit of money, tokens or tool calls is met; the ledger knows which.
     LimitMet,
+}
+
+impl Over {
+    /// How a process ends that stops for this reason.
+    pub fn status(self) -> ExitStatus {
+        match self {
+            Over::OutOfTime | Over::LimitMet => ExitStatus::Limit,
+            Over::Interrupted => ExitStatus::Interrupted,
+        }
+    }
 }
 
 impl Patience {

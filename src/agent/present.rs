@@ -6,6 +6,7 @@ use crate::agent::calls::{FileCall, Worked};
 use crate::agent::patience::{Over, Patience};
 use crate::backend::BackendError;
 use crate::brief;
+use crate::event::Event;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
 
 /// What a presentation came to.
@@ -90,7 +91,10 @@ pub async fn judge(mind: &mut Mind, patience: &Patience) -> Judgement {
     mind.tell(brief::post_evaluation());
     let said = tokio::select! {
         said = mind.step() => said,
-        _over = patience.over() => return Judgement::Submit,
+        over = patience.over() => {
+            mind.emit(Event::CutShort { status: over.status() }).await;
+            return Judgement::Submit;
+        }
     };
     let Ok(said) = said else {
         return Judgement::Submit;

@@ -1,7 +1,6 @@
 //! Owns an agent's part in the coordination: rounds that end in an answer or a vote, for as long as
 //! the ballot is open. The conversation goes on from round to round; it is never begun again.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -9,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::agent::Mind;
 use crate::agent::calls::FileCall;
+use crate::agent::cues::{Cued, Sight};
 use crate::ballot::Refusal;
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
@@ -24,13 +24,44 @@ const UNDECIDED_REPLIES_MAX: u32 = 3;
 /// How many decisions of one round may be refused before the agent drops out.
 const REFUSALS_MAX: u32 = 6;
 
-/// All current answers, as an agent may see them.
-#[derive(Clone, Debug, Default)]
+/// All answers that were accepted so far, oldest first, as agents may see them.
+#[derive(Debug, Default)]
 pub struct Board {
-    /// The latest answer of each agent that has one.
+    /// The answers, also those that their agents have replaced.
     pub answers: Vec<AnswerView>,
-    /// How many answers were accepted so far.
-    pub accepted: u32,
+}
+
+impl Board {
+    /// What is news for `me`, who has seen the first answers and now sees those before `end`: the
+    /// latest of each other agent. Nobody is shown an answer of their own.
+    fn news(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
+        let new = self.answers.get(seen..end).unwrap_or_default();
+        let is_latest = |place: usize, answer: &AnswerView| {
+            let mut later = new.iter().skip(place.saturating_add(1));
+            !later.any(|later| later.label.agent == answer.label.agent)
+        };
+        let shown = new.iter().enumerate();
+        let shown =
+            shown.filter(|(place, answer)| answer.label.agent != me && is_latest(*place, answer));
+        shown.map(|(_, answer)| answer.clone()).collect()
+    }
+
+    /// How far someone sees who is shown the answers of these names; `None` while one is missing.
+    pub(super) fn end_of(&self, labels: &[AnswerLabel]) -> Option<usize> {
+        let place = |label: &AnswerLabel| {
+            let mut answers = self.answers.iter();
+            answers.position(|answer| answer.label == *label)
+        };
+        let places: Option<Vec<usize>> = labels.iter().map(place).collect();
+        places?.into_iter().max().map(|last| last.saturating_add(1))
+    }
+
+    /// How far `me` sees who has seen the first `seen` answers: each knows their own.
+    fn with_own(&self, me: AgentNumber, seen: usize) -> usize {
+        let unseen = self.answers.iter().skip(seen);
+        let own = unseen.take_while(|answer| answer.label.agent == me);
+        seen.saturating_add(own.count())
+    }
 }
 
 /// What an agent hands in.
@@ -85,6 +116,8 @@ pub struct Desk {
     pub board: watch::Receiver<Board>,
     /// How long rounds may take.
     pub limits: RoundLimits,
+    /// When the agent looks at the answers, where a run is played again.
+    pub cued: Option<Cued>,
 }
 
 /// How long the rounds of an agent may take.
@@ -110,8 +143,8 @@ enum Clock {
 pub async fn coordinate(mind: Mind, desk: Desk) {
     let limit = desk.limits.first;
     let seat = Seat {
-        known: BTreeMap::new(),
-        known_answers: 0,
+        seen: 0,
+        steps: 0,
         round: Round::begin(limit, desk.limits.grace),
         mind,
         desk,
@@ -123,9 +156,10 @@ pub async fn coordinate(mind: Mind, desk: Desk) {
 struct Seat {
     mind: Mind,
     desk: Desk,
-    /// The newest answer of each agent that this one has been shown.
-    known: BTreeMap<AgentNumber, u32>,
-    known_answers: u32,
+    /// How many of the answers the agent has seen.
+    seen: usize,
+    /// How many steps it has taken.
+    steps: u32,
     round: Round,
 }
 
@@ -182,6 +216,14 @@ impl Seat {
     async fn work(mut self) {
         loop {
             self.catch_up().await;
+            if self
+                .desk
+                .cued
+                .as_ref()
+                .is_some_and(|cued| cued.is_out_of_time(self.steps))
+            {
+                return self.out_of_time().await;
+            }
             if self.round.clock() != Clock::Running && !self.round.told_to_finish {
                 self.round.told_to_finish = true;
                 self.mind.tell(brief::finish_soon());
@@ -198,17 +240,14 @@ impl Seat {
                 None => step.await,
                 Some(end) => match tokio::time::timeout_at(end, step).await {
                     Ok(said) => said,
-                    Err(_) => {
-                        return self
-                            .stop("its time for the round is over".into(), true)
-                            .await;
-                    }
+                    Err(_) => return self.out_of_time().await,
                 },
             };
             let said = match said {
                 Ok(said) => said,
                 Err(fault) => return self.stop(fault.message, false).await,
             };
+            self.steps = self.steps.saturating_add(1);
             let (decisions, files) = sort_calls(said.calls);
             let idle = decisions.is_empty() && files.is_empty();
             self.use_tools(files).await;
@@ -240,7 +279,7 @@ impl Seat {
         self.round.undecided = self.round.undecided.saturating_add(1);
         let was_last = self.round.undecided >= UNDECIDED_REPLIES_MAX;
         let can_only_talk = self.desk.agents == 1 && self.mind.gate.is_none();
-        let has_answered = self.known.contains_key(&self.desk.me);
+        let has_answered = self.has_answered();
         if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
             return self.hand_in(None, Submission::Answer(text)).await;
         }
@@ -255,7 +294,7 @@ impl Seat {
 
     /// Shows answers that came while the agent was at work.
     async fn catch_up(&mut self) {
-        let unseen = self.unseen();
+        let unseen = self.look().await;
         if !unseen.is_empty() {
             self.mind.tell(brief::news(&unseen));
             self.inform(&unseen).await;
@@ -263,14 +302,26 @@ impl Seat {
     }
 
     /// The answers that the agent has not been shown; from now on it has.
-    fn unseen(&mut self) -> Vec<AnswerView> {
-        let board = self.desk.board.borrow_and_update();
-        self.known_answers = board.accepted;
-        let known = &mut self.known;
-        let new = |answer: &&AnswerView| {
-            known.insert(answer.label.agent, answer.label.ordinal) != Some(answer.label.ordinal)
+    async fn look(&mut self) -> Vec<AnswerView> {
+        let me = self.desk.me;
+        let end = match &mut self.desk.cued {
+            Some(cued) => cued.end(me, self.steps, &mut self.desk.board).await,
+            None => Sight::All,
         };
-        board.answers.iter().filter(new).cloned().collect()
+        let board = self.desk.board.borrow_and_update();
+        let end = match end {
+            Sight::All => board.answers.len(),
+            Sight::Before(end) => board.with_own(me, end.max(self.seen)),
+        };
+        let news = board.news(me, self.seen, end);
+        self.seen = end;
+        news
+    }
+
+    fn has_answered(&self) -> bool {
+        let board = self.desk.board.borrow();
+        let mut answers = board.answers.iter();
+        answers.any(|answer| answer.label.agent == self.desk.me)
     }
 
     async fn inform(&self, answers: &[AnswerView]) {
@@ -304,7 +355,7 @@ impl Seat {
                 ordinal,
                 reason,
             } => {
-                let known_answers = self.known_answers;
+                let known_answers = u32::try_from(self.seen).unwrap_or(u32::MAX);
                 Submission::Vote {
                     candidate,
                     ordinal,
@@ -327,9 +378,7 @@ impl Seat {
             Verdict::Closed => None,
             Verdict::Refused(refusal) => {
                 let reason = brief::refusal(&refusal);
-                self.reply(id, reason.clone());
-                let agent = self.mind.agent.clone();
-                self.mind.emit(Event::Refused { agent, reason }).await;
+                self.reply(id, reason);
                 // News that came meanwhile is not the agent's fault, and ends with the answers.
                 if refusal != Refusal::Outdated {
                     self.round.refused = self.round.refused.saturating_add(1);
@@ -344,10 +393,7 @@ impl Seat {
             Verdict::Judge { recorded } => {
                 let counted = recorded.map_or_else(|| brief::counted().to_owned(), brief::accepted);
                 self.reply(id, counted);
-                if let Some(label) = recorded {
-                    self.known.insert(label.agent, label.ordinal);
-                }
-                let unseen = self.unseen();
+                let unseen = self.look().await;
                 self.mind.tell(brief::judge(&unseen, self.desk.me));
                 self.inform(&unseen).await;
                 self.round = Round::begin(self.desk.limits.later, self.desk.limits.grace);
@@ -375,6 +421,11 @@ impl Seat {
             return Verdict::Closed;
         }
         verdict.await.unwrap_or(Verdict::Closed)
+    }
+
+    async fn out_of_time(&self) {
+        self.stop("its time for the round is over".into(), true)
+            .await;
     }
 
     async fn stop(&self, reason: String, timed_out: bool) {

@@ -88,6 +88,18 @@ impl Mind {
     /// Asks the model once and adds its reply to the conversation. A reply that was cut is thrown
     /// away whole, and one that the vendor paused is heard to its end.
     pub async fn step(&mut self) -> Result<Said, BackendError> {
+        let said = self.hear_to_the_end().await;
+        if let Err(fault) = &said {
+            self.emit(Event::Failed {
+                agent: self.agent.clone(),
+                reason: fault.message.clone(),
+            })
+            .await;
+        }
+        said
+    }
+
+    async fn hear_to_the_end(&mut self) -> Result<Said, BackendError> {
         let mut before = String::new();
         for _ in 0..PAUSES_MAX {
             let heard = self.ask_until_heard().await?;

@@ -24,7 +24,7 @@ mod messages;
 pub mod pace;
 pub mod remote;
 mod responses;
-mod scripted;
+pub(crate) mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]

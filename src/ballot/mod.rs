@@ -162,9 +162,10 @@ impl Ballot {
         }
     }
 
-    /// How many answers have been accepted so far.
-    pub fn answers(&self) -> u32 {
-        self.answers
+    /// Whether the ballot waits for `agent` to do something.
+    pub fn is_at_work(&self, agent: AgentNumber) -> bool {
+        let mut seats = self.seats.iter();
+        seats.any(|seat| seat.agent == agent && seat.state == State::Working)
     }
 
     /// Takes what `agent` did. An agent that is not at work, or unknown, changes nothing.

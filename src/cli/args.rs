@@ -10,6 +10,7 @@ use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
+use crate::world::store::runs::LAST;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +56,28 @@ const TOOL_EXAMPLES: &str = "\
 Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
+
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  massgen logs list
+  massgen logs show last
+  massgen logs show 20261102 --json | jq 'select(.type == \"voted\")'
+  massgen logs follow
+  massgen logs export last -o run.tar.gz
+
+RUN is a log directory, the name of a run, the beginning of that name, or `last`.";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  massgen replay last
+  massgen replay log_20261102_140322_123456 --json
+  massgen replay last --keep
+
+The recorded replies are played again in the order of the record: no model is asked, no key is
+needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen/replays`.
+Your own paths are only read: a replay delivers nothing.
+
+Exit status: 0 the same, 1 different; others as for a run.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -230,6 +253,12 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Lists, shows, follows and packs the records of runs.
+    #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
+    Logs(LogsCommand),
+    /// Plays a recorded run again through this version, offline, and compares what agents decide.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArguments),
     /// Prints the schemas of what scripts read.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),
@@ -306,6 +335,55 @@ pub(crate) enum ConfigCommand {
     },
     /// Prints the JSON Schema of team configs, for editors.
     Schema,
+}
+
+/// What can be done with the records of runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogsCommand {
+    /// Lists the runs of this directory, newest first.
+    List {
+        /// Prints one JSON object for each run, one on a line. Default: a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tells a run from its records, as the terminal showed it.
+    Show {
+        /// The run.
+        run: String,
+        /// Prints the events, one JSON object on a line. Default: text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// As `show`, and goes on as the run does until it ends.
+    Follow {
+        /// The run. Default: the newest.
+        #[arg(default_value = LAST, hide_default_value = true)]
+        run: String,
+        /// Prints the events, one JSON object on a line. Default: text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Packs all records of a run into one archive, secrets taken out as they are on disk.
+    Export {
+        /// The run.
+        run: String,
+        /// The archive, a new file. Default: the run's name and `.tar.gz`, in this directory.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<String>,
+    },
+}
+
+/// Which run is played again, and how that is told.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArguments {
+    /// The run: a log directory, its name, the beginning of it, or `last`.
+    pub run: String,
+    /// Prints one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
+    /// Keeps the workspaces and records of the replay, and says where. Default: they are removed.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 /// What can be explained.

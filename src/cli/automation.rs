@@ -76,6 +76,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Reasoning { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::Failed { .. }
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
@@ -90,6 +91,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Informed { .. }
             | Event::FinalStarted { .. }
             | Event::Delivered { .. }
+            | Event::CutShort { .. }
             | Event::Restarting { .. } => Ok(()),
         }
     }

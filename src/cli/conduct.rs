@@ -26,9 +26,8 @@ use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
-use crate::orchestrator::grants::Mentioned;
+use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
-use crate::prompt::ParsedPrompt;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::http::HttpClient;
@@ -38,7 +37,7 @@ use crate::world::store::trace::Detail;
 /// Events that may wait to be shown; a run waits for a slow terminal.
 const EVENTS_WAITING_MAX: usize = 256;
 /// The largest file of scripted replies, in bytes.
-const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Runs what is prepared and shows it.
 pub(crate) async fn conduct(
@@ -111,18 +110,8 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
             },
         },
         config,
+        again: None,
     })
-}
-
-/// The paths of the prompt that are there.
-pub(crate) fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
-    let mentions = prompt.mentions.iter();
-    mentions
-        .map(|mention| Mentioned {
-            path: mention.path.clone(),
-            permission: mention.permission,
-        })
-        .collect()
 }
 
 /// The models of all agents; nobody is called yet.

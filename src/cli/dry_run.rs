@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 use crate::brief;
-use crate::cli::conduct::{connect_all, mentioned};
+use crate::cli::conduct::connect_all;
 use crate::cli::output::Output;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
@@ -31,7 +31,7 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = Layout::plan(config, &host.cwd, run);
-    let team = Team::assemble(config, &layout, &host.cwd, &mentioned(prompt))?;
+    let team = Team::assemble(config, &layout, &host.cwd, &grants::mentioned(prompt))?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);

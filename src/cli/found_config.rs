@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::config::place::Place;
+use crate::config::place::{Place, STATE_DIR};
 use crate::config::vendors::{VENDORS, is_known_host};
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::permissions::protected::protected_name;
 use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
@@ -31,10 +32,23 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         )));
     }
     let root = locate(base)?.into_real();
-    for path in opened(config).chain(storage(config)) {
+    for path in opened(config)
+        .chain(storage(config))
+        .chain(recordings(config))
+    {
         if !locate(path)?.into_real().is_within(&root) {
             return Err(beyond(format!(
                 "uses `{path}`, which is outside this directory"
+            )));
+        }
+    }
+    // The directory of such a config is open to its recordings.
+    let open = [STATE_DIR.to_owned()];
+    for path in recordings(config) {
+        let below = locate(path)?.into_real().below(&root);
+        if let Some(name) = below.and_then(|below| protected_name(&below, &open)) {
+            return Err(beyond(format!(
+                "writes to `{path}`, where `{name}` is protected"
             )));
         }
     }
@@ -67,6 +81,12 @@ fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
     let workspaces = config.agents.iter().filter_map(|agent| agent.cwd.as_ref());
     let workspaces = workspaces.filter_map(Place::absolute);
     config.opened_paths().chain(workspaces)
+}
+
+/// Every file that the config has written at the end of the run.
+fn recordings(config: &Config) -> impl Iterator<Item = &AbsPath> {
+    let agents = config.agents.iter();
+    agents.filter_map(|agent| agent.record.as_ref())
 }
 
 /// Every directory of the user's that massgen itself would write into.

@@ -13,6 +13,7 @@ use crate::cli::used::Used;
 use crate::error::{Error, ExitStatus};
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
+use crate::spending::books::Books;
 
 /// The most denials that are listed; the rest is counted.
 const DENIALS_MAX: usize = 1000;
@@ -52,7 +53,7 @@ pub(crate) struct Gathered {
     more_denials: u64,
     /// The arguments of calls that are being carried out, by agent and id.
     calls: BTreeMap<(AgentId, String), String>,
-    used: Used,
+    books: Books,
     summary: String,
 }
 
@@ -77,7 +78,7 @@ impl Gathered {
 
     /// Takes in the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
-        self.used.apply(event);
+        event.enter_into(&mut self.books);
         self.coordination.apply(event);
         if let Event::FinalAnswer { content, .. } = event {
             self.answer = Some(Arc::clone(content));
@@ -162,6 +163,7 @@ impl Gathered {
             ),
             None => (None, None, None),
         };
+        let used = Used::from(&self.books);
         let summary = ended.error.map_or(self.summary, ToString::to_string);
         RunResult {
             kind: Kind::Result,
@@ -182,9 +184,9 @@ impl Gathered {
             delivered_files: self.delivered,
             permission_denials: self.denials,
             more_permission_denials: self.more_denials,
-            cost_usd: self.used.total.cost_usd,
-            cost_is_complete: self.used.total.cost_is_complete,
-            usage: self.used,
+            cost_usd: used.cost_usd(),
+            cost_is_complete: used.cost_is_complete(),
+            usage: used,
             warnings: ended.warnings.to_vec(),
             duration_ms: u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
         }

@@ -30,12 +30,14 @@ mod guard;
 mod input;
 mod interrupts;
 mod lines;
+mod logs;
 mod manual;
 mod mentions;
 mod models;
 mod output;
 mod prices;
 mod render;
+mod replay;
 mod report;
 mod result;
 mod run;
@@ -108,6 +110,8 @@ fn carry_out(
     match arguments.command {
         None => return run::run(host, &arguments.run, output, report),
         Some(Command::Config(command)) => return configs::run(host, &command, output),
+        Some(Command::Logs(command)) => return logs::run(host, &command, output),
+        Some(Command::Replay(arguments)) => return replay::run(host, &arguments, output),
         Some(Command::Models(question)) => return models::list(host, &question, output),
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {

@@ -84,6 +84,7 @@ struct Pipe<'w> {
     writer: Box<dyn Write + Send + 'w>,
     stream: Stream,
     colours: ColourChoice,
+    is_closed: bool,
 }
 
 /// The most warnings that are remembered.
@@ -133,6 +134,18 @@ impl Output<'static> {
         Self {
             out: Pipe::new(io::stdout(), host.stdout, colours),
             err: Pipe::new(io::stderr(), host.stderr, colours),
+            transient: Transient::None,
+            warned: Vec::new(),
+        }
+    }
+
+    /// As [`Output::of`], for what is told on standard error of a run and is a result here: all of it
+    /// goes to standard output.
+    pub(crate) fn story(host: &Host) -> Self {
+        let colours = ColourChoice::of(host);
+        Self {
+            out: Pipe::new(io::stdout(), host.stdout, colours),
+            err: Pipe::new(io::stdout(), host.stdout, colours),
             transient: Transient::None,
             warned: Vec::new(),
         }
@@ -232,6 +245,11 @@ impl<'w> Output<'w> {
         self.labelled((Style::Warn, "warning"), message);
     }
 
+    /// Whether nobody reads standard output any more, or it cannot be written.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.out.is_closed || self.err.is_closed
+    }
+
     /// What the user was warned about so far.
     pub(crate) fn warned(&self) -> &[String] {
         &self.warned
@@ -267,6 +285,7 @@ impl<'w> Pipe<'w> {
             writer: Box::new(writer),
             stream,
             colours,
+            is_closed: false,
         }
     }
 
@@ -295,6 +314,7 @@ impl<'w> Pipe<'w> {
             return Ok(());
         };
         self.writer = Box::new(io::sink());
+        self.is_closed = true;
         if error.kind() == ErrorKind::BrokenPipe {
             Ok(())
         } else {

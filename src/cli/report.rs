@@ -74,6 +74,9 @@ impl Report {
         if let Some(warning) = warning(event) {
             output.warning(&warning);
         }
+        if self.extent == Extent::Result {
+            return Ok(());
+        }
         let pieces = self.speeches.hear(event);
         let told = pieces.iter().try_for_each(|piece| self.tell(piece, output));
         if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {

@@ -9,7 +9,6 @@ use crate::cli::used::Used;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::RealPath;
 use crate::spending::money::Money;
 
 /// How a process ended and what came of it. Nothing follows it.
@@ -52,9 +51,9 @@ pub(crate) struct RunResult {
     pub(crate) permission_denials: Vec<DeniedCall>,
     /// How many more there were, which are not listed.
     pub(crate) more_permission_denials: u64,
-    /// Tokens and costs.
+    /// Requests, tokens, tool calls and costs.
     pub(crate) usage: Used,
-    /// What all requests cost, in US dollars; nothing if no price is known.
+    /// What all requests cost, in US dollars; nothing if none is known.
     pub(crate) cost_usd: Option<Money>,
     /// Whether the cost of every request is in it.
     pub(crate) cost_is_complete: bool,
@@ -162,7 +161,7 @@ pub(crate) struct GivenAnswer {
     /// How long it is, in characters.
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
-    pub(crate) snapshot: Option<RealPath>,
+    pub(crate) snapshot: Option<String>,
 }
 
 /// A tool call that a rule forbade.

@@ -31,7 +31,7 @@ use crate::world::telemetry::settings::Settings;
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
 /// How long a run that has ended waits for calls of the kernel that have not.
-const CALLS_END_MAX: Duration = Duration::from_secs(1);
+const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// All that a run needs, checked.
 #[derive(Debug)]

@@ -82,10 +82,10 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "viewer",
             "serve",
             "shares",
-            "export",
         ],
         "follow the run on the terminal, or with `--automation` through its `status.json`",
     ),
+    (&["export"], "see `massgen logs export RUN`"),
     (&["--stream-events"], "use `--output-format stream-json`"),
     (
         &["--display", "--no-display", "--skip-agent-selector"],
@@ -101,8 +101,8 @@ const UNSERVED: &[(&[&str], &str)] = &[
         "use `--automation` and read `status.json`",
     ),
     (
-        &["--no-logs", "--save-streaming-buffers", "--logfire", "logs"],
-        "logs lie under `.massgen/massgen_logs`; `--debug` makes them more detailed",
+        &["--no-logs", "--save-streaming-buffers", "--logfire"],
+        "see `massgen logs`; `--debug` makes the logs more detailed",
     ),
     (
         &[

@@ -1,88 +1,84 @@
-//! Owns the sums of tokens and costs that the result tells. Pure.
+//! Owns the form in which the result tells what was used. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::event::Event;
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
 use crate::spending::Usage;
+use crate::spending::books::{Books, Post, Spent};
 use crate::spending::money::Money;
 
-/// What was used up, seen from four sides.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+/// What was used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Used {
     /// All of it.
-    pub(crate) total: Spent,
-    /// By the agent that asked.
-    pub(crate) by_agent: BTreeMap<String, Spent>,
-    /// By the model that was asked.
-    pub(crate) by_model: BTreeMap<String, Spent>,
-    /// By the phase of the agent.
-    pub(crate) by_phase: BTreeMap<String, Spent>,
+    total: Spent,
+    /// By the agent that used it.
+    by_agent: BTreeMap<String, Spent>,
+    /// The requests of each agent to each model in each phase.
+    by_model: Vec<Asked>,
+}
+
+/// The requests of an agent to a model in a phase.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Asked {
+    /// Who asked.
+    agent: AgentId,
+    /// The model.
+    model: Arc<str>,
+    /// In which phase.
+    phase: Phase,
+    /// How many requests there were, answered or not.
+    requests: u64,
+    /// Their tokens.
+    #[serde(flatten)]
+    usage: Usage,
+    /// What they cost, as far as that is known.
+    cost_usd: Money,
+    /// How many of them have a cost that is not known.
+    uncosted_requests: u64,
+}
+
+impl From<&Books> for Used {
+    fn from(books: &Books) -> Self {
+        let of_agent = |(post, _): (&Post, _)| (post.agent.to_string(), books.agent(&post.agent));
+        let of_model = |(post, spent): (&Post, &Spent)| Asked {
+            agent: post.agent.clone(),
+            model: Arc::clone(&post.model),
+            phase: post.phase,
+            requests: spent.requests,
+            usage: spent.usage,
+            cost_usd: spent.cost,
+            uncosted_requests: spent.uncosted_requests,
+        };
+        Self {
+            total: books.run(),
+            by_agent: books.posts().map(of_agent).collect(),
+            by_model: books.posts().map(of_model).collect(),
+        }
+    }
 }
 
 impl Used {
-    /// Takes in `event`, if a request has ended.
-    pub(crate) fn apply(&mut self, event: &Event) {
-        if let Event::Asked {
-            agent,
-            model,
-            phase,
-            usage,
-            cost_usd,
+    /// What all requests cost, as far as it is known; `None` if it is known of none.
+    pub(crate) fn cost_usd(&self) -> Option<Money> {
+        let Spent {
+            requests,
+            cost,
+            uncosted_requests,
             ..
-        } = event
-        {
-            let sides = [
-                (&mut self.by_agent, agent.to_string()),
-                (&mut self.by_model, model.to_string()),
-                (&mut self.by_phase, phase.to_string()),
-            ];
-            for (side, key) in sides {
-                side.entry(key).or_default().add(*usage, *cost_usd);
-            }
-            self.total.add(*usage, *cost_usd);
-        }
+        } = self.total;
+        let nothing_is_known = requests > 0 && requests == uncosted_requests;
+        (!nothing_is_known).then_some(cost)
     }
-}
 
-/// What requests used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Spent {
-    /// How many requests there were, whole or not.
-    pub(crate) requests: u64,
-    /// What the vendors counted.
-    #[serde(flatten)]
-    pub(crate) usage: Usage,
-    /// What they cost, in US dollars, as far as it is known; nothing if no price is known.
-    pub(crate) cost_usd: Option<Money>,
-    /// Whether the cost of every request is in it.
-    pub(crate) cost_is_complete: bool,
-}
-
-impl Default for Spent {
-    /// No request costs nothing, and that is all of it.
-    fn default() -> Self {
-        Self {
-            requests: 0,
-            usage: Usage::default(),
-            cost_usd: Some(Money::default()),
-            cost_is_complete: true,
-        }
-    }
-}
-
-impl Spent {
-    fn add(&mut self, usage: Usage, cost: Option<Money>) {
-        let so_far = self.cost_usd.filter(|_| self.requests > 0);
-        self.cost_usd = match (so_far, cost) {
-            (Some(so_far), Some(cost)) => Some(so_far.plus(cost)),
-            (so_far, cost) => so_far.or(cost),
-        };
-        self.cost_is_complete &= cost.is_some();
-        self.requests = self.requests.saturating_add(1);
-        self.usage = self.usage.plus(usage);
+    /// Whether the cost of every request is known.
+    pub(crate) fn cost_is_complete(&self) -> bool {
+        self.total.uncosted_requests == 0
     }
 }
 
@@ -92,23 +88,27 @@ mod tests {
 
     #[track_caller]
     fn check(costs: &[Option<u64>], expected: (Option<u64>, bool)) {
-        let money = |parts: &Option<u64>| parts.map(Money::from_picodollars);
-        let mut spent = Spent::default();
+        let money = |parts: u64| Money::from_picodollars(parts);
+        let mut books = Books::default();
         for cost in costs {
-            spent.add(Usage::default(), money(cost));
+            let post = Post {
+                agent: AgentId::parse("a").unwrap(),
+                model: Arc::from("m"),
+                phase: Phase::Final,
+            };
+            books.charge(post, Usage::default(), cost.map(money));
         }
-        let (cost, is_complete) = expected;
-        assert_eq!(spent.cost_usd, money(&cost), "{costs:?}");
-        assert_eq!(spent.cost_is_complete, is_complete, "{costs:?}");
+        let used = Used::from(&books);
+        let found = (used.cost_usd(), used.cost_is_complete());
+        assert_eq!(found, (expected.0.map(money), expected.1), "{costs:?}");
     }
 
     #[test]
     fn a_cost_that_is_not_known_is_never_told_as_nothing() {
         check(&[], (Some(0), true));
         check(&[Some(2), Some(3)], (Some(5), true));
-        check(&[None], (None, false));
+        check(&[None, None], (None, false));
         check(&[None, Some(3)], (Some(3), false));
-        check(&[Some(3), None], (Some(3), false));
         check(&[Some(0)], (Some(0), true));
     }
 }

@@ -28,6 +28,7 @@ pub mod lookup;
 pub mod node;
 pub mod place;
 pub mod rates;
+pub mod recorded;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -202,6 +203,8 @@ pub struct AgentConfig {
     pub read_before_delete: ReadBeforeDelete,
     /// Which of the tools it is offered.
     pub tools: ToolFilter,
+    /// The file that its model's replies are recorded in.
+    pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.
     pub limits: Limits,
     /// Requests to its model in one round or presentation, so that it does not go on forever.

@@ -1,6 +1,7 @@
 //! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
 //! while every event is recorded before it is shown, and saves what it came to.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,11 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
 use crate::config::Config;
+use crate::config::recorded::recorded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
-use crate::orchestrator::grants::{Mentioned, directories_to_make, manager};
+use crate::orchestrator::course::Again;
+use crate::orchestrator::grants::{Mentioned, directories_to_make, manager, real};
+use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
@@ -28,6 +32,7 @@ use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMeta;
+use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
 use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
@@ -65,6 +70,8 @@ pub struct Order {
     pub telemetry: Option<Settings>,
     /// What the run was started with, for the records.
     pub started_with: StartedWith,
+    /// What the run follows, where it is played again. It then delivers nothing.
+    pub again: Option<Again>,
 }
 
 /// How the user ends a run.
@@ -94,6 +101,7 @@ pub struct StartedWith {
 pub struct Run {
     turn: Turn,
     recorder: Recorder,
+    recordings: Recordings,
     telemetry: Option<Telemetry>,
     session: Session,
     task: String,
@@ -132,6 +140,9 @@ impl Run {
         let session = Session::begin(&layout.sessions, order.redactor.clone())?;
         let kept_in = directory(&session.conflicts(TURN)?)?;
         team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        if order.again.is_some() {
+            team.deliver_nothing();
+        }
         let attempts = match config.orchestrator.max_orchestration_restarts {
             0 => Attempts::One,
             _ => Attempts::Several,
@@ -150,8 +161,17 @@ impl Run {
             order.started_with.detail,
             order.redactor.clone(),
         )?;
+        let outset = Outset {
+            task: order.task.clone(),
+            cwd: meta.cwd.to_string(),
+            workspaces: spelled_workspaces(&layout)?,
+            temp_workspaces: spellings(&layout.temp_workspaces)?,
+            team: recorded(&config),
+        };
+        let recordings = Recordings::expect(&config)?;
         let redactor = order.redactor.clone();
         let recorder = Recorder::start(places, &meta, order.redactor)?;
+        recorder.file_outset(&outset)?;
         let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
         let telemetry = order.telemetry.map(begin);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
@@ -166,11 +186,13 @@ impl Run {
             question: order.question,
             events: sender,
             stop: stop.soon,
+            again: order.again,
         };
         let task = order.task;
         Ok(Self {
             turn,
             recorder,
+            recordings,
             telemetry,
             session,
             task,
@@ -201,6 +223,7 @@ impl Run {
         let Self {
             turn,
             recorder,
+            recordings,
             telemetry,
             mut session,
             task,
@@ -239,7 +262,8 @@ impl Run {
             }
         };
         let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
-        for message in kept.notes {
+        let unwritten = recordings.publish(&listeners.recorder);
+        for message in kept.notes.into_iter().chain(unwritten) {
             listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;
@@ -331,6 +355,23 @@ fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
         }
     }
     Ok(made)
+}
+
+/// The workspaces, each by all paths that lead there.
+fn spelled_workspaces(layout: &Layout) -> Result<BTreeMap<AgentId, Vec<String>>> {
+    let workspaces = layout.workspaces.iter();
+    let spelled = workspaces.map(|(agent, workspace)| {
+        let spellings = spellings(&workspace.path)?;
+        Ok((agent.clone(), spellings))
+    });
+    spelled.collect()
+}
+
+/// `path` as it is written, and as the kernel knows it where that differs.
+fn spellings(path: &AbsPath) -> Result<Vec<String>> {
+    let mut spellings = vec![path.to_string(), real(path)?.to_string()];
+    spellings.dedup();
+    Ok(spellings)
 }
 
 fn directory(path: &AbsPath) -> Result<RealPath> {

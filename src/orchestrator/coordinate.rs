@@ -10,10 +10,11 @@ use tokio::task::JoinSet;
 use crate::agent::patience::{Over, Patience};
 use crate::agent::round::{Board, Desk, RoundLimits, Submission, Verdict, coordinate};
 use crate::agent::{Mind, emit};
-use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Tally};
+use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Refusal, Tally};
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::orchestrator::course::{Followed, Handed, Intake};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 
@@ -86,16 +87,17 @@ pub struct Limits {
     pub patience: Patience,
 }
 
-type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
-
-/// Lets `participants`, given in registration order, work until the ballot is closed.
+/// Lets `participants`, given in registration order, work until the ballot is closed; on the course
+/// of a record if one is `followed`.
 pub async fn run(
     participants: Vec<Participant>,
     limits: Limits,
+    followed: Option<Followed>,
     snapshots: &mut SnapshotStore,
     events: &mpsc::Sender<Event>,
 ) -> Coordinated {
-    let (submissions, mut handed) = mpsc::channel::<Handed>(SUBMISSIONS_MAX);
+    let (submissions, handed) = mpsc::channel::<Handed>(SUBMISSIONS_MAX);
+    let mut intake = Intake::new(handed, followed);
     let (board, watched) = watch::channel(Board::default());
     let mut table = Table {
         ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
@@ -124,13 +126,16 @@ pub async fn run(
             submissions: submissions.clone(),
             board: watched.clone(),
             limits: limits.rounds,
+            cued: intake.cued(number),
         };
         task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
     }
     drop(submissions);
     let closed = loop {
         let closed = tokio::select! {
-            Some((agent, submission, verdict)) = handed.recv() => {
+            Some((agent, submission, verdict)) =
+                intake.next(|agent| table.ballot.is_at_work(agent)) =>
+            {
                 table.take(agent, submission, verdict).await
             }
             Some(Err(died)) = tasks.join_next() => {
@@ -139,7 +144,10 @@ pub async fn run(
                     None => None,
                 }
             }
-            over = limits.patience.over() => Some((End::Over(over), table.ballot.close())),
+            over = limits.patience.over() => {
+                table.emit(Event::CutShort { status: over.status() }).await;
+                Some((End::Over(over), table.ballot.close()))
+            }
         };
         if let Some(closed) = closed {
             break closed;
@@ -267,9 +275,7 @@ impl Table<'_> {
                     }
                 }
                 Effect::VoidVotes(voters) => self.void(voters).await,
-                Effect::Refuse { agent, refusal } => {
-                    self.reply(agent, |_| Verdict::Refused(refusal));
-                }
+                Effect::Refuse { agent, refusal } => self.refuse(agent, refusal).await,
                 Effect::Judge(agent) => {
                     self.reply(agent, |recorded| Verdict::Judge { recorded });
                 }
@@ -305,33 +311,27 @@ impl Table<'_> {
             },
         };
         let content: Arc<str> = content.into();
+        // Told before anyone can be shown it.
+        self.emit(Event::Answered {
+            agent: id,
+            label,
+            content: Arc::clone(&content),
+            snapshot: snapshot.as_ref().map(ToString::to_string),
+        })
+        .await;
         self.answers.insert(
             label.agent,
             Answer {
                 label,
-                content: Arc::clone(&content),
-                snapshot: snapshot.clone(),
+                content,
+                snapshot,
             },
         );
         if let Some(parked) = self.parked.get_mut(&label.agent) {
             parked.recorded = Some(label);
         }
         let view = self.view(label.agent);
-        let accepted = self.ballot.answers();
-        self.board.send_modify(|board| {
-            board.accepted = accepted;
-            board
-                .answers
-                .retain(|answer| answer.label.agent != label.agent);
-            board.answers.extend(view);
-        });
-        self.emit(Event::Answered {
-            agent: id,
-            label,
-            content,
-            snapshot,
-        })
-        .await;
+        self.board.send_modify(|board| board.answers.extend(view));
     }
 
     async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
@@ -361,6 +361,14 @@ impl Table<'_> {
             .filter_map(|voter| self.id(voter))
             .collect();
         self.emit(Event::VotesVoided { voters }).await;
+    }
+
+    async fn refuse(&mut self, agent: AgentNumber, refusal: Refusal) {
+        if let Some(agent) = self.id(agent) {
+            let reason = brief::refusal(&refusal);
+            self.emit(Event::Refused { agent, reason }).await;
+        }
+        self.reply(agent, |_| Verdict::Refused(refusal));
     }
 
     fn reply(&mut self, agent: AgentNumber, verdict: impl FnOnce(Option<AnswerLabel>) -> Verdict) {

@@ -74,7 +74,13 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
     let (end, is_whole) = match presented.broken_off {
         None => (End::Agreed, true),
-        Some(BrokenOff::Over(over)) => (End::Over(over), false),
+        Some(BrokenOff::Over(over)) => {
+            mind.emit(Event::CutShort {
+                status: over.status(),
+            })
+            .await;
+            (End::Over(over), false)
+        }
         Some(BrokenOff::Failed(fault)) => {
             let instead = if text.is_empty() {
                 ""
@@ -262,9 +268,9 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
         (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
         (_, ChangeKind::Deleted) => Some(Deleted),
-        (_, ChangeKind::Conflict { kept }) => {
-            Some(DeliveryOutcome::Conflict { kept: kept.clone() })
-        }
+        (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
+            kept: kept.to_string(),
+        }),
         (_, ChangeKind::Denied { reason }) => Some(Denied {
             reason: reason.clone(),
         }),

@@ -9,6 +9,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
 use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
+use crate::prompt::ParsedPrompt;
 use crate::world::locate::{Located, locate};
 
 /// A path that the user's prompt names; it may be a single file.
@@ -18,6 +19,17 @@ pub struct Mentioned {
     pub path: AbsPath,
     /// What the prompt asks for.
     pub permission: Permission,
+}
+
+/// The paths of a prompt that are there.
+pub fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
+    let mentions = prompt.mentions.iter();
+    mentions
+        .map(|mention| Mentioned {
+            path: mention.path.clone(),
+            permission: mention.permission,
+        })
+        .collect()
 }
 
 /// The context paths of a whole run, followed once and known to be there.

@@ -3,8 +3,10 @@
 
 pub mod conduct;
 pub mod coordinate;
+pub mod course;
 pub mod deliver;
 pub mod grants;
+pub mod recordings;
 pub mod snapshots;
 pub mod team;
 
@@ -28,6 +30,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordinate::{Coordinated, End, Limits};
+use crate::orchestrator::course::{Again, Ending, Followed};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::snapshots::SnapshotStore;
@@ -59,6 +62,8 @@ pub struct Turn {
     pub events: Sender<Event>,
     /// Says that the user wants to stop.
     pub stop: CancellationToken,
+    /// What the turn follows, where it is played again.
+    pub again: Option<Again>,
 }
 
 /// What a turn came to.
@@ -184,14 +189,29 @@ impl Turn {
             },
             patience: patience.clone(),
         };
+        let followed = self.again.as_mut().and_then(|again| {
+            Some(Followed {
+                course: again.courses.pop_front()?,
+                departed: again.departed.clone(),
+                stop: self.stop.clone(),
+            })
+        });
+        // What ended the recorded coordination from outside ends this one too.
+        let was_cut = followed
+            .as_ref()
+            .is_some_and(|followed| followed.course.ending == Ending::Cut);
+        let snapshots = &mut self.snapshots;
         let mut coordinated =
-            coordinate::run(participants, limits, &mut self.snapshots, &self.events).await;
+            coordinate::run(participants, limits, followed, snapshots, &self.events).await;
         let ended_by = match coordinated.tally {
             Some(_) => self.ledger().run_ended_by(),
             None => self.ledger().somebody_ended_by(),
         };
-        if coordinated.end == End::Agreed && ended_by.is_some() {
-            coordinated.end = End::Over(Over::LimitMet);
+        if coordinated.end == End::Agreed && (ended_by.is_some() || was_cut) {
+            let over = Over::LimitMet;
+            let status = over.status();
+            self.emit(Event::CutShort { status }).await;
+            coordinated.end = End::Over(over);
         }
         Ok(coordinated)
     }

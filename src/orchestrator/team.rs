@@ -50,6 +50,16 @@ pub struct Team {
     config: Config,
     base: AbsPath,
     conflicts: Option<Conflicts>,
+    reach: Reach,
+}
+
+/// How far the final agent reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// It writes what the grants open for writing.
+    Delivers,
+    /// It writes nothing of the user's: a run that is played again delivers nothing.
+    OnlyReads,
 }
 
 impl Team {
@@ -90,12 +100,18 @@ impl Team {
             config,
             base,
             conflicts: None,
+            reach: Reach::Delivers,
         })
     }
 
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on nobody writes to the user's paths, not even the final agent.
+    pub fn deliver_nothing(&mut self) {
+        self.reach = Reach::OnlyReads;
     }
 
     /// The member with this anonymous name.
@@ -131,6 +147,10 @@ impl Team {
             },
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
+        };
+        let phase = match self.reach {
+            Reach::Delivers => phase,
+            Reach::OnlyReads => Phase::Coordination,
         };
         Gate::open(grants::manager(&member.grants, phase), policy).map(Some)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::id::AgentId;
@@ -11,7 +12,7 @@ use crate::spending::Usage;
 use crate::spending::money::Money;
 
 /// What was used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spent {
     /// Requests to models, answered or not.
     pub requests: u64,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How many parts a dollar has.
 const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
@@ -89,6 +89,16 @@ impl Serialize for Money {
             .parse()
             .map_err(serde::ser::Error::custom)?;
         serializer.serialize_f64(dollars)
+    }
+}
+
+/// A number of dollars, to the nearest part.
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        let written = format!("{dollars:.12}");
+        let digits = written.replacen('.', "", 1);
+        digits.parse().map(Self).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Owns a tool call as a model wrote it. Nothing about it has been checked.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// A tool call as the model wrote it: nothing about it has been checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRequest {
     /// The vendor's id of the call, unique within the conversation.
     pub id: String,

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 /// A moment in the user's time zone. For how long something took, use a [`Stopwatch`]: this clock
 /// can be set.
@@ -19,6 +20,23 @@ impl Moment {
     /// As records write it: `2026-11-02T14:03:22.123456+01:00`.
     pub fn iso(&self) -> String {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+    }
+
+    /// Reads what [`Moment::iso`] wrote, or another moment of RFC 3339, in the user's time zone.
+    pub fn parse(text: &str) -> Option<Self> {
+        let timestamp: Timestamp = text.parse().ok()?;
+        Some(Self(timestamp.to_zoned(TimeZone::system())))
+    }
+
+    /// As lists for people write it, in local time: `2026-11-02 14:03:22`.
+    pub fn for_lists(&self) -> String {
+        self.0.strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+
+    /// How much later this is than `earlier`; nothing if it is not.
+    pub fn since(&self, earlier: &Self) -> Duration {
+        let later = self.0.timestamp().duration_since(earlier.0.timestamp());
+        Duration::try_from(later).unwrap_or_default()
     }
 
     /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.

@@ -75,6 +75,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
             detail: Detail::Plain,
         },
         telemetry: None,
+        again: None,
         config,
     };
     Run::prepare(order, stop).unwrap()
@@ -124,12 +125,12 @@ async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
     let stop = Stop::default();
     let run = run(&dir, Silent, stop.clone());
     let log_dir = run.places().log_dir;
-    let conducted = conducted(run, |event| {
+    let give_up = |event: &Event| {
         if matches!(event, Event::Asking { .. }) {
             stop.at_once.cancel();
         }
-    });
-    let error = Box::pin(conducted).await;
+    };
+    let error = Box::pin(conducted(run, give_up)).await;
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     let (status, last) = records(&log_dir);
     assert_eq!(status["is_complete"], true);

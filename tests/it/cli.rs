@@ -31,6 +31,9 @@ fn help_names_every_flag() {
       models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
+      logs         Lists, shows, follows and packs the records of runs
+      replay       Plays a recorded run again through this version, offline, and compares what agents
+                   decide
       schema       Prints the schemas of what scripts read
       doctor       Tries what a run needs; says what is missing and what to do about it
       completions  Prints a completion script, for example `massgen completions bash`
@@ -573,6 +576,12 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
+            "massgen-logs",
+            "massgen-logs-list",
+            "massgen-logs-show",
+            "massgen-logs-follow",
+            "massgen-logs-export",
+            "massgen-replay",
             "massgen-schema",
             "massgen-schema-events",
             "massgen-doctor",

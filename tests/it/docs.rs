@@ -43,12 +43,23 @@ fn quoted(text: &str) -> Vec<&str> {
 
 #[test]
 fn readme_commands_run() {
-    let readme = read("README.md");
-    let commands: Vec<&str> = block_lines(&readme, "```sh")
+    check_commands("README.md", 6);
+}
+
+#[test]
+fn commands_for_scripts_run() {
+    check_commands("docs/scripts.md", 2);
+}
+
+/// The commands of a document, of which there are at least so many, run.
+#[track_caller]
+fn check_commands(document: &str, count_min: usize) {
+    let text = read(document);
+    let commands: Vec<&str> = block_lines(&text, "```sh")
         .into_iter()
         .flat_map(|line| line.split(" && "))
         .collect();
-    assert!(commands.len() >= 6, "{commands:?}");
+    assert!(commands.len() >= count_min, "{commands:?}");
     for command in commands {
         if let Some(script) = command.strip_prefix("bash ") {
             assert!(repository().join(script).exists(), "{script}");

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use jsonschema::Validator;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::project::Project;
 use crate::runs::{FAILS, FINAL, WRITE_HERE, agent, answers, builds, team, walk};
@@ -145,6 +144,20 @@ fn the_schema_is_one_and_has_teeth() {
 }
 
 #[test]
+fn every_field_of_the_result_is_documented() {
+    let forms = SCHEMA["oneOf"].as_array().unwrap();
+    let result = forms.last().unwrap()["properties"].as_object().unwrap();
+    let text = include_str!("../../docs/scripts.md");
+    let log_only = ["lost"];
+    let missing: Vec<&String> = result
+        .keys()
+        .filter(|name| !log_only.contains(&name.as_str()))
+        .filter(|name| !text.contains(&format!("`{name}`")))
+        .collect();
+    assert!(result.len() > 20 && missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn a_run_that_went_well_is_completed() {
     let project = || {
         Project::new()
@@ -168,7 +181,13 @@ fn a_run_that_went_well_is_completed() {
     assert_eq!(answers.len(), 2);
     assert_eq!(result["usage"]["total"]["requests"], 5);
     assert_eq!(result["usage"]["by_agent"]["first"]["requests"], 2);
-    assert_eq!(result["usage"]["by_phase"]["final"]["requests"], 1);
+    let by_model = result["usage"]["by_model"].as_array().unwrap();
+    let last = by_model.last().unwrap();
+    assert_eq!(
+        (&last["agent"], &last["phase"]),
+        (&json!("second"), &json!("final"))
+    );
+    assert_eq!((by_model.len(), &last["requests"]), (3, &json!(1)));
 }
 
 #[test]
@@ -207,10 +226,8 @@ fn delivered_files_are_told_with_their_hashes() {
             .args(["build"])
     };
     let result = result(project, 0);
-    let digest: String = Sha256::digest("second\n")
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    // What `sha256sum` says of `second\n`.
+    let digest = "480c2336b410f1ad5f8bf1b28944490255804b65350c527787e74ebdd511e3a4";
     let files = result["delivered_files"].as_array().unwrap();
     let of = |name: &str| {
         let named = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
@@ -480,6 +497,51 @@ fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
     ] {
         check_cancelled(&answers_first, "answered", &signals);
     }
+}
+
+/// A run of a few short steps; a signal may hit any of them.
+fn short_run(delay: Duration) {
+    let step = |calls: &str| format!("- delay_ms: 10\n  text: \"a b c\"\n  calls: [{calls}]\n");
+    let write = "{name: write_file, arguments: {path: a.txt, content: x}}";
+    let vote = "{name: vote, arguments: {agent_id: agent1, reason: r}}";
+    let steps = [step(write), step("{name: new_answer}"), step(vote)].concat();
+    let replies = format!("- when: {{system: \"{FINAL}\"}}\n  delay_ms: 10\n  text: d\n{steps}");
+    let agents = [agent("one", "w1", &replies), agent("two", "w2", &replies)];
+    let project = Project::new().config(&team(&agents, WRITE_HERE)).args([
+        "go",
+        "--output-format",
+        "stream-json",
+    ]);
+    let mut command = project.command();
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    wait_until_signals_are_taken(&child);
+    std::thread::sleep(delay);
+    // The run may have ended by now.
+    let _gone = kill_process(Pid::from_child(&child), Signal::TERM);
+    let mut stdout = String::new();
+    let mut out = child.stdout.take().unwrap();
+    out.read_to_string(&mut stdout).unwrap();
+    let lines = told(&stdout, code(child));
+    let last = lines.last().unwrap();
+    let outcome = last["outcome"].as_str().unwrap();
+    assert!(matches!(outcome, "cancelled" | "completed"), "{last}");
+    if !last["log_dir"].is_null() {
+        assert_eq!(status(&project)["is_complete"], true, "{last}");
+    }
+}
+
+#[test]
+fn whenever_a_signal_comes_the_last_line_is_the_result() {
+    std::thread::scope(|scope| {
+        for lane in 0..4 {
+            scope.spawn(move || {
+                for step in 0..10 {
+                    short_run(Duration::from_millis(step * 16 + lane * 4));
+                }
+            });
+        }
+    });
 }
 
 /// Waits until the process has said which signals it takes.

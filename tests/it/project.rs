@@ -109,6 +109,12 @@ impl Project {
         self
     }
 
+    /// Types these words instead of those so far.
+    pub(crate) fn retyped<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.arguments.clear();
+        self.args(words)
+    }
+
     /// Sets standard input, which is empty otherwise.
     pub(crate) fn stdin(mut self, input: impl AsRef<[u8]>) -> Self {
         self.input = input.as_ref().into();
@@ -233,6 +239,11 @@ impl Finished {
     /// The exit status, unless a signal ended the process.
     pub(crate) fn code(&self) -> Option<i32> {
         self.code
+    }
+
+    /// The project as the run left it, in which these words are about to be typed.
+    pub(crate) fn then<S: AsRef<OsStr>>(self, words: impl IntoIterator<Item = S>) -> Project {
+        self.project.retyped(words)
     }
 
     /// The project as the run left it.

@@ -17,7 +17,7 @@ use crate::spending::Usage;
 const CWD_PLACEHOLDER: &str = "{{cwd}}";
 
 /// The replies that a scripted backend can give, in the order of the file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplyList {
     pub(super) replies: Vec<ScriptedReply>,
@@ -70,6 +70,15 @@ pub(super) struct ScriptedError {
     pub(super) retry_after_seconds: Option<u64>,
 }
 
+/// Whether a recording was written to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wholeness {
+    /// Every reply in it is whole.
+    Whole,
+    /// It breaks off; what is left of its last reply was passed over.
+    Cut,
+}
+
 impl ReplyList {
     /// Reads the text of a script file. `name` is what errors call it.
     pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
@@ -80,6 +89,52 @@ impl ReplyList {
             ))
         })?;
         list.at(cwd)
+    }
+
+    /// Reads what massgen itself recorded: to the letter, and as far as it is whole. A recording that
+    /// breaks off may be cut in its last reply.
+    pub(crate) fn recorded(text: &str, name: &str) -> Result<(Self, Wholeness)> {
+        let malformed = |error: serde_yaml::Error| {
+            let what = error.without_snippet();
+            malformed(format!("the recording `{name}` is malformed: {what}"))
+        };
+        let fault = match serde_yaml::from_str(text) {
+            Ok(list) => return Ok((list, Wholeness::Whole)),
+            Err(error) => malformed(error),
+        };
+        let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
+        let lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let list = if text.ends_with('\n') && has_replies(lines) {
+            return Err(fault);
+        } else if has_replies(lines) {
+            serde_yaml::from_str(lines).map_err(malformed)?
+        } else {
+            Self::default()
+        };
+        Ok((list, Wholeness::Cut))
+    }
+
+    /// Takes the first replies out, `count` of them at most.
+    pub(crate) fn take(&mut self, count: usize) -> Self {
+        let rest = self.replies.split_off(count.min(self.replies.len()));
+        Self {
+            replies: std::mem::replace(&mut self.replies, rest),
+        }
+    }
+
+    /// How many replies there are.
+    pub(crate) fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Changes every text that a model said or wrote into a call.
+    pub(crate) fn reword(&mut self, change: &impl Fn(&str) -> String) {
+        for reply in &mut self.replies {
+            reply.text = change(&reply.text);
+            for call in &mut reply.calls {
+                reword(&mut call.arguments, change);
+            }
+        }
     }
 
     /// Reads the list under `replies` of a config.
@@ -103,12 +158,7 @@ impl ReplyList {
             return Err(malformed("the script has no replies".to_owned()));
         }
         let cwd = cwd.to_string();
-        for reply in &mut self.replies {
-            reply.text = reply.text.replace(CWD_PLACEHOLDER, &cwd);
-            for call in &mut reply.calls {
-                fill_in(&mut call.arguments, &cwd);
-            }
-        }
+        self.reword(&|text| text.replace(CWD_PLACEHOLDER, &cwd));
         Ok(self)
     }
 }
@@ -179,11 +229,11 @@ impl From<&ScriptedError> for BackendError {
     }
 }
 
-fn fill_in(value: &mut Value, cwd: &str) {
+fn reword(value: &mut Value, change: &impl Fn(&str) -> String) {
     match value {
-        Value::String(text) => *text = text.replace(CWD_PLACEHOLDER, cwd),
-        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, cwd)),
-        Value::Object(map) => map.values_mut().for_each(|item| fill_in(item, cwd)),
+        Value::String(text) => *text = change(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| reword(item, change)),
+        Value::Object(map) => map.values_mut().for_each(|item| reword(item, change)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

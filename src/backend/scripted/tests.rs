@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::backend::conversation::Conversation;
+use crate::backend::scripted::script::Wholeness;
 use crate::path::AbsPath;
 use crate::tools::spec::ToolOffer;
 
@@ -230,4 +231,40 @@ fn a_malformed_script_is_named_with_the_place() {
     let inline = json!([{"text": "fine"}, {"calls": [{"name": 3}]}]);
     let error = ReplyList::from_list(&inline, &AbsPath::new("/").unwrap()).unwrap_err();
     insta::assert_snapshot!(error, @"`replies[1]` is malformed: invalid type: integer `3`, expected a string");
+}
+
+#[test]
+fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
+    let head = "# massgen recording of agent a\nreplies:\n";
+    let lines = [
+        "- {\"text\":\"one: {{cwd}}\\n- two\",\"usage\":{\"input_tokens\":3}}\n",
+        "- {\"calls\":[{\"name\":\"vote\",\"arguments\":{\"agent_id\":\"agent1\"}}]}\n",
+        "- {\"error\":{\"message\":\"no\"}}\n",
+    ];
+    let text = format!("{head}{}", lines.concat());
+    let mut whole = 0;
+    let mut ends: Vec<usize> = vec![head.len()];
+    ends.extend(lines.iter().scan(head.len(), |end, line| {
+        *end += line.len();
+        Some(*end)
+    }));
+    for cut in 0..=text.len() {
+        let (list, wholeness) = ReplyList::recorded(&text[..cut], "a.yaml").unwrap();
+        let complete = ends.iter().skip(1).filter(|end| cut + 1 >= **end).count();
+        assert_eq!(list.len(), complete, "{:?}", &text[..cut]);
+        whole += usize::from(wholeness == Wholeness::Whole);
+    }
+    assert_eq!(whole, 6, "with and without the last line break");
+    let (list, _) = ReplyList::recorded(&text, "a.yaml").unwrap();
+    assert_eq!(list.replies[0].text, "one: {{cwd}}\n- two", "to the letter");
+}
+
+#[test]
+fn a_recording_that_somebody_spoilt_is_an_error() {
+    let text = "# massgen recording\nreplies:\n- {\"txt\": 1}\n- {}\n";
+    let error = ReplyList::recorded(text, "a.yaml").unwrap_err();
+    assert!(
+        error.to_string().contains("`a.yaml` is malformed"),
+        "{error}"
+    );
 }

@@ -13,11 +13,11 @@ use crate::wording::{joined, one_line};
 const SUMMARY_CHARS_MAX: usize = 160;
 
 /// The look of a verb, the verb, and the rest of the sentence.
-pub(super) type Deed = (Style, &'static str, String);
+pub(crate) type Deed = (Style, &'static str, String);
 
 /// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
 /// deed of one agent or is shown in another way.
-pub(super) fn deed(event: &Event) -> Option<Deed> {
+pub(crate) fn deed(event: &Event) -> Option<Deed> {
     Some(match event {
         Event::Retrying { .. }
         | Event::Held { .. }
@@ -68,6 +68,8 @@ pub(super) fn deed(event: &Event) -> Option<Deed> {
         | Event::Reasoning { .. }
         | Event::Asked { .. }
         | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::CutShort { .. }
         | Event::VotesVoided { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }
@@ -123,7 +125,7 @@ fn trouble(event: &Event) -> Option<Deed> {
 }
 
 /// A duration for people: `9.4 s`, then `2 min 5 s`.
-pub(super) fn clock(elapsed: Duration) -> String {
+pub(crate) fn clock(elapsed: Duration) -> String {
     match elapsed.as_secs() {
         0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),

@@ -14,7 +14,7 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
 use crate::wording::{joined, one_line};
 
-mod deeds;
+pub(crate) mod deeds;
 
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.asked.remove(agent);
                 self.act(agent, event);
             }
-            Event::Replied { .. } => {}
+            Event::Replied { .. } | Event::Failed { .. } | Event::CutShort { .. } => {}
             Event::LimitMet { agent: None, limit } => {
                 self.activity = Activity::Shown;
                 self.output.warning(limit);
@@ -126,6 +126,22 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::FinalStarted { agent } => self.act(agent, event),
         }
         Ok(())
+    }
+
+    /// Shows something that is not an event.
+    pub(crate) fn say(&mut self, message: &str) {
+        self.activity = Activity::Shown;
+        self.output.warning(message);
+    }
+
+    /// Whether nobody looks any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.output.is_closed()
+    }
+
+    /// Shows what was begun, of a run that says no more.
+    pub(crate) fn break_off(&mut self) {
+        self.finish_all_speech();
     }
 
     /// Lets the terminal say who is being waited for, when nothing was shown for a while.

@@ -67,6 +67,7 @@ impl Checker<'_> {
                     error.suggest("ids name directories: make them differ in more than case"),
                 );
             }
+            self.refuse_shared_record(view, &agent, &agents);
             agents.push(agent);
         }
         (agents.len() == views.len()).then_some(agents)
@@ -116,6 +117,8 @@ impl Checker<'_> {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
         };
+        let record = view_of_backend.text("record");
+        let record = record.and_then(|text| self.beside(&text));
         let system_message = view
             .text("system_message")
             .or_else(|| view_of_backend.text("system_message"));
@@ -130,9 +133,31 @@ impl Checker<'_> {
             folder_guard,
             read_before_delete,
             tools,
+            record,
             limits,
             steps_per_round_max,
         })
+    }
+
+    /// Two agents would overwrite each other's recording.
+    fn refuse_shared_record(
+        &mut self,
+        view: &View<'_>,
+        agent: &AgentConfig,
+        earlier: &[AgentConfig],
+    ) {
+        let same = |other: &&AgentConfig| other.record.is_some() && other.record == agent.record;
+        let Some(other) = earlier.iter().find(same) else {
+            return;
+        };
+        let message = format!(
+            "the replies of `{}` are recorded in this file too",
+            other.id
+        );
+        let error = Diagnostic::error(view.path_of("backend.record"), message);
+        let error = error.at(view.span_of("backend"));
+        self.findings
+            .push(error.suggest("name a file of its own for each agent"));
     }
 
     fn agent_id(&mut self, text: &Text<'_>) -> Option<AgentId> {

@@ -187,7 +187,9 @@ impl Checker<'_> {
         let replies = view
             .get("replies")
             .map(|node| Script::Inline(node.to_json()));
-        let file = view.text("script").and_then(|text| self.script_file(&text));
+        let file = view
+            .text("script")
+            .and_then(|text| self.beside(&text).map(Script::File));
         let is_scripted = vendor.wire == Wire::Scripted;
         let (key, message, hint) = match (is_scripted, replies, file) {
             (true, Some(script), None) | (true, None, Some(script)) => return Some(script),
@@ -217,15 +219,15 @@ impl Checker<'_> {
         None
     }
 
-    /// The file of a script; a relative one lies beside the config.
-    fn script_file(&mut self, text: &Text<'_>) -> Option<Script> {
+    /// A file that a text names; a relative one lies beside the config.
+    pub(super) fn beside(&mut self, text: &Text<'_>) -> Option<AbsPath> {
         let path = self.path(text)?;
         let is_relative = !text.written.starts_with(['/', '~']);
         let beside = self.origin.directory.as_ref().filter(|_| is_relative);
-        Some(Script::File(match beside {
+        Some(match beside {
             Some(directory) => AbsPath::resolve(directory, text.written),
             None => path,
-        }))
+        })
     }
 }
 

@@ -170,6 +170,13 @@ pub static BACKEND: Section = Section {
             "A YAML file with the replies of a `scripted` backend, relative to the config.",
         ),
         Key::served(
+            &["record"],
+            Shape::Text,
+            "A file, relative to the config, that gets the replies of the agent's model at the end of \
+             the run, as a `scripted` backend takes them. A file that is no recording is never \
+             replaced.",
+        ),
+        Key::served(
             &["fallback"],
             Shape::List(&Shape::TextOr(&FALLBACK)),
             "Models that are asked when this one cannot go on, in this order. A text is another model \

@@ -30,9 +30,11 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Makes the file `path`, which must be new.
+    /// Makes the file `path`, which must be new. It is held as long as the log is written, so that
+    /// others know a run that goes on from one that was broken off.
     pub fn create(path: AbsPath) -> Result<Self> {
         let file = file::Appender::create(path)?;
+        file.hold();
         Ok(Self {
             file,
             seq: 0,
@@ -81,6 +83,19 @@ pub struct Entry {
     pub fields: Map<String, Value>,
 }
 
+impl Entry {
+    /// When it happened.
+    pub fn at(&self) -> Option<Moment> {
+        Moment::parse(self.fields.get("time")?.as_str()?)
+    }
+
+    /// The event that it tells of; `None` if it is none that this version knows.
+    pub fn event(&self) -> Option<Event> {
+        let fields = Value::Object(self.fields.clone());
+        serde_json::from_value(fields).ok()
+    }
+}
+
 /// A line that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFault {
@@ -118,7 +133,7 @@ pub struct LogReader<R> {
 }
 
 /// Opens the log at `path`.
-pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead>> {
+pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead + use<>>> {
     file::open(path)
         .map(LogReader::new)
         .map_err(|error| own::fault("read", path.as_path(), error))
@@ -159,6 +174,50 @@ impl<R: BufRead> LogReader<R> {
                 Some(Err(LogFault::Torn { line, bytes }))
             }
         }
+    }
+}
+
+/// Reads a log that may still be written: a line that is not complete yet is waited for.
+#[derive(Debug)]
+pub struct LiveReader {
+    source: file::Reader,
+    /// The beginning of the line that is not complete yet.
+    begun: Vec<u8>,
+    line: u64,
+}
+
+impl LiveReader {
+    /// Opens the log at `path`.
+    pub fn open(path: &AbsPath) -> Result<Self> {
+        let source = file::open(path).map_err(|error| own::fault("read", path.as_path(), error))?;
+        Ok(Self {
+            source,
+            begun: Vec::new(),
+            line: 0,
+        })
+    }
+
+    /// The next line, if it is complete by now.
+    pub fn next_complete(&mut self) -> Option<std::result::Result<Entry, LogFault>> {
+        let line = self.line.saturating_add(1);
+        let room = LINE_BYTES_MAX.saturating_sub(u64::try_from(self.begun.len()).unwrap_or(0));
+        let read = Read::by_ref(&mut self.source)
+            .take(room)
+            .read_until(b'\n', &mut self.begun);
+        if let Err(source) = read {
+            return Some(Err(LogFault::Unreadable { line, source }));
+        }
+        self.begun.pop_if(|last| *last == b'\n')?;
+        self.line = line;
+        let bytes = std::mem::take(&mut self.begun);
+        Some(entry(&bytes, line).ok_or(LogFault::Corrupt { line }))
+    }
+
+    /// The fault of a log that will not go on, if it ends within a line.
+    pub fn torn(&self) -> Option<LogFault> {
+        let bytes = self.begun.len();
+        let line = self.line.saturating_add(1);
+        (bytes > 0).then_some(LogFault::Torn { line, bytes })
     }
 }
 

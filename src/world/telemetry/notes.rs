@@ -95,6 +95,8 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Reasoning { .. }
         | Event::Asked { .. }
         | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::CutShort { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
@@ -112,6 +114,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         Event::Retrying { .. } => Some("transient"),
         Event::Shortened { .. } => Some("context_too_long"),
         Event::FellBack { .. }
+        | Event::Failed { .. }
         | Event::DroppedOut {
             timed_out: false, ..
         } => Some("permanent"),
@@ -138,6 +141,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::CutShort { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }

@@ -108,6 +108,8 @@ impl Tracker {
             Event::RunEnded { status, .. } => self.ended(*status, at),
             Event::Text { .. }
             | Event::Reasoning { .. }
+            | Event::Failed { .. }
+            | Event::CutShort { .. }
             | Event::Retrying { .. }
             | Event::Held { .. }
             | Event::FellBack { .. }

@@ -87,7 +87,7 @@ impl Attempt {
         } = event
         {
             self.filing
-                .answer((agent, at), *label, content, snapshot.as_ref())
+                .answer((agent, at), *label, content, snapshot.as_deref())
         } else if let Event::Voted { agent, .. } = event {
             let seat = self.view.seats.get(agent);
             match seat.and_then(|seat| seat.vote.as_ref()) {
@@ -155,6 +155,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
         Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
         Event::Retrying { reason, .. } => Some(format!("[retrying] {reason}")),
+        Event::Failed { reason, .. } => Some(format!("[failed] {reason}")),
         Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
         Event::RunStarted { .. }
@@ -173,6 +174,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::CutShort { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }

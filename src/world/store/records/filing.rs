@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::{AbsPath, RealPath};
+use crate::path::AbsPath;
 use crate::world::clock::Moment;
 use crate::world::store::records::places::FINAL;
 use crate::world::store::records::view::{RunView, Vote};
@@ -61,7 +61,7 @@ impl Filing {
         (agent, at): (&AgentId, &Moment),
         label: AnswerLabel,
         content: &str,
-        snapshot: Option<&RealPath>,
+        snapshot: Option<&str>,
     ) -> Result<()> {
         let place = format!("{agent}/{}", at.name());
         let path = format!("{place}/{ANSWER}");

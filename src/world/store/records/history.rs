@@ -125,6 +125,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
             ("delivered", counted(delivered.count(), "file"))
         }
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
+        Event::CutShort { .. } => ("cut_short", String::new()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
         Event::Asking { .. }
@@ -132,6 +133,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::Reasoning { .. }
         | Event::Asked { .. }
         | Event::Replied { .. }
+        | Event::Failed { .. }
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }

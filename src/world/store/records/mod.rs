@@ -1,17 +1,22 @@
 //! Owns the records of a run: the event log, and all that is derived from the same events for
 //! people and scripts. It decides nothing; a disk that fails is said once and ends nothing.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::id::AgentId;
+use crate::path::AbsPath;
 use crate::world::clock::{self, Moment, Stopwatch};
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::Attempt;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::metadata::RunMeta;
-use crate::world::store::records::places::RunPlaces;
+use crate::world::store::records::outset::Outset;
+use crate::world::store::records::places::{EVENTS, OUTSET, RunPlaces};
+use crate::world::store::records::replies::Replies;
 use crate::world::store::records::status::Frame;
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
@@ -22,8 +27,11 @@ mod faults;
 mod filing;
 mod history;
 pub mod metadata;
+pub mod outset;
 mod outputs;
 pub mod places;
+pub mod recording;
+pub mod replies;
 mod status;
 pub mod view;
 
@@ -37,6 +45,7 @@ pub struct Recorder {
     session_id: String,
     redactor: Redactor,
     log: EventLog,
+    replies: Replies,
     began: Stopwatch,
     attempt: Option<Attempt>,
     faults: Faults,
@@ -45,22 +54,36 @@ pub struct Recorder {
 impl Recorder {
     /// Begins the records of a turn: the log and `execution_metadata.yaml`.
     pub fn start(places: RunPlaces, meta: &RunMeta, redactor: Redactor) -> Result<Self> {
-        let log = EventLog::create(places.turn().join("events.jsonl"))?;
+        let log = EventLog::create(places.turn().join(EVENTS))?;
         let metadata = meta.yaml(&clock::now().iso(), &redactor)?;
         file::replace(
             &places.turn().join("execution_metadata.yaml"),
             metadata.as_bytes(),
             Durability::Process,
         )?;
+        let replies = Replies::new(places.turn(), redactor.clone());
         Ok(Self {
             places,
             session_id: meta.session_id.clone(),
             redactor,
             log,
+            replies,
             began: Stopwatch::start(),
             attempt: None,
             faults: Faults::default(),
         })
+    }
+
+    /// Files how the run began, so that it can be played again.
+    pub fn file_outset(&self, outset: &Outset) -> Result<()> {
+        let text = outset.yaml(&self.redactor)?;
+        let path = self.places.turn().join(OUTSET);
+        file::replace(&path, text.as_bytes(), Durability::Process)
+    }
+
+    /// The recorded replies of `agent`; `None` if it has given none.
+    pub fn replies_of(&self, agent: &AgentId) -> Option<&AbsPath> {
+        self.replies.of(agent)
     }
 
     /// Records `event`. The first time that something cannot be written, the error comes back, to
@@ -79,6 +102,7 @@ impl Recorder {
             }
             self.open_attempt(view);
         }
+        self.faults.note(self.replies.apply(event));
         self.log(event, &at);
         if let Some(attempt) = &mut self.attempt {
             attempt.apply(event, &at, &mut self.faults);
@@ -133,7 +157,9 @@ impl Recorder {
         };
         self.log_streams(at);
         if !is_piece {
-            self.faults.note(self.log.append(event, at, &self.redactor));
+            let event = without_streamed(event);
+            self.faults
+                .note(self.log.append(&event, at, &self.redactor));
         }
     }
 
@@ -184,5 +210,20 @@ impl Recorder {
             redactor: &self.redactor,
         };
         self.faults.note(attempt.write_status(frame));
+    }
+}
+
+/// `event` without the text that stands in the log already, as it streamed.
+fn without_streamed(event: &Event) -> Cow<'_, Event> {
+    match event {
+        Event::Replied {
+            agent, calls, stop, ..
+        } => Cow::Owned(Event::Replied {
+            agent: agent.clone(),
+            text: Arc::from(""),
+            calls: calls.clone(),
+            stop: *stop,
+        }),
+        event => Cow::Borrowed(event),
     }
 }

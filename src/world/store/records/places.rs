@@ -37,7 +37,7 @@ impl RunPlaces {
             let name = format!("log_{}", clock::now().name());
             let log = logs.join(&name);
             if dir::create(&log)? == Made::Now {
-                let turn = log.join("turn_1");
+                let turn = log.join(TURN);
                 dir::create(&turn)?;
                 return Ok(Self {
                     name,
@@ -86,6 +86,18 @@ impl RunPlaces {
         }
     }
 }
+
+/// The name of the event log.
+pub(crate) const EVENTS: &str = "events.jsonl";
+
+/// The name of the file that tells how a run began.
+pub(crate) const OUTSET: &str = "replay.yaml";
+
+/// The name of the directory of recorded replies.
+pub(crate) const REPLIES: &str = "replies";
+
+/// The name of the directory of a run's turn.
+pub(crate) const TURN: &str = "turn_1";
 
 /// The name of the file that automation polls.
 pub(crate) const STATUS: &str = "status.json";

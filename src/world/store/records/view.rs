@@ -195,11 +195,13 @@ impl RunView {
             }
             Event::RunEnded { status, .. } => self.ended = Some(*status),
             Event::RunStarted { .. }
+            | Event::CutShort { .. }
             | Event::Asking { .. }
             | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::Failed { .. }
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
@@ -262,7 +264,9 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Refused { .. }
         | Event::FinalStarted { .. } => seat.status = AgentStatus::Streaming,
         Event::Replied { .. } => seat.error = None,
-        Event::Retrying { reason, .. } | Event::FellBack { reason, .. } => {
+        Event::Retrying { reason, .. }
+        | Event::FellBack { reason, .. }
+        | Event::Failed { reason, .. } => {
             seat.error = Some(reason.clone());
         }
         Event::Answered { label, .. } => {
@@ -293,6 +297,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::WinnerSelected { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::CutShort { .. }
         | Event::Asked { .. }
         | Event::Held { .. }
         | Event::Shortened { .. }

@@ -101,6 +101,17 @@ pub(crate) fn remove_empty(path: &AbsPath) {
     drop(fs::remove_dir(path.as_path()));
 }
 
+/// The names of all that is in the directory `path` and has a name that is text, in no order.
+pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
+    let unreadable = |error| fault("read", path.as_path(), error);
+    let entries = fs::read_dir(path.as_path()).map_err(unreadable)?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(unreadable)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
 /// A directory in the making. It is removed with all that is in it unless it is published.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -111,9 +122,14 @@ pub(crate) struct Stage {
 impl Stage {
     /// Makes an empty directory inside `parent`, under a hidden name that nobody can foresee.
     pub(crate) fn new(parent: &AbsPath) -> Result<Self> {
+        Self::named(parent, ".massgen-")
+    }
+
+    /// Makes an empty directory inside `parent`, whose name begins with `prefix`.
+    pub(crate) fn named(parent: &AbsPath, prefix: &str) -> Result<Self> {
         let failed = |error| fault("make a directory in", parent.as_path(), error);
         let dir = tempfile::Builder::new()
-            .prefix(".massgen-")
+            .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent.as_path())
             .map_err(failed)?;
@@ -124,6 +140,12 @@ impl Stage {
     /// Where it is while it is being made.
     pub(crate) fn path(&self) -> &AbsPath {
         &self.path
+    }
+
+    /// Leaves it where it is.
+    pub(crate) fn keep(mut self) -> AbsPath {
+        self.dir.disable_cleanup(true);
+        self.path.clone()
     }
 
     /// Shows it as `to` in one step. An existing `to` is an error, unless it is an empty directory.

@@ -6,7 +6,7 @@
     reason = "this is where the disk is"
 )]
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -62,6 +62,25 @@ pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<V
     read_open(File::open(path.as_path())?, bytes_max)
 }
 
+/// Whether a process holds `path`, which it does as long as it writes to it; an unreadable file is
+/// held by nobody.
+pub(crate) fn is_held(path: &AbsPath) -> bool {
+    let tried = File::open(path.as_path()).map(|file| file.try_lock_shared());
+    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
+}
+
+/// Whether the regular file at `path` begins with `head`; `None` if nothing is there.
+pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool>> {
+    let file = match open_regular(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut beginning = Vec::with_capacity(head.len());
+    let bytes_max = u64::try_from(head.len()).unwrap_or(u64::MAX);
+    file.take(bytes_max).read_to_end(&mut beginning)?;
+    Ok(Some(beginning == head))
+}
+
 fn read_open(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let read = file
@@ -73,6 +92,10 @@ fn read_open(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
 
 /// As [`read_capped`], of a regular file: a pipe that nobody writes to is never waited for.
 pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    read_open(open_regular(path)?, bytes_max)
+}
+
+fn open_regular(path: &AbsPath) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flag(OFlags::NONBLOCK))
@@ -85,7 +108,7 @@ pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<
         let why = "it is a pipe, a socket or a device, not a file";
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
-    read_open(file, bytes_max)
+    Ok(file)
 }
 
 /// Puts `bytes` at `path` in one step: a reader sees the old file or the new one, never a part.
@@ -161,16 +184,22 @@ fn without_path(error: io::Error) -> io::Error {
     system.map_or(error, io::Error::from_raw_os_error)
 }
 
-/// Adds `bytes` to the end of `path`, which is made if it is missing. A link there is refused.
+/// Adds all of `bytes` to the end of `path`, or nothing; it is made if it is missing. A link there is
+/// refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
-    OpenOptions::new()
+    let failed = |error| fault("write", path.as_path(), error);
+    let mut file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .custom_flags(flag(OFlags::NOFOLLOW))
         .open(path.as_path())
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| fault("write", path.as_path(), error))
+        .map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
+    file.write_all(bytes).map_err(|error| {
+        drop(file.set_len(len));
+        failed(error)
+    })
 }
 
 fn flag(flag: OFlags) -> i32 {
@@ -195,6 +224,11 @@ impl Appender {
             .open(path.as_path())
             .map_err(|error| fault("make", path.as_path(), error))
             .map(|file| Self { path, file, len: 0 })
+    }
+
+    /// Holds the file as long as it is open, where the file system can do that.
+    pub(crate) fn hold(&self) {
+        drop(self.file.lock());
     }
 
     /// Adds all of `piece`, or nothing of it.

@@ -8,10 +8,12 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
+pub(crate) mod archive;
 mod content;
 pub(crate) mod dir;
 pub(crate) mod file;
 pub(crate) mod tree;
+pub(crate) mod watch;
 
 /// What the user can do about an error of the system.
 const HINTS: &[(ErrorKind, &str)] = &[

@@ -1,0 +1,141 @@
+//! Owns `massgen logs list`: one line a run. Of each run only the small summary is read.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cli::logs::logs;
+use crate::cli::output::{Form, Output};
+use crate::cli::render::deeds::clock;
+use crate::error::Result;
+use crate::event::Event;
+use crate::host::Host;
+use crate::wording::{counted, one_line};
+use crate::world::clock::Moment;
+use crate::world::store::runs::{self, RunDir, State};
+
+/// The most of a task that a line shows, in characters.
+const TASK_CHARS_MAX: usize = 60;
+
+/// What a line tells of a run.
+#[derive(Debug, Default)]
+struct Summary {
+    started: Option<String>,
+    task: String,
+    agents: Vec<String>,
+    outcome: Option<String>,
+    winner: Option<String>,
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_usd: Option<f64>,
+    seconds: Option<f64>,
+}
+
+/// Prints the runs of this directory, newest first.
+pub(super) fn list(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
+    let logs = logs(host);
+    let runs = runs::list(&logs)?;
+    if runs.is_empty() {
+        output.note(&format!("there is no run in `{logs}`"));
+    }
+    for run in runs {
+        let status = run.status();
+        let state = run.state(status.as_ref());
+        let summary = match &status {
+            Some(status) => Summary::of(status),
+            None => Summary::of_beginning(&run),
+        };
+        output.result(&match form {
+            Form::Json => summary.for_scripts(&run, state),
+            Form::Text => summary.for_people(&run, state),
+        })?;
+        if output.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Summary {
+    /// What `status.json` says.
+    fn of(status: &Value) -> Self {
+        let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
+        let agents = status.get("agents").and_then(Value::as_object);
+        let spent = status.pointer("/token_usage/run");
+        let tokens = |name: &str| spent.and_then(|spent| spent.get(name)?.as_u64());
+        Self {
+            started: text("/meta/start_time"),
+            task: text("/meta/question").unwrap_or_default(),
+            agents: agents
+                .map(|agents| agents.keys().cloned().collect())
+                .unwrap_or_default(),
+            outcome: text("/finish_reason"),
+            winner: text("/results/winner"),
+            input_tokens: tokens("input_tokens").unwrap_or_default(),
+            output_tokens: tokens("output_tokens").unwrap_or_default(),
+            cost_usd: spent.and_then(|spent| spent.get("cost_usd")?.as_f64()),
+            seconds: status
+                .pointer("/meta/elapsed_seconds")
+                .and_then(Value::as_f64),
+        }
+    }
+
+    /// What the beginning of the event log says, of a run that has no summary.
+    fn of_beginning(run: &RunDir) -> Self {
+        match run.first_event() {
+            Some(Event::RunStarted {
+                question, agents, ..
+            }) => Self {
+                task: question.to_string(),
+                agents: agents.iter().map(ToString::to_string).collect(),
+                ..Self::default()
+            },
+            _ => Self::default(),
+        }
+    }
+
+    fn for_people(&self, run: &RunDir, state: State) -> String {
+        let started = self.started.as_deref().and_then(Moment::parse);
+        let started = started.map_or_else(|| "-".to_owned(), |started| started.for_lists());
+        let outcome = match state {
+            State::Running => "running",
+            State::BrokenOff => "broken off",
+            State::Ended => self.outcome.as_deref().unwrap_or("ended"),
+        };
+        let seconds = self.seconds.map(Duration::try_from_secs_f64);
+        let took = seconds.and_then(std::result::Result::ok);
+        let took = took.map_or_else(|| "-".to_owned(), clock);
+        let tokens = self.input_tokens.saturating_add(self.output_tokens);
+        let cost = self.cost_usd.filter(|cost| *cost > 0.0);
+        let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
+        format!(
+            "{}  {started}  {outcome:<11}  {:<9}  {took:>11}  {tokens:>8} tokens{cost}  {}\n",
+            run.name(),
+            counted(self.agents.len(), "agent"),
+            one_line(&self.task, TASK_CHARS_MAX),
+        )
+    }
+
+    fn for_scripts(&self, run: &RunDir, state: State) -> String {
+        let state = match state {
+            State::Running => "running",
+            State::BrokenOff => "broken_off",
+            State::Ended => "ended",
+        };
+        let row = json!({
+            "name": run.name(),
+            "log_dir": run.log().to_string(),
+            "state": state,
+            "finish_reason": self.outcome,
+            "start_time": self.started,
+            "elapsed_seconds": self.seconds,
+            "task": self.task,
+            "agents": self.agents,
+            "winner": self.winner,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+        });
+        format!("{row}\n")
+    }
+}

@@ -1,0 +1,196 @@
+//! Owns `massgen replay`: a recorded run is played again, and whether it is the same is told.
+
+use serde_json::json;
+
+use crate::cli::args::ReplayArguments;
+use crate::cli::interrupts::listen;
+use crate::cli::logs::find;
+use crate::cli::output::{Form, Output};
+use crate::cli::render::deeds::deed;
+use crate::cli::run::runtime;
+use crate::config::place::STATE_DIR;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::event::Event;
+use crate::host::Host;
+use crate::orchestrator::conduct::Stop;
+use crate::path::AbsPath;
+use crate::replay::compare::{Difference, Happening};
+use crate::replay::record::Record;
+use crate::replay::{Replayed, play};
+use crate::wording::{counted, joined, one_line};
+
+/// The most of each side of a difference that is shown, in characters.
+const SIDE_CHARS_MAX: usize = 240;
+/// How much that both sides share is shown before a difference, in characters.
+const SHARED_CHARS_SHOWN: usize = 40;
+
+/// What is told of a replay.
+struct Told<'a> {
+    run: String,
+    is_complete: bool,
+    notes: Vec<String>,
+    compared: usize,
+    difference: Option<&'a Difference>,
+    kept: Option<AbsPath>,
+}
+
+/// Plays a run again and compares. Ends with 1 if it is another run now.
+pub(crate) fn run(
+    host: &Host,
+    arguments: &ReplayArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let run = find(&arguments.run, host)?;
+    let record = Record::read(&run, host.home.as_ref())?;
+    let notes = record.notes.clone();
+    for note in &notes {
+        output.warning(note);
+    }
+    let is_complete = record.plan.is_complete;
+    let Replayed {
+        compared,
+        difference,
+        scratch,
+    } = runtime()?.block_on(play_or_stop(record, host))?;
+    let told = Told {
+        run: run.name(),
+        is_complete,
+        notes,
+        compared,
+        difference: difference.as_ref(),
+        kept: arguments.keep.then(|| scratch.keep()),
+    };
+    output.result(&match Form::from(arguments.json) {
+        Form::Json => told.for_scripts(),
+        Form::Text => told.for_people(),
+    })?;
+    Ok(match difference {
+        None => ExitStatus::Delivered,
+        Some(_) => ExitStatus::NoAnswer,
+    })
+}
+
+/// Plays `record` again unless the user interrupts it.
+async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
+    let state = host.cwd.join(STATE_DIR);
+    let user = listen(host.hangup)?;
+    // The record too may end the run, which is then no interruption.
+    let stop = Stop {
+        soon: user.soon.child_token(),
+        at_once: user.at_once,
+    };
+    let played = play(record, &state, host.home.as_ref(), stop).await?;
+    if user.soon.is_cancelled() {
+        return Err(Error::new(
+            ErrorKind::Interrupted,
+            "the replay was interrupted",
+        ));
+    }
+    Ok(played)
+}
+
+impl Told<'_> {
+    fn for_scripts(&self) -> String {
+        let told = json!({
+            "run": self.run,
+            "same": self.difference.is_none(),
+            "complete": self.is_complete,
+            "compared": self.compared,
+            "difference": self.difference,
+            "notes": self.notes,
+            "kept": self.kept.as_ref().map(ToString::to_string),
+        });
+        format!("{told}\n")
+    }
+
+    fn for_people(&self) -> String {
+        let mut text = match self.difference {
+            None => format!("same: {} as recorded\n", counted(self.compared, "event")),
+            Some(difference) => {
+                let (recorded, replayed) = sides(difference);
+                format!(
+                    "different at event {} of {}\n  recorded: {recorded}\n  replayed: {replayed}\n",
+                    difference.place, self.compared
+                )
+            }
+        };
+        if let Some(kept) = &self.kept {
+            text.push_str(&format!("kept: {kept}\n"));
+        }
+        text
+    }
+}
+
+/// Both sides of a difference, from a little before they part.
+fn sides(difference: &Difference) -> (String, String) {
+    let side = |happening: &Option<Happening>| {
+        let told = happening.as_ref().map(sentence);
+        one_line(
+            &told.unwrap_or_else(|| "nothing more".to_owned()),
+            usize::MAX,
+        )
+    };
+    let (recorded, replayed) = (side(&difference.recorded), side(&difference.replayed));
+    let chars = recorded.chars().zip(replayed.chars());
+    let shared = chars.take_while(|(a, b)| a == b).count();
+    let skipped = match shared.checked_sub(SHARED_CHARS_SHOWN) {
+        Some(skipped)
+            if recorded.chars().count().max(replayed.chars().count()) > SIDE_CHARS_MAX =>
+        {
+            skipped
+        }
+        _ => 0,
+    };
+    let shown = |text: &str| {
+        let mark = if skipped > 0 { "…" } else { "" };
+        let rest: String = text.chars().skip(skipped).collect();
+        one_line(&format!("{mark}{rest}"), SIDE_CHARS_MAX)
+    };
+    (shown(&recorded), shown(&replayed))
+}
+
+/// What happened, as a sentence.
+fn sentence(happening: &Happening) -> String {
+    let event = &happening.event;
+    let mut text = match (deed(event), event.agent()) {
+        (Some((_, verb, rest)), Some(agent)) => format!("{agent} {verb} {rest}"),
+        _ => outcome(event),
+    };
+    if let Event::Answered { content, .. } = event {
+        text = format!("{text} {content}");
+    }
+    if happening.shown.is_empty() {
+        text
+    } else {
+        format!("{text} (after it saw {})", joined(&happening.shown))
+    }
+}
+
+/// What happened to all agents, as a sentence.
+fn outcome(event: &Event) -> String {
+    if let Event::RunStarted {
+        agents, attempt, ..
+    } = event
+    {
+        format!("attempt {attempt} of {} begins", joined(agents))
+    } else if let Event::VotesVoided { voters } = event {
+        format!("the votes of {} are void", joined(voters))
+    } else if let Event::WinnerSelected {
+        agent,
+        label,
+        votes,
+    } = event
+    {
+        let votes = votes
+            .iter()
+            .map(|(agent, count)| format!("{agent} {count}"));
+        let votes: Vec<String> = votes.collect();
+        format!("{agent} wins with {label} (votes: {})", votes.join(", "))
+    } else if let Event::FinalAnswer { agent, content } = event {
+        format!("{agent} gives the final answer: {content}")
+    } else if let Event::Restarting { reason, .. } = event {
+        format!("all agents start again: {reason}")
+    } else {
+        "the run is cut short".to_owned()
+    }
+}

@@ -1,0 +1,150 @@
+//! Owns what counts as the same run: the same decisions in the same order, each by an agent that had
+//! been shown the same answers before. Pure. Times, tokens, tool calls and deliveries do not count.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::brief::rewrite_paths;
+use crate::error::ExitStatus;
+use crate::event::Event;
+use crate::id::{AgentId, AnswerLabel};
+use crate::path::AbsPath;
+
+/// Something that counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Happening {
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+    /// The answers that the agent was shown since the last thing it did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<AnswerLabel>,
+}
+
+/// Where two runs differ first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Which of the happenings it is, from 1.
+    pub place: usize,
+    /// What happened in the record; nothing if it had ended.
+    pub recorded: Option<Happening>,
+    /// What happened now; nothing if it has ended.
+    pub replayed: Option<Happening>,
+}
+
+/// Paths that differ from run to run, each with the name that stands for it in all runs.
+#[derive(Clone, Debug, Default)]
+pub struct Names(pub Vec<(AbsPath, String)>);
+
+impl Names {
+    /// `text` with the names in place of the paths.
+    fn put_into(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (path, name) in &self.0 {
+            text = rewrite_paths(&text, path, name);
+        }
+        text
+    }
+}
+
+/// What of `events` counts.
+pub fn happenings<'e>(
+    events: impl IntoIterator<Item = &'e Event>,
+    names: &Names,
+) -> Vec<Happening> {
+    let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
+    let mut happenings = Vec::new();
+    for event in events {
+        if let Event::Informed { agent, labels } = event {
+            let shown = shown.entry(agent.clone()).or_default();
+            shown.extend(labels);
+        }
+        if let Some(event) = counting(event, names) {
+            let agent = event.agent();
+            let shown = agent.and_then(|agent| shown.remove(agent));
+            happenings.push(Happening {
+                event,
+                shown: shown.unwrap_or_default(),
+            });
+        }
+        if let Event::RunStarted { .. } = event {
+            shown.clear();
+        }
+    }
+    happenings
+}
+
+/// The first difference; what goes beyond a record that is not `complete` is none.
+pub fn first_difference(
+    recorded: &[Happening],
+    replayed: &[Happening],
+    record: Completeness,
+) -> Option<Difference> {
+    let compared = match record {
+        Completeness::Complete => recorded.len().max(replayed.len()),
+        Completeness::BreaksOff => recorded.len(),
+    };
+    let mut places = 0..compared;
+    let place = places.find(|place| recorded.get(*place) != replayed.get(*place))?;
+    Some(Difference {
+        place: place.saturating_add(1),
+        recorded: recorded.get(place).cloned(),
+        replayed: replayed.get(place).cloned(),
+    })
+}
+
+/// Whether a record goes to the end of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// It does.
+    Complete,
+    /// It breaks off.
+    BreaksOff,
+}
+
+/// `event` as it counts, if it does: without what differs from run to run.
+fn counting(event: &Event, names: &Names) -> Option<Event> {
+    let mut event = event.clone();
+    match &mut event {
+        Event::RunStarted { question: text, .. } | Event::FinalAnswer { content: text, .. } => {
+            *text = names.put_into(text).into();
+        }
+        Event::Answered {
+            content, snapshot, ..
+        } => {
+            *content = names.put_into(content).into();
+            *snapshot = None;
+        }
+        Event::Voted { reason, .. }
+        | Event::Refused { reason, .. }
+        | Event::DroppedOut { reason, .. } => *reason = names.put_into(reason),
+        Event::Restarting {
+            reason,
+            instructions,
+        } => {
+            *reason = names.put_into(reason);
+            *instructions = names.put_into(instructions);
+        }
+        Event::CutShort { status } => *status = ExitStatus::Interrupted,
+        Event::VotesVoided { .. } | Event::WinnerSelected { .. } | Event::FinalStarted { .. } => {}
+        Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::Retrying { .. }
+        | Event::Held { .. }
+        | Event::FellBack { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolFinished { .. }
+        | Event::Informed { .. }
+        | Event::Delivered { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    }
+    Some(event)
+}

@@ -1,0 +1,404 @@
+//! Owns what the events of a recorded run say about how to play it again: the course of each
+//! coordination, and how many replies each agent got in each conversation. Pure.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::agent::cues::{Cues, Look};
+use crate::error::ExitStatus;
+use crate::event::{Event, StopReason};
+use crate::id::{AgentId, AgentNumber};
+use crate::orchestrator::course::{Course, Ending};
+
+/// How to play a run again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The course of each attempt's coordination.
+    pub courses: VecDeque<Course>,
+    /// The conversations of each agent, in order.
+    pub talks: BTreeMap<AgentId, Vec<Talk>>,
+    /// Whether the record goes to the end of its run.
+    pub is_complete: bool,
+}
+
+/// One conversation of an agent with its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Talk {
+    /// How many recorded replies belong to it; a request that failed for good counts too.
+    pub replies: usize,
+    /// What became of a request after them.
+    pub then: Then,
+}
+
+/// What becomes of a request for which there is no recorded reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The record has none: the request fails.
+    Fails,
+    /// It was never answered: something else ended the conversation.
+    Waits,
+    /// It was never answered, and the run ended there.
+    Ends,
+}
+
+/// Where in a run an event happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Outside,
+    Coordination,
+    Final,
+}
+
+/// Whether a run came to its own end, so that nothing but the word about it can follow. One that was
+/// given up, or that a bug ended, did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Concluded {
+    #[default]
+    No,
+    Yes,
+}
+
+/// What the last event was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Last {
+    /// A request failed for good.
+    Failure,
+    #[default]
+    Another,
+}
+
+/// A plan that is being made.
+#[derive(Default)]
+struct Planning {
+    plan: Plan,
+    place: Place,
+    numbers: BTreeMap<AgentId, AgentNumber>,
+    /// Steps of each agent in the present coordination.
+    steps: BTreeMap<AgentId, u32>,
+    presents: Option<AgentId>,
+    concluded: Concluded,
+    last: Last,
+    /// Conversations in which nothing has happened yet; one that stays so was never begun.
+    untouched: BTreeMap<AgentId, Talk>,
+}
+
+impl Plan {
+    /// Reads `events` in their order.
+    pub fn of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut planning = Planning::default();
+        for event in events {
+            planning.take(event);
+            planning.last = if let Event::Failed { .. } = event {
+                Last::Failure
+            } else {
+                Last::Another
+            };
+        }
+        if !planning.plan.is_complete {
+            planning.cut();
+        }
+        planning.plan
+    }
+}
+
+impl Planning {
+    fn take(&mut self, event: &Event) {
+        self.take_talk(event);
+        if let Event::RunStarted { agents, .. } = event {
+            self.begin(agents);
+        } else if let Event::Informed { agent, labels } = event {
+            let look = Look {
+                after_steps: self.steps_of(agent),
+                labels: labels.clone(),
+            };
+            self.cue(agent, |cues| cues.looks.push_back(look));
+        } else if let Event::Answered { agent, .. }
+        | Event::Voted { agent, .. }
+        | Event::Refused { agent, .. } = event
+        {
+            self.handed_in(agent);
+        } else if let Event::DroppedOut {
+            agent, timed_out, ..
+        } = event
+        {
+            if *timed_out {
+                let after = self.steps_of(agent);
+                self.cue(agent, |cues| cues.out_of_time_after = Some(after));
+            }
+            self.handed_in(agent);
+        } else if let Event::WinnerSelected { .. } = event {
+            self.close();
+        } else if let Event::FinalStarted { agent } = event {
+            self.place = Place::Final;
+            self.presents = Some(agent.clone());
+            self.open(agent);
+        } else if let Event::CutShort { .. } = event {
+            self.cut();
+            self.concluded = Concluded::Yes;
+        } else if let Event::FinalAnswer { .. } = event {
+            self.concluded = Concluded::Yes;
+        } else if let Event::RunEnded { status, .. } = event
+            && (self.concluded == Concluded::Yes || *status == ExitStatus::NoAnswer)
+        {
+            self.close();
+            self.plan.is_complete = true;
+        }
+    }
+
+    /// Counts what belongs to a conversation.
+    fn take_talk(&mut self, event: &Event) {
+        let (replies, agent) =
+            if let Event::Replied { agent, .. } | Event::Failed { agent, .. } = event {
+                (1, agent)
+            } else if let Event::Asking { agent, .. } | Event::Held { agent, .. } = event {
+                (0, agent)
+            } else {
+                return;
+            };
+        let talks = self.plan.talks.entry(agent.clone()).or_default();
+        talks.extend(self.untouched.remove(agent));
+        if let Some(talk) = talks.last_mut() {
+            talk.replies = talk.replies.saturating_add(replies);
+        }
+        if let Event::Replied { calls, stop, .. } = event {
+            let is_whole = *stop != StopReason::Paused || !calls.is_empty();
+            let steps = self.steps.entry(agent.clone()).or_default();
+            *steps = steps.saturating_add(u32::from(is_whole));
+        }
+    }
+
+    fn begin(&mut self, agents: &[AgentId]) {
+        let mut sorted = agents.to_vec();
+        sorted.sort();
+        let numbered = sorted.into_iter().enumerate();
+        self.numbers = numbered
+            .map(|(index, agent)| (agent, AgentNumber::from_index(index)))
+            .collect();
+        self.steps.clear();
+        self.presents = None;
+        self.concluded = Concluded::No;
+        self.place = Place::Coordination;
+        for agent in agents {
+            self.open(agent);
+        }
+        self.plan.courses.push_back(Course {
+            ending: Ending::Cut,
+            ..Course::default()
+        });
+    }
+
+    fn open(&mut self, agent: &AgentId) {
+        let talk = Talk {
+            replies: 0,
+            then: Then::Fails,
+        };
+        self.untouched.insert(agent.clone(), talk);
+    }
+
+    /// The coordination ends by itself, unless it was cut short before.
+    fn close(&mut self) {
+        if self.place == Place::Coordination
+            && let Some(course) = self.plan.courses.back_mut()
+        {
+            course.ending = Ending::Closed;
+        }
+        self.place = Place::Outside;
+    }
+
+    /// What has not ended by now has no end of its own.
+    fn cut(&mut self) {
+        match self.place {
+            Place::Outside => {}
+            Place::Coordination => {
+                let talks = self.plan.talks.values_mut();
+                let waits = talks.filter_map(|talks| talks.last_mut());
+                waits.for_each(|talk| talk.then = Then::Waits);
+            }
+            Place::Final => {
+                let presents = self.presents.take();
+                let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
+                if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
+                    // A limit refused the request: it was never made.
+                    let refused = usize::from(self.last == Last::Failure);
+                    talk.replies = talk.replies.saturating_sub(refused);
+                    talk.then = Then::Ends;
+                }
+            }
+        }
+        self.place = Place::Outside;
+    }
+
+    fn handed_in(&mut self, agent: &AgentId) {
+        let number = self.numbers.get(agent).copied();
+        if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
+            course.order.push_back(number);
+        }
+    }
+
+    fn cue(&mut self, agent: &AgentId, add: impl FnOnce(&mut Cues)) {
+        let number = self.numbers.get(agent).copied();
+        if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
+            add(course.cues.entry(number).or_default());
+        }
+    }
+
+    fn steps_of(&self, agent: &AgentId) -> u32 {
+        self.steps.get(agent).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(id: &str) -> AgentId {
+        AgentId::parse(id).unwrap()
+    }
+
+    /// An event from its type, whom it is about, and whatever else it has in JSON.
+    fn event(kind: &str, id: &str, rest: &str) -> Event {
+        let text = format!("{{\"type\":\"{kind}\",\"agent\":\"{id}\"{rest}}}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn started() -> Event {
+        Event::RunStarted {
+            question: "?".into(),
+            agents: vec![agent("b"), agent("a")],
+            attempt: 1,
+        }
+    }
+
+    fn asking(id: &str) -> Event {
+        event("asking", id, ",\"model\":\"m\"")
+    }
+
+    fn replied(id: &str) -> Event {
+        event("replied", id, ",\"calls\":[],\"stop\":\"done\"")
+    }
+
+    fn paused(id: &str) -> Event {
+        event("replied", id, ",\"calls\":[],\"stop\":\"paused\"")
+    }
+
+    fn failed(id: &str) -> Event {
+        event("failed", id, ",\"reason\":\"no\"")
+    }
+
+    fn voted(id: &str) -> Event {
+        let rest = ",\"candidate\":\"a\",\"label\":\"agent1.1\",\"reason\":\"\"";
+        event("voted", id, rest)
+    }
+
+    fn cut() -> Event {
+        Event::CutShort {
+            status: ExitStatus::Limit,
+        }
+    }
+
+    fn won() -> Event {
+        event(
+            "winner_selected",
+            "a",
+            ",\"label\":\"agent1.1\",\"votes\":[]",
+        )
+    }
+
+    fn final_answer() -> Event {
+        event("final_answer", "a", ",\"content\":\"\"")
+    }
+
+    fn presents() -> Event {
+        event("final_started", "a", "")
+    }
+
+    fn ended() -> Event {
+        Event::RunEnded {
+            status: ExitStatus::Delivered,
+            summary: String::new(),
+        }
+    }
+
+    /// `expected` is the ending of each coordination, and each agent's conversations: how many
+    /// replies, and what follows them.
+    #[track_caller]
+    fn check(events: &[Event], expected: &str) {
+        let plan = Plan::of(events);
+        let endings = plan.courses.iter();
+        let endings = endings.map(|course| format!("{:?}", course.ending));
+        let talks = plan.talks.iter().map(|(agent, talks)| {
+            let talks = talks
+                .iter()
+                .map(|talk| format!("{}{:?}", talk.replies, talk.then));
+            format!("{agent}: {}", talks.collect::<Vec<_>>().join(" "))
+        });
+        let got: Vec<String> = endings.chain(talks).collect();
+        assert_eq!(got.join("; "), expected);
+    }
+
+    #[test]
+    fn replies_belong_to_conversations() {
+        let coordination = [
+            started(),
+            asking("a"),
+            replied("a"),
+            asking("b"),
+            failed("b"),
+        ];
+        let finale = [won(), presents(), asking("a"), replied("a"), replied("a")];
+        let end = [final_answer(), ended()];
+        let whole = [&coordination[..], &finale, &end].concat();
+        check(&whole, "Closed; a: 1Fails 2Fails; b: 1Fails");
+        let twice = [&whole[..9], &coordination[..3], &[won()], &end].concat();
+        check(&twice, "Closed; Closed; a: 1Fails 1Fails 1Fails; b: 1Fails");
+        let skipped = [&[started()], &finale[..], &end].concat();
+        check(&skipped, "Closed; a: 2Fails");
+    }
+
+    #[test]
+    fn what_ends_a_run_from_outside_leaves_requests_unanswered() {
+        let coordination = [started(), asking("a"), replied("a"), asking("b")];
+        let timed = [&coordination[..], &[cut(), won(), ended()]].concat();
+        check(&timed, "Cut; a: 1Waits; b: 0Waits");
+        check(&coordination, "Cut; a: 1Waits; b: 0Waits");
+        let finale = [
+            won(),
+            presents(),
+            asking("a"),
+            replied("a"),
+            asking("a"),
+            cut(),
+        ];
+        let presenting = [&coordination[..], &finale, &[ended()]].concat();
+        check(&presenting, "Closed; a: 1Fails 1Ends; b: 0Fails");
+        let limited = [&presenting[..9], &[failed("a"), cut(), ended()]].concat();
+        check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
+        let given_up = [&coordination[..], &[ended()]].concat();
+        check(&given_up, "Cut; a: 1Waits; b: 0Waits");
+    }
+
+    #[test]
+    fn a_look_is_known_by_the_steps_before_it() {
+        let informed = |labels: &str| event("informed", "b", &format!(",\"labels\":[{labels}]"));
+        let plan = Plan::of(&[
+            started(),
+            informed("\"agent1.1\""),
+            paused("b"),
+            replied("b"),
+            voted("b"),
+            informed("\"agent1.2\",\"agent2.1\""),
+            event("dropped_out", "b", ",\"reason\":\"\",\"timed_out\":true"),
+        ]);
+        let course = &plan.courses[0];
+        let b = AgentNumber::from_index(1);
+        assert_eq!(course.order, [b, b]);
+        let cues = &course.cues[&b];
+        let looks: Vec<String> = cues
+            .looks
+            .iter()
+            .map(|look| format!("{} {}", look.after_steps, look.labels.len()))
+            .collect();
+        assert_eq!(looks, ["0 1", "1 2"]);
+        assert_eq!(cues.out_of_time_after, Some(1));
+    }
+}

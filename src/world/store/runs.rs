@@ -1,0 +1,207 @@
+//! Owns the finding of recorded runs: which there are, how each stands, and what its records hold. It
+//! changes none of them.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::world::store::event_log::{self, LogReader};
+use crate::world::store::records::outset::Outset;
+use crate::world::store::records::places::{EVENTS, OUTSET, REPLIES, STATUS, TURN};
+use crate::world::sys::own::{self, archive, dir, file};
+
+/// What the names of runs begin with.
+const PREFIX: &str = "log_";
+/// The word for the newest run.
+pub const LAST: &str = "last";
+/// The largest `status.json` and `replay.yaml` that are read, in bytes.
+const SUMMARY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The largest recording that is read, in bytes.
+const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// How many runs an error names that a prefix could mean.
+const NAMED_MAX: usize = 3;
+
+/// The records of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir {
+    log: AbsPath,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It goes on.
+    Running,
+    /// It has ended.
+    Ended,
+    /// Its process is gone and never said how it ended.
+    BrokenOff,
+}
+
+/// All runs below `logs`, newest first.
+pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
+    if file::kind(logs).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut names = dir::names(logs)?;
+    names.retain(|name| name.starts_with(PREFIX));
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    let runs = names.into_iter().map(|name| RunDir {
+        log: logs.join(name),
+    });
+    Ok(runs.filter(RunDir::is_there).collect())
+}
+
+/// The run that `wanted` means to somebody who stands in `base`: `last`, a name below `logs` or the
+/// only one that begins so, or a log directory.
+pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
+    let runs = list(logs)?;
+    if wanted == LAST {
+        let none = || not_found(format!("there is no run in `{logs}`"));
+        return runs.into_iter().next().ok_or_else(none);
+    }
+    let begins = |run: &&RunDir| {
+        let name = run.name();
+        name.starts_with(wanted)
+            || name
+                .strip_prefix(PREFIX)
+                .is_some_and(|time| time.starts_with(wanted))
+    };
+    let found: Vec<&RunDir> = runs.iter().filter(begins).collect();
+    if let Some(exact) = found.iter().find(|run| run.name() == wanted) {
+        return Ok((*exact).clone());
+    }
+    let named = RunDir {
+        log: base.join(wanted),
+    };
+    match found.as_slice() {
+        [run] => Ok((*run).clone()),
+        _ if named.is_there() => Ok(named),
+        [] => Err(not_found(format!("there is no run `{wanted}`"))),
+        several => {
+            let names = several
+                .iter()
+                .take(NAMED_MAX)
+                .map(|run| format!("`{}`", run.name()));
+            let names: Vec<String> = names.collect();
+            let message = format!("{} runs begin with `{wanted}`", several.len());
+            Err(Error::new(ErrorKind::Usage, message)
+                .hint(format!("write more of the name: {}, …", names.join(", "))))
+        }
+    }
+}
+
+fn not_found(message: String) -> Error {
+    Error::new(ErrorKind::Usage, message)
+        .hint("`massgen logs list` shows the runs of this directory")
+        .hint("name a run by its log directory, its name, the beginning of it, or `last`")
+}
+
+impl RunDir {
+    /// Its name, such as `log_20261102_140322_123456`.
+    pub fn name(&self) -> String {
+        let name = self.log.as_path().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The directory of all its records.
+    pub fn log(&self) -> &AbsPath {
+        &self.log
+    }
+
+    /// Its event log.
+    pub fn events_file(&self) -> AbsPath {
+        self.turn().join(EVENTS)
+    }
+
+    /// Opens its event log.
+    pub fn events(&self) -> Result<LogReader<impl BufRead + use<>>> {
+        event_log::open(&self.events_file())
+    }
+
+    /// What its `status.json` says; `None` if there is none that can be read.
+    pub fn status(&self) -> Option<Value> {
+        let bytes = file::read_regular_capped(&self.turn().join(STATUS), SUMMARY_BYTES_MAX);
+        serde_json::from_slice(&bytes.ok()??).ok()
+    }
+
+    /// How it began.
+    pub fn outset(&self) -> Result<Outset> {
+        let path = self.turn().join(OUTSET);
+        let cannot = |why: &str| {
+            let message = format!("`{}` cannot be played again: {why}", self.name());
+            Error::new(ErrorKind::Environment, message)
+        };
+        let bytes = match file::read_regular_capped(&path, SUMMARY_BYTES_MAX) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Err(cannot("its `replay.yaml` is too large")),
+            Err(error) => {
+                let error = own::fault("read", path.as_path(), error);
+                return Err(cannot("nothing tells how it began")
+                    .caused_by(error)
+                    .hint("it may have been recorded by an earlier version of massgen"));
+            }
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        serde_yaml::from_str(&text).map_err(|error: serde_yaml::Error| {
+            let error = error.without_snippet();
+            cannot(&format!("its `replay.yaml` is damaged: {error}"))
+        })
+    }
+
+    /// The recorded replies of `agent` as text; `None` if there are none.
+    pub fn replies(&self, agent: &AgentId) -> Result<Option<String>> {
+        let path = self.replies_file(agent);
+        match file::read_regular_capped(&path, RECORDING_BYTES_MAX) {
+            // A crash can cut the last character too; what is left of it does not count.
+            Ok(Some(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Ok(None) => Err(own::fault(
+                "read",
+                path.as_path(),
+                std::io::ErrorKind::FileTooLarge.into(),
+            )),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(own::fault("read", path.as_path(), error)),
+        }
+    }
+
+    /// Where the replies of `agent` are recorded.
+    pub fn replies_file(&self, agent: &AgentId) -> AbsPath {
+        self.turn().join(REPLIES).join(format!("{agent}.yaml"))
+    }
+
+    /// How it stands; `status` is what its `status.json` says.
+    pub fn state(&self, status: Option<&Value>) -> State {
+        let complete = status.and_then(|status| status.get("is_complete"));
+        if complete == Some(&Value::Bool(true)) {
+            State::Ended
+        } else if file::is_held(&self.events_file()) {
+            State::Running
+        } else {
+            State::BrokenOff
+        }
+    }
+
+    /// Packs all records into a new archive at `to`. Gives how many files there are.
+    pub fn export(&self, to: &AbsPath) -> Result<usize> {
+        archive::pack(&self.log, &self.name(), to)
+    }
+
+    /// The first event of its log, if that can be read.
+    pub fn first_event(&self) -> Option<Event> {
+        let mut events = self.events().ok()?;
+        events.find_map(|entry| entry.ok()?.event())
+    }
+
+    fn turn(&self) -> AbsPath {
+        self.log.join(TURN)
+    }
+
+    fn is_there(&self) -> bool {
+        file::kind(&self.turn()).is_ok_and(|kind| kind.is_dir())
+    }
+}

@@ -1,0 +1,809 @@
+//! Recorded runs are played again by the real binary: the same decisions in the same order, whatever
+//! happened in the run, and a record that was changed is found out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use massgen::error::ExitStatus;
+use massgen::event::{Event, StopReason};
+use massgen::id::{AgentId, AnswerLabel};
+use massgen::orchestrator::conduct::Stop;
+use massgen::path::AbsPath;
+use massgen::replay::play;
+use massgen::replay::record::Record;
+use massgen::world::clock;
+use massgen::world::store::event_log::EventLog;
+use massgen::world::store::redact::Redactor;
+use massgen::world::store::runs;
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, answers, team};
+
+const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
+const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
+
+/// The directory of the newest run's records.
+fn turn(project: &Project) -> PathBuf {
+    let logs = project.path(".massgen/massgen_logs");
+    let runs = fs::read_dir(logs).unwrap().map(|run| run.unwrap().path());
+    runs.max().unwrap().join("turn_1")
+}
+
+/// The types of the recorded events that are about what agents decide, in order.
+fn decisions(project: &Project) -> Vec<String> {
+    let log = fs::read_to_string(turn(project).join("events.jsonl")).unwrap();
+    let kinds = log.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["type"].as_str().unwrap().to_owned()
+    });
+    let counts = [
+        "answered",
+        "voted",
+        "votes_voided",
+        "refused",
+        "dropped_out",
+        "winner_selected",
+        "final_answer",
+        "restarting",
+        "cut_short",
+    ];
+    kinds
+        .filter(|kind| counts.contains(&kind.as_str()))
+        .collect()
+}
+
+/// Plays the newest run again and expects it to be the same.
+#[track_caller]
+fn check_same(finished: Finished) -> Finished {
+    let replayed = finished.then(["replay", "last"]).success();
+    let said = replayed.stdout();
+    assert!(said.starts_with("same: "), "{said}");
+    assert_eq!(replayed.stderr(), "");
+    replayed
+}
+
+/// Runs `config`, expects the exit status and the `kinds` of decision, and plays the run again.
+#[track_caller]
+fn check(config: &str, code: i32, kinds: &[&str]) {
+    let finished = Project::new().config(config).args(["go"]).failure(code);
+    let decided = decisions(finished.project());
+    for kind in kinds {
+        assert!(
+            decided.iter().any(|decided| decided == kind),
+            "{kind}: {decided:?}"
+        );
+    }
+    check_same(finished);
+}
+
+#[test]
+fn agents_that_race_are_replayed_in_the_order_of_the_record() {
+    let racers = [("a", 40), ("b", 0), ("c", 20), ("d", 0), ("e", 60)];
+    let racers = racers.map(|(id, delay_ms)| agent(id, "", &answers(id, "agent2", delay_ms)));
+    check(&team(&racers, ""), 0, &["answered", "voted"]);
+}
+
+#[test]
+fn votes_that_come_too_late_are_refused_again() {
+    let second_thoughts = r#"
+- when: {system: "the final agent"}
+  text: "final: b"
+- when: {last: "<task>"}
+  calls: [{name: new_answer, arguments: {content: "b"}}]
+- delay_ms: 100
+  calls: [{name: new_answer, arguments: {content: "b, thought over"}}]
+- delay_ms: 500
+  calls: [{name: vote, arguments: {agent_id: agent2, reason: "mine"}}]
+  repeat: true
+"#;
+    // Their votes are under way while the new answer comes.
+    let agents = [
+        agent("a", "", &answers("a", "agent1", 300)),
+        agent("b", "", second_thoughts),
+        agent("c", "", &answers("c", "agent2", 200)),
+    ];
+    check(&team(&agents, ""), 0, &["refused", "answered", "voted"]);
+}
+
+#[test]
+fn votes_that_a_new_answer_voids_are_voided_again() {
+    let voter = |id: &str, delay_ms: u32| answers(id, "agent1", delay_ms);
+    let second_thoughts = r#"
+- when: {last: "<task>"}
+  calls: [{name: new_answer, arguments: {content: "c"}}]
+- delay_ms: 300
+  calls: [{name: new_answer, arguments: {content: "c, thought over"}}]
+- calls: [{name: vote, arguments: {agent_id: agent3, reason: "mine"}}]
+  repeat: true
+"#;
+    let agents = [
+        agent("a", "", &voter("a", 0)),
+        agent("b", "", &voter("b", 30)),
+        agent("c", "", second_thoughts),
+    ];
+    check(&team(&agents, ""), 0, &["votes_voided"]);
+}
+
+#[test]
+fn refusals_of_all_kinds_are_repeated() {
+    let stubborn = r#"
+- when: {last: "<task>"}
+  delay_ms: 100
+  calls: [{name: vote, arguments: {agent_id: agent9, reason: "who?"}}]
+- calls: [{name: new_answer, arguments: {content: "red"}}]
+- calls: [{name: new_answer, arguments: {content: "  "}}]
+- calls: [{name: new_answer, arguments: {content: "a"}}, {name: vote, arguments: {agent_id: agent1}}]
+- text: "I cannot decide"
+- calls: [{name: new_answer, arguments: {content: "blue"}}]
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: "fine"}}]
+  repeat: true
+"#;
+    let agents = [
+        agent("a", "", &answers("red", "agent1", 0)),
+        agent("b", "", stubborn),
+    ];
+    check(&team(&agents, ""), 0, &["refused", "winner_selected"]);
+}
+
+#[test]
+fn agents_that_drop_out_do_so_again() {
+    let silent = "- text: \"hm\"\n  repeat: true\n";
+    let wordless = "- calls: [{name: list_directory, arguments: {path: .}}]\n  repeat: true\n";
+    let agents = [
+        agent("a", "", &answers("a", "agent1", 30)),
+        agent("b", "", FAILS),
+        agent("c", "cwd: w", wordless),
+        agent("d", "cwd: w2", silent),
+    ];
+    let few_steps = "limits: {max_steps_per_round: 6}\n";
+    check(&team(&agents, few_steps), 0, &["dropped_out"]);
+    let all = [agent("a", "", FAILS), agent("b", "", FAILS)];
+    check(&team(&all, ""), 1, &["dropped_out"]);
+}
+
+#[test]
+fn waits_of_retries_are_not_repeated() {
+    let patient = r#"
+- when: {last: "<task>"}
+  error: {message: "overloaded", transient: true, retry_after_seconds: 2}
+- when: {last: "<task>"}
+  text: "half of a"
+  cut: true
+- when: {last: "<task>"}
+  calls: [{name: new_answer, arguments: {content: "at last"}}]
+- text: "final"
+"#;
+    let config = team(&[agent("a", "cwd: w", patient)], WRITE_HERE);
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let replayed = check_same(finished);
+    let replies = turn(replayed.project()).join("replies/a.yaml");
+    let replies = fs::read_to_string(replies).unwrap();
+    assert_eq!(replies.matches("\n- ").count(), 2, "{replies}");
+    assert!(!replies.contains("overloaded"), "{replies}");
+}
+
+#[test]
+fn restarts_of_the_whole_coordination_are_replayed() {
+    let judge = r#"
+- when: {offers: restart_orchestration, contains: "take two"}
+  calls: [{name: submit, arguments: {confirmed: true}}]
+- when: {offers: restart_orchestration}
+  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
+- when: {system: "the final agent", contains: "second try"}
+  text: "second result"
+- when: {system: "the final agent"}
+  text: "first result"
+- when: {last: "take two"}
+  calls: [{name: new_answer, arguments: {content: "second try"}}]
+- when: {last: "<task>"}
+  calls: [{name: new_answer, arguments: {content: "first try"}}]
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: "it is mine"}}]
+  repeat: true
+"#;
+    let agents = [
+        agent("a", "", judge),
+        agent(
+            "b",
+            "",
+            &answers("b", "agent1", 20).replace("<task>", "task"),
+        ),
+    ];
+    let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 2}\n";
+    check(&team(&agents, rest), 0, &["restarting", "final_answer"]);
+}
+
+#[test]
+fn runs_that_the_time_ended_end_there_again() {
+    let slow = "- delay_ms: 60000\n  text: late\n";
+    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 1\n";
+    let in_time = [
+        agent("a", "", &answers("a", "agent1", 10)),
+        agent("b", "", slow),
+    ];
+    check(&team(&in_time, limit), 5, &["cut_short", "winner_selected"]);
+    let nobody = [agent("a", "", slow), agent("b", "", slow)];
+    check(&team(&nobody, limit), 5, &["cut_short"]);
+    let slow_end = answers("a", "agent1", 10).replacen(
+        "text: \"final: a\"",
+        "text: \"working\"\n  calls: [{name: list_directory, arguments: {path: .}}]\n- when: {system: \"the final agent\"}\n  delay_ms: 60000\n  text: never",
+        1,
+    );
+    let presenting = [
+        agent("a", "cwd: w", &slow_end),
+        agent("b", "", &answers("b", "agent1", 0)),
+    ];
+    let config = team(&presenting, &format!("{limit}{WRITE_HERE}"));
+    check(&config, 5, &["cut_short", "final_answer"]);
+}
+
+#[test]
+fn runs_that_a_limit_ended_end_there_again() {
+    let agents = [
+        agent("a", "", &answers("a", "agent1", 0)),
+        agent("b", "", &answers("b", "agent1", 30)),
+    ];
+    let limit = "limits: {max_tokens_total: 50}\n";
+    let spent = answers("b", "agent1", 30).replace(
+        "delay_ms: 30\n  text",
+        "delay_ms: 30\n  usage: {input_tokens: 90}\n  text",
+    );
+    let early = [agents[0].clone(), agent("b", "", &spent)];
+    check(&team(&early, limit), 5, &["cut_short"]);
+    let late = [agents[0].clone(), agents[1].clone()];
+    check(
+        &team(&late, "limits: {max_tokens_total: 200}\n"),
+        5,
+        &["cut_short"],
+    );
+}
+
+#[test]
+fn a_final_agent_that_fails_fails_again() {
+    let fails =
+        answers("a", "agent1", 0).replacen("text: \"final: a\"", "error: {message: \"gone\"}", 1);
+    let agents = [
+        agent("a", "", &fails),
+        agent("b", "", &answers("b", "agent1", 0)),
+    ];
+    check(&team(&agents, ""), 0, &["final_answer"]);
+}
+
+#[test]
+fn single_agents_and_skipped_rounds_are_replayed() {
+    let alone = agent("a", "", &answers("a", "agent1", 0));
+    check(&team(&[alone], ""), 0, &["final_answer"]);
+    let agents = [
+        agent("a", "", "- text: \"at once\"\n"),
+        agent("b", "", FAILS),
+    ];
+    let skip = "orchestrator:\n  skip_coordination_rounds: true\n";
+    check(&team(&agents, skip), 0, &["final_answer"]);
+}
+
+/// A team that works with files: its paths are those of one run.
+fn builders(own: &Path) -> String {
+    let builder = |own: &str| {
+        format!(
+            r#"
+- when: {{system: "{FINAL}"}}
+  calls:
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out.txt", content: "delivered"}}}}
+    - {{name: delete_file, arguments: {{path: "{{{{cwd}}}}/old.txt"}}}}
+- when: {{system: "{FINAL}"}}
+  text: "see {own}/draft.txt"
+- when: {{last: "<task>"}}
+  calls:
+    - {{name: write_file, arguments: {{path: "{own}/draft.txt", content: "x"}}}}
+    - {{name: read_text_file, arguments: {{path: "{{{{cwd}}}}/old.txt"}}}}
+- when: {{lacks: nothing_of_that_name}}
+  calls: [{{name: new_answer, arguments: {{content: "it is in {own}/draft.txt"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "in {own}"}}}}]
+  repeat: true
+"#
+        )
+    };
+    let own = own.display().to_string();
+    let agents = [
+        agent("a", &format!("cwd: {own}"), &builder(&own)),
+        agent("b", "cwd: w", &answers("b", "agent1", 50)),
+    ];
+    team(&agents, WRITE_HERE)
+}
+
+#[test]
+fn a_replay_writes_nothing_of_the_users() {
+    let project = Project::new()
+        .file("old.txt", "old")
+        .file("own/keep.txt", "k");
+    let config = builders(&project.path("own"));
+    let finished = project.config(&config).args(["build"]).success();
+    let finished = finished.has_file("out.txt", "delivered").has_no("old.txt");
+    let project = finished.then::<&str>([]);
+    fs::write(project.path("old.txt"), "back again").unwrap();
+    fs::remove_file(project.path("out.txt")).unwrap();
+    fs::remove_file(project.path("own/draft.txt")).unwrap();
+    let before = tree(&project.path(""));
+    let replayed = project.args(["replay", "last"]).success();
+    assert!(
+        replayed.stdout().starts_with("same: "),
+        "{}",
+        replayed.stdout()
+    );
+    assert_eq!(tree(&replayed.project().path("")), before);
+}
+
+/// All files below a directory with their content; empty directories of massgen's apart.
+fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+            let target = fs::read_link(&path).unwrap();
+            found.insert(path, target.into_os_string().into_encoded_bytes());
+        } else if path.is_dir() {
+            found.extend(tree(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.insert(path, content);
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_replay_made_can_be_kept() {
+    let project = Project::new().file("old.txt", "old").dir("own");
+    let config = builders(&project.path("own"));
+    let finished = project.config(&config).args(["build"]).success();
+    let replayed = finished
+        .then(["replay", "last", "--keep", "--json"])
+        .success();
+    let told: Value = serde_json::from_str(replayed.stdout()).unwrap();
+    assert_eq!(told["same"], true);
+    let kept = told["kept"].as_str().unwrap().replace("[PROJECT]/", "");
+    let _kept = replayed.has_file(&format!("{kept}/workspaces/a/draft.txt"), "x");
+}
+
+#[test]
+fn a_changed_record_is_found_out_with_both_sides() {
+    let agents = [
+        agent("a", "", &answers("red", "agent1", 0)),
+        agent("b", "", &answers("blue", "agent1", 20)),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let replies = turn(finished.project()).join("replies/b.yaml");
+    let text = fs::read_to_string(&replies).unwrap();
+    let changed = text.replace("\"agent_id\":\"agent1\"", "\"agent_id\":\"agent2\"");
+    assert_ne!(changed, text);
+    fs::write(&replies, changed).unwrap();
+    let replayed = finished.then(["replay", "last"]).failure(1);
+    insta::assert_snapshot!(replayed.stdout(), @"
+    different at event 5 of 8
+      recorded: b votes for a (agent1.1): agent1 is good (after it saw agent1.1)
+      replayed: b votes for b (agent2.1): agent1 is good (after it saw agent1.1)
+    ");
+    let replayed = replayed.then(["replay", "last", "--json"]).failure(1);
+    let told: Value = serde_json::from_str(replayed.stdout()).unwrap();
+    assert_eq!(told["difference"]["recorded"]["label"], "agent1.1");
+    assert_eq!(told["difference"]["replayed"]["label"], "agent2.1");
+    fs::write(&replies, text).unwrap();
+    check_same(replayed);
+}
+
+#[test]
+fn a_record_without_its_replies_is_different_and_never_hangs() {
+    let agents = [
+        agent("a", "", &answers("red", "agent1", 0)),
+        agent("b", "", &answers("blue", "agent1", 20)),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let replies = turn(finished.project()).join("replies");
+    fs::remove_file(replies.join("a.yaml")).unwrap();
+    let replayed = finished.then(["replay", "last"]).failure(1);
+    let said = replayed.stdout();
+    assert!(
+        said.contains("the record has no reply to this request"),
+        "{said}"
+    );
+    fs::remove_file(replies.join("b.yaml")).unwrap();
+    let _replayed = replayed.then(["replay", "last"]).failure(1);
+}
+
+#[test]
+fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
+    let slow = answers("b", "agent1", 60_000);
+    let agents = [
+        agent("a", "", &answers("a", "agent1", 0)),
+        agent("b", "", &slow),
+    ];
+    let project = Project::new().config(&team(&agents, "")).args(["go"]);
+    let mut command = project.command();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let answered = || {
+        let logs = project.path(".massgen/massgen_logs");
+        fs::read_dir(logs).is_ok_and(|mut runs| runs.next().is_some())
+            && fs::read_to_string(turn(&project).join("events.jsonl"))
+                .is_ok_and(|log| log.contains("\"answered\""))
+    };
+    while !answered() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let replayed = project.retyped(["replay", "last"]).success();
+    assert!(
+        replayed.stdout().starts_with("same: "),
+        "{}",
+        replayed.stdout()
+    );
+    let told = "warning: the record breaks off; what comes after it is not compared\n";
+    assert_eq!(replayed.stderr(), told);
+}
+
+#[test]
+fn a_hundred_replays_of_racing_agents_are_all_the_same() {
+    let racers = ["a", "b", "c", "d", "e", "f"].map(|id| agent(id, "", &answers(id, "agent3", 0)));
+    let mut finished = Project::new()
+        .config(&team(&racers, ""))
+        .args(["go"])
+        .success();
+    for _ in 0..100 {
+        finished = check_same(finished);
+    }
+}
+
+/// A finished run of two agents that look at files, and its `turn_1` directory.
+fn small_run() -> (Finished, PathBuf) {
+    let looks = answers("a", "agent1", 0).replacen(
+        "text: \"I think of a.\"",
+        "calls: [{name: list_directory, arguments: {path: .}}]\n- when: {lacks: nothing, last: \"empty\"}",
+        1,
+    );
+    let agents = [
+        agent("a", "cwd: w", &looks),
+        agent("b", "", &answers("b", "agent1", 30)),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let turn = turn(finished.project());
+    (finished, turn)
+}
+
+/// Plays the run whose records lie in `turn`, in this process; `None` if it is the same.
+fn played(project: &Project, turn: &Path) -> Option<String> {
+    let path = |path: &Path| AbsPath::new(path).unwrap();
+    let (logs, base) = (
+        path(turn.parent().unwrap().parent().unwrap()),
+        path(&project.path("")),
+    );
+    let run = runs::find("last", &logs, &base).unwrap();
+    let record = Record::read(&run, None).unwrap();
+    let state = base.join(".massgen");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let playing = play(record, &state, None, Stop::default());
+    let replayed = runtime.block_on(playing).unwrap();
+    replayed
+        .difference
+        .map(|difference| format!("{difference:?}"))
+}
+
+#[test]
+fn every_beginning_of_a_record_is_replayed_the_same() {
+    let (finished, turn) = small_run();
+    let log = turn.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    assert!(lines.len() > 25, "{}", lines.len());
+    for count in 1..=lines.len() {
+        let mut cut = lines[..count].concat();
+        if count % 3 == 0 {
+            cut.truncate(cut.len() - 7);
+        }
+        fs::write(&log, &cut).unwrap();
+        assert_eq!(
+            played(finished.project(), &turn),
+            None,
+            "after line {count}"
+        );
+    }
+}
+
+#[test]
+fn a_recording_that_is_cut_at_any_byte_is_read() {
+    let (finished, turn) = small_run();
+    let replies = turn.join("replies/a.yaml");
+    let whole = fs::read(&replies).unwrap();
+    let project = finished.project();
+    let logs = AbsPath::new(turn.parent().unwrap().parent().unwrap()).unwrap();
+    let run = runs::find("last", &logs, &logs).unwrap();
+    for cut in 0..whole.len() {
+        fs::write(&replies, &whole[..cut]).unwrap();
+        let record = Record::read(&run, None).unwrap();
+        let is_told = record
+            .notes
+            .iter()
+            .any(|note| note.contains("of a was cut short"));
+        let ends_whole = cut + 1 == whole.len()
+            || whole[..cut].ends_with(b"}\n")
+            || whole[cut] == b'\n' && cut > 60;
+        assert_eq!(is_told, !ends_whole, "{cut}: {:?}", record.notes);
+        if cut % 97 == 0 {
+            assert!(played(project, &turn).is_some(), "{cut}");
+        }
+    }
+    fs::write(&replies, &whole).unwrap();
+    assert_eq!(played(project, &turn), None);
+}
+
+#[test]
+fn a_recording_is_a_script() {
+    let agents = [
+        agent(
+            "a",
+            "cwd: w\nrecord: ../a.yaml",
+            &answers("red", "agent1", 0),
+        ),
+        agent("b", "record: ../b.yaml", &answers("blue", "agent1", 20)),
+    ];
+    let config = team(&agents, "");
+    let first = Project::new().file("c/team.yaml", &config);
+    let first = first.args(["--config", "c/team.yaml", "go"]).success();
+    let again = "agents:\n  - {id: a, backend: {type: scripted, cwd: w, script: ../a.yaml}}\n  \
+                 - {id: b, backend: {type: scripted, script: ../b.yaml}}\n";
+    fs::write(first.project().path("c/again.yaml"), again).unwrap();
+    let expected = first.stdout().to_owned();
+    let second = first.then(["--config", "c/again.yaml", "go"]).success();
+    assert_eq!(second.stdout(), expected);
+    let recording = fs::read_to_string(second.project().path("b.yaml")).unwrap();
+    assert!(
+        recording.contains("\"usage\":{\"input_tokens\":100"),
+        "{recording}"
+    );
+    let replaced = second.then(["--config", "c/team.yaml", "go"]).success();
+    assert_eq!(
+        fs::read_to_string(replaced.project().path("b.yaml")).unwrap(),
+        recording
+    );
+}
+
+/// Runs a team whose agent records into `file` and expects exit status 2 with `expected`.
+#[track_caller]
+fn check_refused(project: Project, file: &str, expected: &str) {
+    let agents = [agent(
+        "a",
+        &format!("record: {file}"),
+        &answers("a", "agent1", 0),
+    )];
+    let project = project.file("team.yaml", team(&agents, ""));
+    let finished = project.args(["--config", "team.yaml", "go"]).failure(2);
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(finished.stdout(), "");
+}
+
+#[test]
+fn nothing_but_a_recording_is_replaced_by_one() {
+    let expected = "`[PROJECT]/notes.yaml` exists and is no recording of massgen's";
+    let notes = Project::new().file("notes.yaml", "precious: true\n");
+    check_refused(notes, "notes.yaml", expected);
+    check_refused(
+        Project::new().file("notes.yaml", ""),
+        "notes.yaml",
+        expected,
+    );
+    let own = "# massgen recording of agent x\nreplies:\n- {}\n";
+    let agents = [agent("a", "record: own.yaml", &answers("a", "agent1", 0))];
+    let project = Project::new()
+        .file("own.yaml", own)
+        .file("team.yaml", team(&agents, ""));
+    let finished = project.args(["--config", "team.yaml", "go"]).success();
+    let text = fs::read_to_string(finished.project().path("own.yaml")).unwrap();
+    assert!(
+        text.starts_with("# massgen recording of agent a\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn two_agents_do_not_share_a_recording() {
+    let agents = ["a", "b"].map(|id| agent(id, "record: r.yaml", &answers(id, "agent1", 0)));
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .failure(2);
+    let expected = "the replies of `a` are recorded in this file too";
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn a_config_that_was_found_records_inside_the_project_only() {
+    let config = |file: &str| {
+        team(
+            &[agent(
+                "a",
+                &format!("record: {file}"),
+                &answers("a", "agent1", 0),
+            )],
+            "",
+        )
+    };
+    for (file, why) in [
+        ("/tmp/massgen-recording.yaml", "outside this directory"),
+        ("../../recording.yaml", "outside this directory"),
+        ("../link/recording.yaml", "outside this directory"),
+        ("../.git/hooks/pre-commit", "`.git` is protected"),
+        ("../.envrc", "`.envrc` is protected"),
+    ] {
+        let project = Project::new().link("link", "/tmp").dir(".git/hooks");
+        let finished = project.config(&config(file)).args(["go"]).failure(2);
+        assert!(
+            finished.stderr().contains(why),
+            "{file}: {}",
+            finished.stderr()
+        );
+    }
+    let finished = Project::new()
+        .config(&config("r.yaml"))
+        .args(["go"])
+        .success();
+    assert!(finished.project().path(".massgen/r.yaml").exists());
+    let named = config("../../home/r.yaml");
+    let project = Project::new().file(".massgen/config.yaml", named);
+    let finished = project
+        .args(["--config", ".massgen/config.yaml", "go"])
+        .success();
+    assert!(
+        finished.project().home("r.yaml").exists(),
+        "the user named the config"
+    );
+}
+
+#[test]
+fn no_secret_gets_into_a_recording() {
+    let secret = "sk-proj-0123\\\"quoted\u{e9}";
+    let told = r#"
+- text: "the key is sk-proj-0123\"quotedé"
+  calls: [{name: new_answer, arguments: {content: "sk-proj-0123\"quotedé"}}]
+"#;
+    let key = secret.replace("\\\"", "\"");
+    let finished = Project::new()
+        .config(&team(&[agent("a", "record: r.yaml", told)], ""))
+        .env("OPENAI_API_KEY", &key)
+        .args(["go"])
+        .success();
+    let project = finished.project();
+    let own = fs::read_to_string(turn(project).join("replies/a.yaml")).unwrap();
+    let named = fs::read_to_string(project.path(".massgen/r.yaml")).unwrap();
+    assert_eq!(own, named);
+    assert!(!own.contains("sk-proj-0123"), "{own}");
+    assert!(own.contains("[redacted]"), "{own}");
+    check_same(finished);
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let finished = Project::new().args(["replay", "last"]).failure(2);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("there is no run in"), "{stderr}");
+    let (finished, turn) = small_run();
+    fs::remove_file(turn.join("replay.yaml")).unwrap();
+    let finished = finished.then(["replay", "last"]).failure(3);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("nothing tells how it began"), "{stderr}");
+}
+
+#[test]
+fn damage_in_the_middle_of_a_record_is_told() {
+    let (finished, turn) = small_run();
+    let log = turn.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let spoilt = text.replacen("\"reason\":\"agent1", "\"reason\":\"agent7", 1);
+    assert_ne!(spoilt, text);
+    fs::write(&log, spoilt).unwrap();
+    let replayed = finished.then(["replay", "last"]).failure(1);
+    let stderr = replayed.stderr();
+    assert!(stderr.contains("is damaged in the event log"), "{stderr}");
+}
+
+#[test]
+fn an_agent_that_was_out_of_time_is_so_again() {
+    let (finished, turn) = small_run();
+    let id = |id: &str| AgentId::parse(id).unwrap();
+    let (a, b) = (id("a"), id("b"));
+    let first = AnswerLabel::try_from("agent1.1".to_owned()).unwrap();
+    let asking = |agent: &AgentId| Event::Asking {
+        agent: agent.clone(),
+        model: "m".into(),
+    };
+    let replied = |agent: &AgentId| Event::Replied {
+        agent: agent.clone(),
+        text: "".into(),
+        calls: Vec::new(),
+        stop: StopReason::Done,
+    };
+    let events = [
+        Event::RunStarted {
+            question: "go".into(),
+            agents: vec![a.clone(), b.clone()],
+            attempt: 1,
+        },
+        asking(&a),
+        asking(&b),
+        replied(&a),
+        Event::Answered {
+            agent: a.clone(),
+            label: first,
+            content: "red".into(),
+            snapshot: None,
+        },
+        replied(&b),
+        Event::Informed {
+            agent: b.clone(),
+            labels: vec![first],
+        },
+        asking(&b),
+        Event::DroppedOut {
+            agent: b.clone(),
+            reason: "its time for the round is over".to_owned(),
+            timed_out: true,
+        },
+        Event::WinnerSelected {
+            agent: a.clone(),
+            label: first,
+            votes: vec![(a.clone(), 0)],
+        },
+        Event::FinalStarted { agent: a.clone() },
+        asking(&a),
+        replied(&a),
+        Event::FinalAnswer {
+            agent: a.clone(),
+            content: "final: red".into(),
+        },
+        Event::RunEnded {
+            status: ExitStatus::Delivered,
+            summary: String::new(),
+        },
+    ];
+    let path = |name: &str| AbsPath::new(turn.join(name)).unwrap();
+    fs::remove_file(turn.join("events.jsonl")).unwrap();
+    let mut log = EventLog::create(path("events.jsonl")).unwrap();
+    for event in &events {
+        log.append(event, &clock::now(), &Redactor::default())
+            .unwrap();
+    }
+    drop(log);
+    let head = "# massgen recording\nreplies:\n";
+    let answer = "- {\"calls\":[{\"name\":\"new_answer\",\"arguments\":{\"content\":\"red\"}}]}\n";
+    let presents = "- {\"text\":\"final: red\"}\n";
+    fs::write(
+        turn.join("replies/a.yaml"),
+        format!("{head}{answer}{presents}"),
+    )
+    .unwrap();
+    let looks = "- {\"calls\":[{\"name\":\"list_directory\",\"arguments\":{\"path\":\".\"}}]}\n";
+    fs::write(turn.join("replies/b.yaml"), format!("{head}{looks}")).unwrap();
+    check_same(finished);
+}

@@ -1,0 +1,40 @@
+//! Scripted teams for tests of what runs leave behind.
+
+/// What only the final phase's system message says.
+pub(crate) const FINAL: &str = "the final agent";
+
+/// An agent; `keys` are further keys of its backend, `replies` the list of its replies, both YAML.
+pub(crate) fn agent(id: &str, keys: &str, replies: &str) -> String {
+    let mut out = format!("  - id: {id}\n    backend:\n      type: scripted\n");
+    let indented = |text: &str, by: &str| -> String {
+        let lines = text.trim_matches('\n').lines();
+        lines.map(|line| format!("{by}{line}\n")).collect()
+    };
+    out.push_str(&indented(keys, "      "));
+    out.push_str("      replies:\n");
+    out.push_str(&indented(replies, "        "));
+    out
+}
+
+/// A config of these agents; `rest` stands at the top level.
+pub(crate) fn team(agents: &[String], rest: &str) -> String {
+    format!("agents:\n{}{rest}\n", agents.concat())
+}
+
+/// Waits, answers, then votes for `candidate`, as often as it is asked, then presents.
+pub(crate) fn answers(answer: &str, candidate: &str, delay_ms: u32) -> String {
+    format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "final: {answer}"
+- when: {{last: "<task>"}}
+  delay_ms: {delay_ms}
+  text: "I think of {answer}."
+  calls: [{{name: new_answer, arguments: {{content: "{answer}"}}}}]
+- delay_ms: {delay_ms}
+  usage: {{input_tokens: 100, output_tokens: 7}}
+  calls: [{{name: vote, arguments: {{agent_id: {candidate}, reason: "{candidate} is good"}}}}]
+  repeat: true
+"#
+    )
+}
