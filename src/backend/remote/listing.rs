@@ -3,7 +3,7 @@
 
 use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret;
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use crate::backend::connect::Surroundings;
 use crate::backend::remote::Remote;
@@ -11,8 +11,14 @@ use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
 
-/// How requests end that ask a model, in all wire formats.
+/// How requests end that ask a model, in the wire formats that name no model on the way.
 const ASKING: &[&str] = &["/chat/completions", "/responses", "/messages"];
+/// How vendors that list their models page by page are asked for all of them, by what is on the way
+/// to a model: <https://docs.claude.com/en/api/models-list>, <https://ai.google.dev/api/models>.
+const ALL_ON_A_PAGE: &[(&str, (&str, &str))] = &[
+    ("/messages", ("limit", "1000")),
+    ("/models/", ("pageSize", "1000")),
+];
 
 /// The question for the models of an endpoint.
 #[derive(Debug)]
@@ -80,11 +86,16 @@ fn models_url(url: &Url) -> Url {
     models.set_path(&format!("{before}/models"));
     // A list is no stream.
     let kept = url.query_pairs().filter(|(name, _)| name != "alt");
-    let kept: Vec<_> = kept.collect();
-    models.set_query(None);
-    if !kept.is_empty() {
-        models.query_pairs_mut().extend_pairs(kept);
-    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(kept);
+    let all = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
+    query.extend_pairs(all.map(|(_, pair)| pair));
+    let query = query.finish();
+    models.set_query(
+        Some(&query)
+            .filter(|query| !query.is_empty())
+            .map(String::as_str),
+    );
     models
 }
 
@@ -110,7 +121,7 @@ mod tests {
         );
         check(
             "https://api.anthropic.com/v1/messages",
-            "https://api.anthropic.com/v1/models",
+            "https://api.anthropic.com/v1/models?limit=1000",
         );
         check(
             "https://a.example/openai/deployments/m/chat/completions?api-version=2024-12-01",
@@ -118,7 +129,7 @@ mod tests {
         );
         check(
             "https://g.example/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
-            "https://g.example/v1beta/models",
+            "https://g.example/v1beta/models?pageSize=1000",
         );
     }
 }

@@ -125,13 +125,12 @@ fn judge(question: &Question, reached: &Reached) -> Finding {
         } => {
             let ms = elapsed.as_millis();
             let what = format!("answers in {ms} ms, and lists no models");
-            finds(Verdict::Warning, &what).remedy(format!(
-                "see whether `{}` is the right `base_url`",
-                question.vendor
-            ))
+            finds(Verdict::Warning, &what)
+                .remedy("see whether `base_url` leads where it should: most end in `/v1`")
         }
         Reached::Answered {
-            status: status @ (401 | 403),
+            // Google says 400 of a key that is none.
+            status: status @ (400 | 401 | 403),
             ..
         } => {
             let key = key_of(question);

@@ -2,11 +2,11 @@
 //! whose. They come from the process's environment alone: a file that a project brings along must
 //! not say where a run is told to.
 
+use std::time::Duration;
+
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
-
-use std::time::Duration;
 
 /// How long a request to a collector may take unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise,
 /// in milliseconds: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>.
