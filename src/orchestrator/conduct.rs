@@ -168,11 +168,9 @@ impl Run {
         let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
         let telemetry = order.telemetry.map(begin);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let limits = config.agents.iter();
-        let limits = limits.map(|agent| (agent.id.clone(), agent.limits));
         let turn = Turn {
             snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
-            ledger: Arc::new(Mutex::new(Ledger::new(config.limits, limits))),
+            ledger: Arc::new(Mutex::new(empty_ledger(&config))),
             config,
             team,
             models: order.models,
@@ -301,6 +299,13 @@ fn interrupted_twice() -> Error {
     let message = "interrupted twice; the run was given up";
     Error::new(ErrorKind::Interrupted, message)
         .hint("what was recorded is under `.massgen/massgen_logs`")
+}
+
+/// A ledger in which nothing is spent, with the limits of the config.
+fn empty_ledger(config: &Config) -> Ledger {
+    let agents = config.agents.iter();
+    let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
+    Ledger::new(config.limits, limits)
 }
 
 /// What the user should know about what the run opens.

@@ -298,6 +298,41 @@ fn an_endpoint_is_asked_for_its_models() {
     check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
 }
 
+#[track_caller]
+fn check_way(kind: &str, variable: &str, line: &str, (header, value): (&str, &str)) {
+    let models = r#"{"data":[{"id":"m1"}],"models":[{"name":"models/m1"}]}"#;
+    let endpoint = Endpoint::answering(move |_| Answer::whole("200 OK", &[], models));
+    let url = &endpoint.server.url;
+    let team =
+        format!("agents: [{{id: a, backend: {{type: {kind}, model: m1, base_url: '{url}'}}}}]");
+    let project = of_team(doctor().file("team.yaml", team)).env(variable, KEY);
+    let finished = project.args(["--online"]).success();
+    check(&finished, ("endpoints", "agent a"), "ok", "lists `m1`");
+    let [request] = &endpoint.server.requests()[..] else {
+        panic!("{kind}")
+    };
+    assert_eq!(request.line, line, "{kind}");
+    assert_eq!(request.headers[header], value, "{kind}");
+}
+
+#[test]
+fn every_vendor_is_asked_in_its_own_way() {
+    let line = "GET /v1/models?limit=1000";
+    check_way("claude", "ANTHROPIC_API_KEY", line, ("x-api-key", KEY));
+    let bearer = format!("Bearer {KEY}");
+    let authorization = ("authorization", bearer.as_str());
+    check_way("openai", "OPENAI_API_KEY", "GET /models", authorization);
+    let line = "GET /openai/models?api-version=2024-12-01-preview";
+    check_way(
+        "azure_openai",
+        "AZURE_OPENAI_API_KEY",
+        line,
+        ("api-key", KEY),
+    );
+    let line = "GET /v1beta/models?pageSize=1000";
+    check_way("gemini", "GEMINI_API_KEY", line, ("x-goog-api-key", KEY));
+}
+
 #[test]
 fn an_endpoint_that_is_gone_or_hangs_is_found() {
     let hangs = Endpoint::answering(|_| Answer::default().await_close());
