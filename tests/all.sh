@@ -62,6 +62,14 @@ sum() {
   sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'
 }
 
+# fuzz TARGET: feeds a decoder with changed replies for some seconds. What it comes upon is kept
+# apart from the corpus.
+fuzz() {
+  mkdir -p "$scratch/corpus/$1"
+  cargo fuzz run --dev --sanitizer none "$1" "$scratch/corpus/$1" "fuzz/corpus/$1" -- \
+    -max_total_time=10 -max_len=8192 -verbosity=0
+}
+
 # unprivileged: runs the tests as `nobody`, whom the kernel holds to file permissions that root
 # passes by. What only looks at the repository is left out: `nobody` may be unable to read it.
 unprivileged() {
@@ -99,6 +107,11 @@ check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets --locked -- -D warnings
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 count "tests" cargo test --locked --no-fail-fast
+cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
+for target in fuzz/targets/*.rs; do
+  target=$(basename "$target" .rs)
+  check "fuzz $target" fuzz "$target"
+done
 if [ "$(id -u)" = 0 ]; then
   need setpriv util-linux
   count "tests without rights" unprivileged

@@ -93,6 +93,18 @@ impl Conversation {
         })
     }
 
+    /// The id of the next call in the reply to this conversation that has made the calls of
+    /// `earlier` so far: the one that the vendor gave, or another if it is empty or in use.
+    pub fn call_id(&self, given: &str, earlier: &[CallRequest]) -> String {
+        let is_free = |id: &str| !self.has_call(id) && earlier.iter().all(|call| call.id != id);
+        if !given.is_empty() && is_free(given) {
+            return given.to_owned();
+        }
+        let turn = self.messages.len();
+        let mut ids = (earlier.len()..).map(|number| format!("call_{turn}_{number}"));
+        ids.find(|id| is_free(id)).unwrap_or_default()
+    }
+
     /// Which conversation it is: the same as long as it only grows.
     pub fn version(&self) -> &Version {
         &self.version
@@ -120,5 +132,41 @@ impl Conversation {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str) -> CallRequest {
+        CallRequest {
+            id: id.to_owned(),
+            name: "f".to_owned(),
+            arguments: "{}".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_call_has_an_id_that_no_other_has() {
+        #[track_caller]
+        fn check(given: &str, earlier: &[&str], expected: &str) {
+            let said = Message::Assistant {
+                text: String::new(),
+                calls: vec![call("a"), call("call_1_1")],
+                echo: None,
+            };
+            let earlier: Vec<_> = earlier.iter().copied().map(call).collect();
+            let conversation = Conversation::of(vec![said]);
+            assert_eq!(conversation.call_id(given, &earlier), expected);
+        }
+
+        check("b", &[], "b");
+        check("", &[], "call_1_0");
+        check("a", &[], "call_1_0");
+        check("b", &["b"], "call_1_2");
+        // The vendor counts as we do, in this reply or in an earlier one.
+        check("", &["call_1_2", "b"], "call_1_3");
+        check("", &["b"], "call_1_2");
     }
 }

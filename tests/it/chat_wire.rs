@@ -272,23 +272,11 @@ async fn a_published_stream_becomes_events() {
 }
 
 #[tokio::test]
-async fn the_encoding_of_a_stream_does_not_matter() {
+async fn the_way_a_stream_is_sent_does_not_matter() {
     let stream = published_stream().concat();
-    let with_comments = stream.replace("data: ", ": keep-alive\n\ndata: ");
-    let with_fields = stream.replace("data: ", "event: message\nid: 7\nretry: 10\ndata: ");
-    let one_by_one = |bytes: &[u8]| {
-        let pieces = bytes.chunks(1).fold(Answer::stream(), Answer::piece);
-        pieces.end()
-    };
+    let one_by_one = stream.as_bytes().chunks(1);
     let answers = [
-        one_by_one(stream.as_bytes()),
-        one_by_one(stream.replace('\n', "\r\n").as_bytes()),
-        one_by_one(stream.replace('\n', "\r").as_bytes()),
-        one_by_one(format!("\u{feff}{stream}").as_bytes()),
-        one_by_one(with_comments.as_bytes()),
-        one_by_one(stream.replace("data: ", "data:").as_bytes()),
-        Answer::stream().piece(&with_fields).end(),
-        Answer::stream().piece(stream.replace('\n', "\r\n")).end(),
+        one_by_one.fold(Answer::stream(), Answer::piece).end(),
         // Without a content type, and without a length: the end of the connection is the end.
         Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
         // Without `[DONE]`, as some servers stop after they said why.

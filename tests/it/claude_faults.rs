@@ -1,15 +1,12 @@
 //! What becomes of a request to Anthropic when something goes wrong: a fault in the vendor's words and
 //! the right advice about asking again, never half a reply.
 
-use massgen::backend::{FaultKind, ReplyEvent};
+use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
 
-use crate::claude_wire::{
-    call_block, event, message_start, published_events, published_stream, serve, stream,
-    text_block, usage,
-};
-use crate::http_server::{Answer, Server};
-use crate::wire::{collect, config, connect, fault_line, simple_request, text};
+use crate::claude_wire::{call_block, event, message_start, serve, stream, text_block, usage};
+use crate::http_server::Answer;
+use crate::wire::{collect, fault_line, simple_request, text};
 
 /// A fault as one line; nothing before it may look like a whole reply.
 async fn line_of(answer: Answer) -> String {
@@ -143,35 +140,6 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `claude` ended its reply in the middle
     transient: `claude` ended its reply in the middle
     "#);
-}
-
-#[tokio::test]
-async fn a_stream_may_be_cut_at_every_byte() {
-    let stream = published_stream()
-        .iter()
-        .fold(Answer::stream(), Answer::piece);
-    let bytes = stream.end().bytes();
-    let last = b"data: {\"type\":\"message_stop\"}\n\n";
-    let position = bytes.windows(last.len()).position(|window| window == last);
-    let end = position.unwrap() + last.len();
-    let answers = (0..bytes.len()).map(|cut| Answer::raw(&bytes[..cut]));
-    let server = Server::start(answers.collect()).await;
-    let backend = connect(&config("claude", &server.url));
-    for cut in 0..bytes.len() {
-        let mut events = collect(&backend, simple_request()).await;
-        if cut >= end {
-            assert_eq!(events, published_events(), "cut at {cut}");
-            continue;
-        }
-        let fault = events.pop().unwrap().unwrap_err();
-        let kind = FaultKind::Transient { retry_after: None };
-        assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
-        for event in events {
-            let event = event.unwrap();
-            let is_whole = matches!(event, ReplyEvent::End(_) | ReplyEvent::Call(_));
-            assert!(!is_whole, "cut at {cut}: {event:?}");
-        }
-    }
 }
 
 #[tokio::test]

@@ -437,37 +437,6 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn the_encoding_of_a_stream_does_not_matter() {
-    let stream = published_stream().concat();
-    let ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
-    let with_pings = stream.replace("event: content", &format!("{ping}event: content"));
-    let with_news = stream.replace(
-        "event: content_block_stop",
-        "event: new\ndata: {\"type\":\"new\",\"index\":9}\n\nevent: content_block_stop",
-    );
-    let one_by_one = |bytes: &[u8]| {
-        let pieces = bytes.chunks(1).fold(Answer::stream(), Answer::piece);
-        pieces.end()
-    };
-    let answers = [
-        one_by_one(stream.as_bytes()),
-        one_by_one(stream.replace('\n', "\r\n").as_bytes()),
-        one_by_one(format!("\u{feff}{stream}").as_bytes()),
-        one_by_one(with_pings.as_bytes()),
-        Answer::stream().piece(with_news).end(),
-        Answer::stream()
-            .piece(stream.replace("\n\n", "\n: alive\n\n"))
-            .end(),
-        Answer::stream().piece(stream.replace('\n', "\r\n")).end(),
-    ];
-    for (row, answer) in answers.into_iter().enumerate() {
-        let (_server, backend) = serve(answer).await;
-        let events = collect(&backend, simple_request()).await;
-        assert_eq!(events, published_events(), "row {row}");
-    }
-}
-
-#[tokio::test]
 async fn a_body_that_is_not_streamed_is_read_too() {
     let body = json!({
         "id": "msg_1", "type": "message", "role": "assistant", "stop_reason": "tool_use",

@@ -12,6 +12,7 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
+mod decoding;
 mod project;
 mod http_server;
 mod wire;
@@ -30,6 +31,7 @@ mod disk;
 mod docs;
 mod doctor;
 mod edits;
+mod encodings;
 mod endpoint_runs;
 mod explain;
 mod fault_runs;

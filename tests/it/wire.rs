@@ -76,9 +76,15 @@ pub(crate) async fn collect(
     backend: &Remote,
     request: Request<'_>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
+    joined(backend.ask(request).collect().await)
+}
+
+/// The events of a reply, with pieces of text that follow each other put together.
+pub(crate) fn joined(
+    pieces: Vec<Result<ReplyEvent, BackendError>>,
+) -> Vec<Result<ReplyEvent, BackendError>> {
     let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
-    let mut reply = backend.ask(request);
-    while let Some(event) = reply.next().await {
+    for event in pieces {
         match (events.last_mut(), event) {
             (Some(Ok(ReplyEvent::Text(text))), Ok(ReplyEvent::Text(more))) => text.push_str(&more),
             (_, event) => events.push(event),

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::backend::conversation::Conversation;
 use crate::tools::request::CallRequest;
 
 /// The most calls that one reply may make.
@@ -91,12 +92,10 @@ impl Calls {
     }
 
     /// The calls as they go to the agent, and what the vendor wants to have back with them, by id.
-    /// Each has an id that is in nobody else's use; `turn` makes the ids that are ours unique in the
-    /// conversation.
+    /// Each has an id that is in nobody else's use.
     pub(super) fn finish(
         &mut self,
-        is_taken: impl Fn(&str) -> bool,
-        turn: usize,
+        conversation: &Conversation,
     ) -> Result<(Vec<CallRequest>, Map<String, Value>), CallFault> {
         let mut requests: Vec<CallRequest> = Vec::with_capacity(self.calls.len());
         let mut echo = Map::new();
@@ -104,11 +103,7 @@ impl Calls {
             if call.name.is_empty() {
                 return Err(CallFault::Nameless);
             }
-            let mut id = call.id;
-            let is_ours = requests.iter().any(|request| request.id == id);
-            if id.is_empty() || is_ours || is_taken(&id) {
-                id = format!("call_{turn}_{}", requests.len());
-            }
+            let id = conversation.call_id(&call.id, &requests);
             if let Some(extra) = call.extra_content {
                 let fields = Map::from_iter([("extra_content".to_owned(), extra)]);
                 echo.insert(id.clone(), fields.into());
@@ -152,7 +147,7 @@ mod tests {
         for piece in pieces.as_array().unwrap() {
             calls.add(piece).unwrap();
         }
-        let (calls, _) = calls.finish(|_| false, 1).unwrap();
+        let (calls, _) = calls.finish(&Conversation::default()).unwrap();
         let line = |call: &CallRequest| format!("{} {} {}", call.id, call.name, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
     }
@@ -192,7 +187,7 @@ mod tests {
         );
         check(
             &json!([{"function": function("f", "{}")}, {"function": function("g", "{}")}]),
-            &["call_1_0 f {}", "call_1_1 g {}"],
+            &["call_0_0 f {}", "call_0_1 g {}"],
         );
     }
 
@@ -205,7 +200,7 @@ mod tests {
                 {"index": 0, "id": "b", "function": function("f", "{\"y\":2}")},
                 {"index": 0, "function": function("g", "{}")},
             ]),
-            &["a f {}", "b f {\"y\":2}", "call_1_2 g {}"],
+            &["a f {}", "b f {\"y\":2}", "call_0_2 g {}"],
         );
         // The index counts pieces instead of calls.
         check(
@@ -241,7 +236,7 @@ mod tests {
                 {"index": 0, "id": "a", "function": function("f", "{}")},
                 {"index": 1, "id": "a", "function": function("g", "{}")},
             ]),
-            &["a f {}", "call_1_1 g {}"],
+            &["a f {}", "call_0_1 g {}"],
         );
     }
 

@@ -42,9 +42,7 @@ impl<'a> Decoder<'a> {
 
     /// What a whole reply ends with: the calls, what it cost, the end.
     fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        let is_taken = |id: &str| self.conversation.has_call(id);
-        let turn = self.conversation.messages().len();
-        let (calls, echo) = self.calls.finish(is_taken, turn)?;
+        let (calls, echo) = self.calls.finish(self.conversation)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
         let reasoning = reasoning.filter(|_| !calls.is_empty());
         let message = reasoning.map(|text| json!({"reasoning_content": text}));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::backend::ReplyEvent;
-use crate::backend::conversation::{Conversation, Message};
+use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
 use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::event::StopReason;
@@ -88,7 +88,6 @@ impl<'a> Decoder<'a> {
 
     /// The calls of the reply, each with an id that is in nobody else's use.
     fn calls(&self) -> Result<Vec<CallRequest>, Unread> {
-        let messages = self.conversation.messages();
         let mut calls: Vec<CallRequest> = Vec::new();
         for call in calls_in(&self.parts) {
             let text = |field| call.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -100,16 +99,9 @@ impl<'a> Decoder<'a> {
                 let why = "the reply makes a tool call without a name";
                 return Err(Unread::Malformed(why.to_owned()));
             }
-            let id = text("id");
-            let is_taken = calls.iter().any(|call| call.id == id)
-                || messages.iter().any(|message| has_call(message, id));
             let arguments = call.get("args").filter(|args| !args.is_null());
             calls.push(CallRequest {
-                id: if id.is_empty() || is_taken {
-                    format!("call_{}_{}", messages.len(), calls.len())
-                } else {
-                    id.to_owned()
-                },
+                id: self.conversation.call_id(text("id"), &calls),
                 name: text("name").to_owned(),
                 arguments: arguments.map_or_else(|| "{}".to_owned(), Value::to_string),
             });
@@ -168,13 +160,6 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
     match fields.get_mut("text") {
         Some(Value::String(text)) => Some(text),
         Some(_) | None => None,
-    }
-}
-
-fn has_call(message: &Message, id: &str) -> bool {
-    match message {
-        Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-        Message::User(_) | Message::CallResult { .. } => false,
     }
 }
 

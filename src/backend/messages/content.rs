@@ -193,11 +193,7 @@ impl Block {
         if name.is_empty() {
             return Err(malformed("the reply makes a tool call without a name"));
         }
-        let mut id = accepted(self.text("id"));
-        let is_ours = earlier.iter().any(|call| call.id == id);
-        if id.is_empty() || is_ours || conversation.has_call(&id) {
-            id = format!("call_{}_{}", conversation.messages().len(), earlier.len());
-        }
+        let id = conversation.call_id(&accepted(self.text("id")), earlier);
         self.fields.insert("id".to_owned(), id.as_str().into());
         self.fields
             .insert("name".to_owned(), accepted_name(&name).into());

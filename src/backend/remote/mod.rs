@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use url::Url;
 
 use crate::backend::remote::faults::Faults;
-use crate::backend::remote::reply::{Limits, body, events, hear, whole};
+use crate::backend::remote::reply::{Body, Limits, events, gathered, hear, heard, whole};
 use crate::backend::remote::wire::Wire;
 use crate::backend::remote::written::Written;
 use crate::backend::{Backend, BackendError, Reply, Request};
@@ -57,17 +57,34 @@ impl Remote {
     }
 
     async fn open<'a>(&'a self, request: Request<'a>) -> Result<Reply<'a>, BackendError> {
-        let (faults, limits) = (&self.faults, self.limits);
         let response = self.send(&request).await?;
-        let content_type = response.headers().get(CONTENT_TYPE);
-        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let content_type = response.headers().get(CONTENT_TYPE).cloned();
+        let content_type = content_type.as_ref().and_then(|value| value.to_str().ok());
+        let body = heard(response, &self.faults, self.limits);
+        self.read(request, content_type.unwrap_or_default(), body)
+            .await
+    }
+
+    /// The events of a body that answers `request`, wherever it comes from. Nothing here waits for
+    /// anything but the body.
+    ///
+    /// # Errors
+    /// If the body is no stream and holds no reply. What is wrong with a stream comes as its last
+    /// element.
+    pub async fn read<'a>(
+        &'a self,
+        request: Request<'a>,
+        content_type: &str,
+        body: Body<'a>,
+    ) -> Result<Reply<'a>, BackendError> {
+        let (faults, limits) = (&self.faults, self.limits);
         let decoder = self.wire.decoder(request);
-        match content_type.unwrap_or_default() {
+        match content_type {
             page if page.starts_with("text/html") => Err(faults.web_page()),
             json if json.starts_with("application/json") => {
-                whole(response, decoder, faults, limits).await
+                whole(body, decoder, faults, limits).await
             }
-            _ => Ok(events(response, decoder, faults, limits)),
+            _ => Ok(events(body, decoder, faults, limits)),
         }
     }
 
@@ -90,7 +107,7 @@ impl Remote {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let refusal = body(response, faults, limits, REFUSAL_BYTES_MAX).await;
+        let refusal = gathered(heard(response, faults, limits), REFUSAL_BYTES_MAX).await;
         Err(faults.refused(status, &headers, &refusal.unwrap_or_default()))
     }
 }

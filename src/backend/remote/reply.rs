@@ -1,6 +1,7 @@
 //! Owns the way from the bytes of a response to events, within limits of size and silence.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use reqwest::Response;
 use sse_stream::{Error as SseError, Sse, SseByteStream};
 use tokio::time::Instant;
+use tokio_util::bytes::Bytes;
 
 use crate::backend::remote::faults::Faults;
 use crate::backend::remote::wire::{Decode, Piece, Unread};
@@ -55,36 +57,46 @@ struct Decoding<'a> {
     is_over: bool,
 }
 
-/// The events of a response that is streamed.
+/// The bytes of a response's body, in the pieces in which they come.
+pub type Body<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
+
+/// The body of a response as it comes, within limits of silence and time.
+pub(super) fn heard<'a>(response: Response, faults: &'a Faults, limits: Limits) -> Body<'a> {
+    let began = Instant::now();
+    let bytes = stream::try_unfold(response, move |mut response| async move {
+        let left = limits.total.saturating_sub(began.elapsed());
+        let chunk = hear(response.chunk(), limits.idle.min(left), faults).await;
+        let chunk = chunk.map_err(|fault| {
+            if began.elapsed() < limits.total {
+                fault
+            } else {
+                faults.endless(limits.total)
+            }
+        })?;
+        Ok(chunk.map(|chunk| (chunk, response)))
+    });
+    bytes.boxed()
+}
+
+/// The events of a body that is streamed.
 pub(super) fn events<'a>(
-    response: Response,
+    body: Body<'a>,
     decoder: Box<dyn Decode + 'a>,
     faults: &'a Faults,
     limits: Limits,
 ) -> Reply<'a> {
     let event_bytes = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&event_bytes);
-    let began = Instant::now();
-    let bytes = stream::try_unfold(response, move |mut response| {
-        let counter = Arc::clone(&counter);
-        async move {
-            let left = limits.total.saturating_sub(began.elapsed());
-            let chunk = hear(response.chunk(), limits.idle.min(left), faults).await;
-            let chunk = chunk.map_err(|fault| {
-                if left > limits.idle {
-                    fault
-                } else {
-                    faults.endless(limits.total)
-                }
-            })?;
-            let size = chunk.as_ref().map_or(0, |chunk| <[u8]>::len(chunk));
-            if counter.fetch_add(size, Ordering::Relaxed) > limits.event_bytes_max {
-                return Err(faults.too_long("an event", limits.event_bytes_max));
-            }
-            Ok(chunk.map(|chunk| (chunk, response)))
-        }
+    let bytes = body.and_then(move |chunk| {
+        let before = counter.fetch_add(chunk.len(), Ordering::Relaxed);
+        let is_too_long = before > limits.event_bytes_max;
+        ready(if is_too_long {
+            Err(faults.too_long("an event", limits.event_bytes_max))
+        } else {
+            Ok(chunk)
+        })
     });
-    let sse = SseByteStream::new(bytes.boxed()).inspect_ok(move |_| {
+    let sse = SseByteStream::new(bytes).inspect_ok(move |_| {
         event_bytes.store(0, Ordering::Relaxed);
     });
     let decoding = Decoding {
@@ -99,14 +111,14 @@ pub(super) fn events<'a>(
     stream::try_unfold(decoding, Decoding::next).boxed()
 }
 
-/// The events of a response that came whole, from a server that does not stream.
+/// The events of a body that came whole, from a server that does not stream.
 pub(super) async fn whole<'a>(
-    response: Response,
+    body: Body<'a>,
     mut decoder: Box<dyn Decode + 'a>,
     faults: &'a Faults,
     limits: Limits,
 ) -> Result<Reply<'a>, BackendError> {
-    let body = body(response, faults, limits, limits.reply_bytes_max).await?;
+    let body = gathered(body, limits.reply_bytes_max).await?;
     if body.len() > limits.reply_bytes_max {
         return Err(faults.too_long("a reply", limits.reply_bytes_max));
     }
@@ -128,21 +140,19 @@ pub(super) async fn whole<'a>(
     Ok(stream::iter(events.into_iter().map(Ok)).boxed())
 }
 
-/// The body of a response, read until it ends or has more than `bytes_max`.
-pub(super) async fn body(
-    mut response: Response,
-    faults: &Faults,
-    limits: Limits,
+/// A body, read until it ends or has more than `bytes_max`.
+pub(super) async fn gathered(
+    mut body: Body<'_>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, BackendError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = hear(response.chunk(), limits.idle, faults).await? {
-        body.extend_from_slice(&chunk);
-        if body.len() > bytes_max {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.try_next().await? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > bytes_max {
             break;
         }
     }
-    Ok(body)
+    Ok(bytes)
 }
 
 /// Waits for the vendor, but not for ever.

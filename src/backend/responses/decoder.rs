@@ -124,10 +124,7 @@ impl<'a> Decoder<'a> {
         for (index, item) in (0..).zip(items.into_iter().flatten()) {
             self.item(Some(index), item, &mut events)?;
         }
-        let conversation = self.conversation;
-        let is_taken = |id: &str| conversation.has_call(id);
-        let turn = conversation.messages().len();
-        let (calls, items) = self.output.finish(is_taken, turn)?;
+        let (calls, items) = self.output.finish(self.conversation)?;
         events.extend(calls.into_iter().map(ReplyEvent::Call));
         events.extend(echo::of(items, self.storage).map(ReplyEvent::Echo));
         events.extend(usage(response).map(ReplyEvent::Usage));

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::backend::conversation::Conversation;
 use crate::tools::request::CallRequest;
 
 /// The most items that one reply may have.
@@ -95,21 +96,17 @@ impl Output {
     }
 
     /// The calls as they go to the agent, and all items. Each call has an id that is in nobody
-    /// else's use; `turn` makes the ids that are ours unique in the conversation.
+    /// else's use.
     pub(super) fn finish(
         &mut self,
-        is_taken: impl Fn(&str) -> bool,
-        turn: usize,
+        conversation: &Conversation,
     ) -> Result<(Vec<CallRequest>, Vec<Value>), OutputFault> {
         let mut calls: Vec<CallRequest> = Vec::new();
         let mut values = Vec::with_capacity(self.items.len());
         for mut item in self.items.drain(..) {
             if kind(&item.value) == "function_call" {
                 let mut call = item.call()?;
-                let is_ours = calls.iter().any(|other| other.id == call.id);
-                if call.id.is_empty() || is_ours || is_taken(&call.id) {
-                    call.id = format!("call_{turn}_{}", calls.len());
-                }
+                call.id = conversation.call_id(&call.id, &calls);
                 if let Some(fields) = item.value.as_object_mut() {
                     fields.insert("call_id".to_owned(), json!(call.id));
                 }
@@ -176,6 +173,7 @@ pub(super) fn kind(object: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::conversation::Message;
 
     /// What happens to the items of a reply.
     enum Step {
@@ -210,7 +208,16 @@ mod tests {
                 Done(event) => output.set_arguments(&event).unwrap(),
             }
         }
-        let (calls, items) = output.finish(|id| id == "taken", 1).unwrap();
+        let asked = Message::Assistant {
+            text: String::new(),
+            calls: vec![CallRequest {
+                id: "taken".to_owned(),
+                name: "f".to_owned(),
+                arguments: "{}".to_owned(),
+            }],
+            echo: None,
+        };
+        let (calls, items) = output.finish(&Conversation::of(vec![asked])).unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
         let ids = items.iter().map(|item| text(item, "call_id"));
@@ -330,7 +337,7 @@ mod tests {
             .take(Some(0), &json!({"type": "function_call", "call_id": "a"}))
             .unwrap();
         assert_eq!(
-            output.finish(|_| false, 1).unwrap_err(),
+            output.finish(&Conversation::default()).unwrap_err(),
             OutputFault::Nameless
         );
         let mut output = Output::default();

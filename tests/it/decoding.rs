@@ -1,0 +1,148 @@
+//! Owns what holds of every reply, whatever its bytes are. Tests and fuzz targets share it; there is
+//! no network in it.
+
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use massgen::backend::connect::Surroundings;
+use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::pace::Pace;
+use massgen::backend::remote::Remote;
+use massgen::backend::{BackendError, ReplyEvent, Request};
+use massgen::config::vendors::{Wire, find};
+use massgen::config::{BackendConfig, ReplyTimes};
+use massgen::path::AbsPath;
+use massgen::spending::models::ModelList;
+use massgen::tools::request::CallRequest;
+use massgen::world::http::HttpClient;
+use serde_json::Map;
+
+/// The type of a body that is streamed.
+pub(crate) const STREAMED: &str = "text/event-stream";
+/// The type of a body that comes whole.
+const WHOLE: &str = "application/json";
+/// An id that a call has which was made before.
+const TAKEN_ID: &str = "taken";
+/// What decoders put between two texts, in bytes.
+const BREAK_BYTES: usize = "\n\n".len();
+
+/// One reply, as far as it could be read.
+type Events = Vec<Result<ReplyEvent, BackendError>>;
+
+/// The decoder of one wire format, for replies to a conversation in which a call was made.
+#[derive(Debug)]
+pub(crate) struct Decoding {
+    remote: Remote,
+    conversation: Conversation,
+}
+
+impl Decoding {
+    /// The decoder of what `vendor` sends.
+    pub(crate) fn of(vendor: &str) -> Self {
+        let config = BackendConfig {
+            vendor: find(vendor).unwrap(),
+            model: "big-model".to_owned(),
+            base_url: None,
+            api_key: Some("sk-1".into()),
+            parameters: Map::new(),
+            script: None,
+            times: ReplyTimes::default(),
+            fallback: Vec::new(),
+        };
+        let around = Surroundings {
+            env: &|_| None,
+            http: &HttpClient::new(),
+            cwd: &AbsPath::new("/").unwrap(),
+            pace: &Pace::default(),
+            models: &ModelList::with(Vec::new()),
+            read: &|path| panic!("{path} was read"),
+        };
+        let Wire::Remote(format) = config.vendor.wire else {
+            panic!("`{vendor}` is not asked over HTTP");
+        };
+        let earlier = CallRequest {
+            id: TAKEN_ID.to_owned(),
+            name: "read_text_file".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let asked = Message::Assistant {
+            text: String::new(),
+            calls: vec![earlier],
+            echo: None,
+        };
+        Self {
+            remote: Remote::connect(&config, format, around).unwrap(),
+            conversation: Conversation::of(vec![asked]),
+        }
+    }
+
+    /// The events of a body that comes in these chunks.
+    pub(crate) fn events<'c>(
+        &self,
+        content_type: &str,
+        chunks: impl IntoIterator<Item = &'c [u8]>,
+    ) -> Events {
+        let request = Request {
+            system: "".into(),
+            conversation: &self.conversation,
+            tools: [].into(),
+        };
+        let chunks: Vec<Vec<u8>> = chunks.into_iter().map(<[u8]>::to_vec).collect();
+        let body = stream::iter(chunks).map(|chunk| Ok(chunk.into())).boxed();
+        let reply = self.remote.read(request, content_type, body);
+        let events = stream::once(reply).try_flatten().collect::<Vec<_>>();
+        events.now_or_never().expect("all bytes are there")
+    }
+
+    /// Checks what must hold of every body.
+    #[track_caller]
+    pub(crate) fn check(&self, body: &[u8]) {
+        self.check_sound(body, &self.events(WHOLE, [body]));
+
+        let events = self.events(STREAMED, [body]);
+        self.check_sound(body, &events);
+        let one_by_one = self.events(STREAMED, body.chunks(1));
+        assert_eq!(one_by_one, events, "in chunks of one byte");
+        let pieces = body.chunk_by(|one, other| (one ^ other) % 4 != 0);
+        assert_eq!(self.events(STREAMED, pieces), events, "in pieces");
+
+        let half = &body[..body.len() / 2];
+        let begun = self.events(STREAMED, [half]);
+        self.check_sound(half, &begun);
+        if let Some((Err(_), told)) = begun.split_last() {
+            assert!(events.starts_with(told), "{told:?} became {events:?}");
+        }
+    }
+
+    /// Checks that what was read is a reply or none: one end and nothing after it, calls only before
+    /// it and fit to be made, and no more text than came.
+    #[track_caller]
+    fn check_sound(&self, body: &[u8], events: &Events) {
+        let (last, told) = events.split_last().expect("a reply ends");
+        let told: Vec<&ReplyEvent> = told
+            .iter()
+            .map(|event| event.as_ref().expect("only the last event is a fault"))
+            .collect();
+        let (mut ids, mut text_bytes) = (vec![TAKEN_ID], 0);
+        for event in told {
+            match event {
+                ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => {
+                    assert!(!text.is_empty(), "an empty text");
+                    text_bytes += text.len() - BREAK_BYTES.min(text.len());
+                }
+                ReplyEvent::Call(call) => {
+                    assert!(last.is_ok(), "a call in a broken reply");
+                    assert!(!call.name.is_empty() && !call.id.is_empty(), "{call:?}");
+                    assert!(!ids.contains(&&*call.id), "an id twice: {call:?}");
+                    ids.push(&call.id);
+                }
+                ReplyEvent::Echo(_) | ReplyEvent::Usage(_) => {}
+                ReplyEvent::End(_) => panic!("something after the end: {events:?}"),
+            }
+        }
+        assert!(
+            text_bytes <= body.len(),
+            "more text than came: {text_bytes}"
+        );
+        let is_end = matches!(last, Ok(ReplyEvent::End(_)) | Err(_));
+        assert!(is_end, "no end: {last:?}");
+    }
+}
