@@ -95,10 +95,10 @@ impl Decoding {
     /// Checks what must hold of every body.
     #[track_caller]
     pub(crate) fn check(&self, body: &[u8]) {
-        self.check_sound(body, &self.events(WHOLE, [body]));
+        Self::check_sound(body, &self.events(WHOLE, [body]));
 
         let events = self.events(STREAMED, [body]);
-        self.check_sound(body, &events);
+        Self::check_sound(body, &events);
         let one_by_one = self.events(STREAMED, body.chunks(1));
         assert_eq!(one_by_one, events, "in chunks of one byte");
         let pieces = body.chunk_by(|one, other| (one ^ other) % 4 != 0);
@@ -106,7 +106,7 @@ impl Decoding {
 
         let half = &body[..body.len() / 2];
         let begun = self.events(STREAMED, [half]);
-        self.check_sound(half, &begun);
+        Self::check_sound(half, &begun);
         if let Some((Err(_), told)) = begun.split_last() {
             assert!(events.starts_with(told), "{told:?} became {events:?}");
         }
@@ -115,7 +115,7 @@ impl Decoding {
     /// Checks that what was read is a reply or none: one end and nothing after it, calls only before
     /// it and fit to be made, and no more text than came.
     #[track_caller]
-    fn check_sound(&self, body: &[u8], events: &Events) {
+    fn check_sound(body: &[u8], events: &Events) {
         let (last, told) = events.split_last().expect("a reply ends");
         let told: Vec<&ReplyEvent> = told
             .iter()

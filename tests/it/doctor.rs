@@ -329,7 +329,7 @@ fn every_vendor_is_asked_in_its_own_way() {
         line,
         ("api-key", KEY),
     );
-    let line = "GET /v1beta/models?pageSize=1000";
+    let line = "GET /models?pageSize=1000";
     check_way("gemini", "GEMINI_API_KEY", line, ("x-goog-api-key", KEY));
 }
 

@@ -61,7 +61,7 @@ struct Decoding<'a> {
 pub type Body<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
 
 /// The body of a response as it comes, within limits of silence and time.
-pub(super) fn heard<'a>(response: Response, faults: &'a Faults, limits: Limits) -> Body<'a> {
+pub(super) fn heard(response: Response, faults: &Faults, limits: Limits) -> Body<'_> {
     let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
         let left = limits.total.saturating_sub(began.elapsed());
