@@ -369,8 +369,8 @@ fn what_a_replay_made_can_be_kept() {
 #[test]
 fn a_changed_record_is_found_out_with_both_sides() {
     let agents = [
-        agent("a", "", &answers("red", "agent1", 0)),
-        agent("b", "", &answers("blue", "agent1", 20)),
+        agent("a", "", &answers("red", "agent1", 150)),
+        agent("b", "", &answers("blue", "agent1", 500)),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))
