@@ -1,0 +1,380 @@
+//! Each key by itself: known or not, served or not, of which shape, with which default.
+
+use super::*;
+
+#[test]
+fn every_default_of_the_table_is_the_default_of_the_code() {
+    let mut written = 0;
+    for section in SECTIONS {
+        let served = section
+            .keys
+            .iter()
+            .filter(|key| key.status == Status::Served);
+        for (name, default) in served.filter_map(|key| Some((key.names[0], key.default?))) {
+            let line = format!("{name}: {default}");
+            let (with, without) = match section.path {
+                "orchestrator" => (with_orchestrator(&line), with_backend("cwd: w1")),
+                "agents[].backend" => (with_backend(&line), with_backend("")),
+                "timeout_settings" => (
+                    format!("{}timeout_settings: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
+                "limits" => (
+                    format!("{}limits: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
+                "orchestrator.coordination" => (
+                    with_orchestrator(&format!("coordination: {{{line}}}")),
+                    with_backend("cwd: w1"),
+                ),
+                "context_paths[]" => (
+                    with_orchestrator(&format!("context_paths: [{{path: src, {line}}}]")),
+                    with_orchestrator("context_paths: [src]"),
+                ),
+                "agents[].folder_guard" => (
+                    with_backend(&format!("folder_guard: {{{line}}}")),
+                    with_backend("folder_guard: {}"),
+                ),
+                "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
+                other => panic!("no case for `{other}`"),
+            };
+            let (with, without) = (config(&with), config(&without));
+            assert_eq!(
+                format!("{with:?}"),
+                format!("{without:?}"),
+                "{}.{name}",
+                section.path
+            );
+            written += 1;
+        }
+    }
+    assert!(written > 15, "only {written} defaults were tried");
+}
+
+/// A config with every key that is served.
+const FULL: &str = r"
+x-common: &common {type: ollama, temperature: 0.2, top_k: 40, stream_options: null}
+agents:
+  - id: one
+    system_message: be brief
+    folder_guard: {read: [docs, ~/notes], write: [/srv/out], downloads: off}
+    backend:
+      <<: *common
+      model: m1
+      base_url: ${URL}
+      api_key: ${KEY}
+      cwd: w1
+      allowed_tools: [read_text_file]
+      exclude_tools: []
+      enforce_read_before_delete: no
+      max_tokens: 100
+      some_new_parameter: {deep: [1, true, null, text]}
+      extra_body: {chat_template_kwargs: {enable_thinking: false}}
+  - id: two
+    backend:
+      <<: *common
+      model: 4
+      cwd: /srv/two
+      disallowed_tools: [delete_file]
+      seed: ${NUMBER}
+      system_message: in the backend
+      context_paths: [own]
+orchestrator:
+  snapshot_storage: s
+  agent_temporary_workspace: .massgen/t
+  session_storage: /srv/sessions
+  voting_sensitivity: strict
+  max_new_answers_per_agent: 3
+  answer_novelty_requirement: balanced
+  skip_coordination_rounds: true
+  context_paths:
+    - src
+    - path: .
+      permission: write
+      protected_paths: [LICENSE, /home/ann/project/docs]
+      hidden_paths: [secret/]
+      unprotected: [.VSCode]
+  coordination:
+    enable_planning_mode: true
+    planning_mode_instruction: plan only
+    max_orchestration_restarts: 2
+timeout_settings:
+  orchestrator_timeout_seconds: 60
+  initial_round_timeout_seconds: 30
+  subsequent_round_timeout_seconds: 20
+  round_timeout_grace_seconds: 0
+";
+
+#[test]
+fn every_served_key_of_an_agent_is_read() {
+    let config = config(FULL);
+    let [one, two] = config.agents.as_slice() else {
+        panic!("two agents");
+    };
+    assert_eq!(one.system_message.as_deref(), Some("be brief"));
+    assert_eq!(
+        one.folder_guard,
+        FolderGuard::On {
+            read: ["/home/ann/project/docs", "/home/ann/notes"]
+                .map(|p| AbsPath::new(p).unwrap())
+                .into(),
+            write: vec![AbsPath::new("/srv/out").unwrap()],
+            downloads: Downloads::Dropped,
+        }
+    );
+    assert_eq!(one.backend.base_url.as_deref(), Some("http://h/v1"));
+    assert_eq!(
+        one.backend.api_key.as_ref().unwrap().expose_secret(),
+        "sk-1"
+    );
+    assert_eq!(
+        one.tools.allowed.as_deref(),
+        Some(["read_text_file".to_owned()].as_slice())
+    );
+    assert_eq!(one.read_before_delete, ReadBeforeDelete::Off);
+    assert_eq!(
+        serde_json::Value::Object(one.backend.parameters.clone()),
+        json!({
+            "max_tokens": 100,
+            "some_new_parameter": {"deep": [1, true, null, "text"]},
+            "chat_template_kwargs": {"enable_thinking": false},
+            "temperature": 0.2,
+            "top_k": 40,
+            "stream_options": null,
+        })
+    );
+    assert_eq!(two.backend.model, "4");
+    assert_eq!(two.backend.parameters["seed"], json!(0.5));
+    assert_eq!(two.system_message.as_deref(), Some("in the backend"));
+    assert_eq!(two.tools.excluded, ["delete_file"]);
+    assert_eq!(
+        two.context_paths[0].path.to_string(),
+        "/home/ann/project/own"
+    );
+}
+
+#[test]
+fn every_served_key_of_the_team_is_read() {
+    let config = config(FULL);
+    let rules = &config.orchestrator;
+    assert_eq!(rules.voting_sensitivity, VotingSensitivity::Strict);
+    assert_eq!(rules.answer_novelty, NoveltyRequirement::Balanced);
+    assert_eq!(rules.max_new_answers_per_agent, Some(3));
+    assert_eq!(rules.coordination, Rounds::Skip);
+    assert_eq!(rules.max_orchestration_restarts, 2);
+    let instruction = Some("plan only".to_owned());
+    assert_eq!(rules.planning, Planning::On { instruction });
+    let [source, project] = rules.context_paths.as_slice() else {
+        panic!("two context paths");
+    };
+    assert_eq!(source.path.to_string(), "/home/ann/project/src");
+    assert_eq!(source.permission, Permission::Read);
+    assert_eq!(project.path.to_string(), BASE);
+    assert_eq!(project.permission, Permission::Write);
+    let protected: Vec<String> = project.protected.iter().map(ToString::to_string).collect();
+    assert_eq!(protected, ["LICENSE", "docs"]);
+    assert_eq!(project.hidden[0].to_string(), "secret");
+    assert_eq!(project.unprotected, [".vscode"]);
+    assert_eq!(config.timeouts.initial_round_seconds, Some(30));
+    assert_eq!(config.timeouts.round_grace_seconds, 0);
+}
+
+#[test]
+fn unknown_keys_are_errors_with_the_nearest_known_one() {
+    check(
+        "agnets: []\n",
+        &[
+            "unknown key `agnets` (did you mean `agents`?)",
+            "agents: `agents` is missing",
+        ],
+    );
+    check(
+        &with_orchestrator("voting-sensitivity: strict"),
+        &["unknown key `voting-sensitivity` (did you mean `voting_sensitivity`?)"],
+    );
+    check(
+        "agent:\n  id: a\n  backend: {type: grok}\n  cwd: w\n",
+        &["error agent.cwd: unknown key `cwd` (it belongs into `agents[].backend`)"],
+    );
+    check(
+        &with_orchestrator("context_paths: [{path: a, colour: red}]"),
+        &["keys here are `path`, `permission`, `protected_paths`"],
+    );
+    check(&with_orchestrator("x-anything: {a: b}"), &[]);
+}
+
+#[test]
+fn keys_of_a_backend_that_look_like_typing_errors_are_errors() {
+    check(
+        &with_backend("temprature: 0.5"),
+        &["unknown key `temprature` (did you mean `temperature`?)"],
+    );
+    check(
+        &with_backend("Base_URL: http://h"),
+        &["did you mean `base_url`?"],
+    );
+    check(&with_backend("modle: x"), &["did you mean `model`?"]);
+    check(&with_backend("brand_new_parameter: 1"), &[]);
+}
+
+#[test]
+fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
+    let backend = |lines: &str| {
+        format!("agent: {{id: a, backend: {{type: gemini, model: gemini-3.8-flash, {lines}}}}}")
+    };
+    let sent = |lines: &str| {
+        let loaded = try_load(&backend(lines)).unwrap();
+        serde_json::Value::Object(loaded.config.agents[0].backend.parameters.clone())
+    };
+    let mixed = "top_k: 4, logit_bias: {1: 2}, enable_web_search: yes, my_own: 1, seed: null";
+    check(
+        &backend(mixed),
+        &[
+            "warning agent.backend.logit_bias: `logit_bias` is not sent to `gemini`: it chooses words \
+             without this parameter (-)",
+        ],
+    );
+    let expected = json!({"top_k": 4, "enable_web_search": true, "my_own": 1, "seed": null});
+    assert_eq!(sent(mixed), expected);
+    let nothing = "logit_bias: null, enable_web_search: false, enable_code_interpreter: no";
+    check(&backend(nothing), &[]);
+    assert_eq!(sent(nothing), json!({}));
+    let asked_for = "extra_body: {logit_bias: {1: 2}}";
+    check(&backend(asked_for), &[]);
+    assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
+    check(
+        &backend("enable_web_search: true").replace("3.8", "2.5"),
+        &["not sent to `gemini`: its models before Gemini 3 take either tools of Google's or"],
+    );
+
+    let falling_back = "enable_web_search: true, extra_body: {logit_bias: {1: 2}}, \
+                        fallback: [gemini-3.7-flash, gemini-2.5-flash, {type: groq, model: m, top_k: 1}]";
+    check(
+        &backend(falling_back),
+        &[
+            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: its models",
+        ],
+    );
+    let loaded = try_load(&backend(falling_back)).unwrap();
+    let fallback = &loaded.config.agents[0].backend.fallback;
+    let sent: Vec<usize> = fallback
+        .iter()
+        .map(|backend| backend.parameters.len())
+        .collect();
+    assert_eq!(sent, [2, 1, 1]);
+}
+
+#[test]
+fn keys_that_are_not_served_are_one_warning_each() {
+    check(
+        &with_backend("mcp_servers: [{name: x, command: sh}]\nenable_web_search: true"),
+        &[
+            "warning agent.backend.mcp_servers: `mcp_servers` is not supported: no MCP server is started",
+            "warning agent.backend.enable_web_search: `enable_web_search` is not sent to `ollama`",
+        ],
+    );
+    check(
+        &with_backend("enable_web_search: false\nenable_mcp_command_line: no"),
+        &[],
+    );
+    check(
+        &with_backend("enable_web_search: maybe"),
+        &["error agent.backend.enable_web_search"],
+    );
+    check(
+        &with_backend("permission_mode: acceptEdit"),
+        &["did you mean `acceptEdits`?"],
+    );
+    let ui = |line: &str| format!("{}ui: {{{line}}}\n", with_backend(""));
+    check(
+        &ui("display_type: rich_terminal"),
+        &["warning ui.display_type: "],
+    );
+    check(&ui("display_type: simple, logging_enabled: true"), &[]);
+    check(
+        &with_orchestrator("timeout: {orchestrator_timeout_seconds: 5}"),
+        &["warning orchestrator.timeout.orchestrator_timeout_seconds: "],
+    );
+    check(
+        &with_orchestrator(
+            "coordination: {use_skills: true, broadcast: false, resume_from_log: {round: 1}}",
+        ),
+        &[
+            "warning orchestrator.coordination.use_skills",
+            "warning orchestrator.coordination.resume_from_log",
+        ],
+    );
+}
+
+#[test]
+fn keys_that_cannot_be_used_are_errors_with_the_way_out() {
+    check(
+        &with_backend("system_prompt: x"),
+        &["cannot be used here (write it as `system_message` of the agent)"],
+    );
+    check(
+        &with_backend("stream: false"),
+        &["`stream` cannot be used here"],
+    );
+    check(
+        "models: [a]\nagent: {id: a, backend: {type: grok}}\n",
+        &["`models` cannot be used here (it is from the first version"],
+    );
+}
+
+#[test]
+fn values_have_the_shape_of_their_key() {
+    check(
+        &with_backend("temperature: 3"),
+        &["`temperature` is `3` (-)"],
+    );
+    check(
+        &with_backend("temperature: warm"),
+        &["`temperature` is `warm`"],
+    );
+    check(&with_backend("max_tokens: 0"), &["`max_tokens` is `0` (-)"]);
+    check(&with_backend("max_tokens: 1.5"), &["`max_tokens` is `1.5`"]);
+    check(
+        &with_backend("exclude_tools: delete_file"),
+        &["`exclude_tools` is `delete_file` (-)"],
+    );
+    check(
+        &with_backend("exclude_tools: [[a]]"),
+        &["error agent.backend.exclude_tools[0]"],
+    );
+    check(&with_backend("cwd: {a: b}"), &["`cwd` is a mapping (-)"]);
+    check(
+        &with_orchestrator("voting_sensitivity: strct"),
+        &["did you mean `strict`?"],
+    );
+    check(&with_orchestrator("max_new_answers_per_agent: null"), &[]);
+    check(
+        &with_orchestrator("skip_coordination_rounds: 1"),
+        &["`skip_coordination_rounds` is `1`"],
+    );
+    check(
+        &with_orchestrator("context_paths: src"),
+        &["`context_paths` is `src`"],
+    );
+    check(
+        &with_orchestrator("context_paths: [{permission: read}]"),
+        &["orchestrator.context_paths[0].path: `path` is missing"],
+    );
+    check(
+        &with_orchestrator("context_paths: [{path: a, permission: wrte}]"),
+        &["did you mean `write`?"],
+    );
+    let timeout = |value: &str| {
+        format!(
+            "{}timeout_settings: {{orchestrator_timeout_seconds: {value}}}\n",
+            with_backend("")
+        )
+    };
+    for value in ["0", "-1", "1.5", "604801", "99999999999999999999", "soon"] {
+        check(
+            &timeout(value),
+            &["error timeout_settings.orchestrator_timeout_seconds"],
+        );
+    }
+    check(&timeout("604800"), &[]);
+}
