@@ -20,8 +20,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+mod measured;
+
+use measured::{Measured, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_massgen");
 const STARTS: usize = 40;
@@ -109,7 +110,6 @@ fn explain_calls(dir: &Path) {
 /// A team in which everyone answers, then votes for the first.
 fn coordination(dir: &Path, agents: usize) {
     let project = dir.join(format!("team_{agents}"));
-    fs::create_dir_all(&project).unwrap();
     let mut yaml = String::from("agents:\n");
     for number in 1..=agents {
         let _ = write!(
@@ -120,28 +120,15 @@ fn coordination(dir: &Path, agents: usize) {
              - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: \"good\"}}}}]\n          repeat: true\n"
         );
     }
-    fs::write(project.join("team.yaml"), yaml).unwrap();
-    let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let begun = Instant::now();
-    let status = Command::new(BINARY)
-        .args(["--config", "team.yaml", "measure"])
-        .current_dir(&project)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    let elapsed = begun.elapsed();
-    assert!(status.success(), "the run of {agents} agents failed");
-    let after = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let cpu = |usage: &nix::sys::resource::Usage| {
-        usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
-    };
-    let spent = cpu(&after) - cpu(&before);
+    let Measured {
+        elapsed,
+        cpu_ms,
+        peak_mib,
+    } = run(&project, &yaml);
     let calls = 2 * agents + 1;
     println!(
-        "| run of {agents} scripted agents | {:.0} ms, {spent} ms CPU, {:.1} MiB at most | {:.2} ms CPU a model call |",
+        "| run of {agents} scripted agents | {:.0} ms, {cpu_ms} ms CPU, {peak_mib:.1} MiB at most | {:.2} ms CPU a model call |",
         elapsed.as_secs_f64() * 1e3,
-        after.max_rss() as f64 / 1024.0,
-        spent as f64 / calls as f64
+        cpu_ms as f64 / calls as f64
     );
 }

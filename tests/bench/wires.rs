@@ -15,19 +15,16 @@
 )]
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+mod measured;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_massgen");
+use measured::run;
+
 /// Requests of a short and of a long loop; what a step costs is what lies between them.
 const STEPS: [usize; 2] = [100, 1000];
 const AGENTS: usize = 256;
@@ -58,7 +55,6 @@ fn tool_loop(dir: &Path) {
             }
         });
         let project = dir.join(format!("loop_{steps}"));
-        fs::create_dir_all(&project).unwrap();
         let yaml = format!(
             "limits: {{max_steps_per_round: 2000}}\nagents:\n  - id: a\n    backend: \
              {{type: chatcompletion, base_url: \"{url}\", model: m, cwd: ws}}\n"
@@ -84,7 +80,6 @@ fn streams(dir: &Path) {
     let (ended, ends) = channel();
     let url = serve_streams(ended);
     let project = dir.join("streams");
-    fs::create_dir_all(&project).unwrap();
     let mut yaml = String::from("agents:\n");
     for number in 1..=AGENTS {
         let _ = write!(
@@ -102,43 +97,6 @@ fn streams(dir: &Path) {
         measured.cpu_ms as f64 * 1e3 / pieces,
         measured.peak_mib,
     );
-}
-
-struct Measured {
-    elapsed: Duration,
-    cpu_ms: i64,
-    peak_mib: f64,
-}
-
-/// Runs the team and measures the process.
-fn run(project: &Path, yaml: &str) -> Measured {
-    fs::write(project.join("team.yaml"), yaml).unwrap();
-    let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let begun = Instant::now();
-    let output = Command::new(BINARY)
-        .args(["--config", "team.yaml", "measure"])
-        .current_dir(project)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    let elapsed = begun.elapsed();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let after = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    Measured {
-        elapsed,
-        cpu_ms: cpu_ms(&after) - cpu_ms(&before),
-        // The kernel reports the largest child so far, so that runs grow.
-        peak_mib: after.max_rss() as f64 / 1024.0,
-    }
-}
-
-fn cpu_ms(usage: &Usage) -> i64 {
-    usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
 }
 
 /// A reply with one call.
