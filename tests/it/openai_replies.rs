@@ -1,6 +1,6 @@
 //! Responses over real HTTP: what becomes of the replies that OpenAI and servers like it send.
 
-use massgen::backend::{BackendError, FaultKind, ReplyEvent};
+use massgen::backend::{BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::Usage;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::openai_wire::{
     call_item, completed, event, item, message_item, piece, published_echo, published_output,
     published_stream, serve, streamed,
 };
-use crate::wire::{call, collect, simple_request, text};
+use crate::wire::{call, collect, fault_line, simple_request, text};
 
 fn reasoning(text: &str) -> ReplyEvent {
     ReplyEvent::Reasoning(text.to_owned())
@@ -360,16 +360,7 @@ async fn line_of(answer: Answer) -> String {
     let mut events = events_of(answer).await;
     let fault = events.pop().unwrap().unwrap_err();
     assert_eq!(events, [], "{fault}");
-    let kind = match fault.kind {
-        FaultKind::Permanent => "permanent".to_owned(),
-        FaultKind::ContextTooLong => "too long".to_owned(),
-        FaultKind::Unreachable => "unreachable".to_owned(),
-        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
-        FaultKind::Transient {
-            retry_after: Some(wait),
-        } => format!("transient after {wait:?}"),
-    };
-    format!("{kind}: {}", fault.message)
+    fault_line(&fault)
 }
 
 #[tokio::test]
