@@ -91,6 +91,31 @@ pub static FOLDER_GUARD: Section = Section {
     ],
 };
 
+/// The endpoint, of the agent's model and of those after it.
+const BASE_URL: Key = Key::served(
+    &["base_url"],
+    Shape::Text,
+    "The endpoint, instead of the vendor's own.",
+);
+/// Replies in the config itself.
+const REPLIES: Key = Key::served(
+    &["replies"],
+    Shape::Verbatim,
+    "The replies of a `scripted` backend.",
+);
+/// Replies in a file.
+const SCRIPT: Key = Key::served(
+    &["script"],
+    Shape::Text,
+    "A YAML file with the replies of a `scripted` backend, relative to the config.",
+);
+/// Keys that go into requests whatever they are called.
+const MORE: Key = Key::served(
+    &["extra_body"],
+    Shape::Mapping(&EXTRA_BODY),
+    "More keys for the model's API.",
+);
+
 /// Where a model is asked, and how.
 pub static BACKEND: Section = Section {
     path: "agents[].backend",
@@ -109,11 +134,7 @@ pub static BACKEND: Section = Section {
             Shape::Text,
             "The model's name at the vendor. Needed unless the type has a default.",
         ),
-        Key::served(
-            &["base_url"],
-            Shape::Text,
-            "The endpoint, instead of the vendor's own.",
-        ),
+        BASE_URL,
         Key::served(
             &["api_key"],
             Shape::Text,
@@ -159,16 +180,8 @@ pub static BACKEND: Section = Section {
             Shape::Mapping(&FOLDER_GUARD),
             "The same as `folder_guard` of the agent, which counts if both are there.",
         ),
-        Key::served(
-            &["replies"],
-            Shape::Verbatim,
-            "The replies of a `scripted` backend.",
-        ),
-        Key::served(
-            &["script"],
-            Shape::Text,
-            "A YAML file with the replies of a `scripted` backend, relative to the config.",
-        ),
+        REPLIES,
+        SCRIPT,
         Key::served(
             &["record"],
             Shape::Text,
@@ -201,11 +214,7 @@ pub static BACKEND: Section = Section {
             "How long a whole reply may take, until the request is tried again.",
         )
         .or("3600"),
-        Key::served(
-            &["extra_body"],
-            Shape::Mapping(&EXTRA_BODY),
-            "More keys for the model's API.",
-        ),
+        MORE,
         Key::passed(
             &["temperature"],
             Shape::Number(0.0, 2.0),
@@ -442,31 +451,15 @@ pub static FALLBACK: Section = Section {
             "Which vendor is asked; the same as in `backend` if it is not there.",
         ),
         Key::required(&["model"], Shape::Text, "The model's name at the vendor."),
-        Key::served(
-            &["base_url"],
-            Shape::Text,
-            "The endpoint, instead of the vendor's own.",
-        ),
+        BASE_URL,
         Key::served(
             &["api_key"],
             Shape::Text,
             "The key, instead of the vendor's variable.",
         ),
-        Key::served(
-            &["replies"],
-            Shape::Verbatim,
-            "The replies of a `scripted` backend.",
-        ),
-        Key::served(
-            &["script"],
-            Shape::Text,
-            "A YAML file with the replies of a `scripted` backend, relative to the config.",
-        ),
-        Key::served(
-            &["extra_body"],
-            Shape::Mapping(&EXTRA_BODY),
-            "More keys for the model's API.",
-        ),
+        REPLIES,
+        SCRIPT,
+        MORE,
     ],
 };
 
