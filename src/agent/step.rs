@@ -208,7 +208,7 @@ impl Mind {
         let mut usage = Usage::default();
         let reply = self.hear(model, &mut usage).await;
         let elapsed_ms = milliseconds(asked.elapsed());
-        let counted = usage.input_tokens.saturating_add(usage.output_tokens);
+        let counted = usage.total_tokens();
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.settle(counted);
         }

@@ -86,7 +86,7 @@ impl Conversation {
     }
 
     /// Whether a call of this id was made.
-    pub fn has_call(&self, id: &str) -> bool {
+    fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
             Message::User(_) | Message::CallResult { .. } => false,

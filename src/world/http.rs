@@ -92,6 +92,11 @@ fn set_up(builder: ClientBuilder) -> Result<Client, SetupError> {
         .map_err(|error| SetupError(innermost(&error).to_string()))
 }
 
+/// The URL without what may be secret in it: credentials and query.
+pub(crate) fn place(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
 /// The error at the bottom of a chain: what the system said, without the layers that passed it on.
 pub(crate) fn innermost<'a>(
     error: &'a (dyn std::error::Error + 'static),

@@ -16,6 +16,7 @@ use crate::backend::responses::Responses;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
+use crate::world::http::place;
 
 impl Remote {
     /// Finds endpoint and key of the model that `config` describes, whose vendor speaks `format`.
@@ -54,7 +55,7 @@ impl Remote {
             headers,
             wire,
             written: Mutex::default(),
-            faults: Faults::new(config.vendor.name, endpoint::place(&url), key),
+            faults: Faults::new(config.vendor.name, place(&url), key),
             limits: Limits::of(config.times),
             url,
         })

@@ -1,5 +1,7 @@
 //! Owns where requests go and what shows who sends them. Nothing here opens a connection.
 
+use std::fmt;
+
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
@@ -26,7 +28,32 @@ pub(crate) const BETAS: &[&str] = &["betas", "anthropic_beta"];
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) secret: SecretString,
-    pub(crate) origin: String,
+    pub(crate) origin: KeyOrigin,
+}
+
+/// Where a key was found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyOrigin {
+    /// `api_key` of the config.
+    Config,
+    /// This variable.
+    Variable(&'static str),
+}
+
+impl fmt::Debug for KeyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The name of what holds the key, in backticks.
+impl fmt::Display for KeyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyOrigin::Config => f.write_str("`api_key`"),
+            KeyOrigin::Variable(name) => write!(f, "`{name}`"),
+        }
+    }
 }
 
 /// The endpoint as the user named it, before anything is added.
@@ -66,12 +93,12 @@ pub(crate) fn key(
 ) -> Result<Option<Key>> {
     let variables = config.vendor.key_variables_at(base_url);
     if let Some(secret) = &config.api_key {
-        let (secret, origin) = (secret.clone(), "`api_key`".to_owned());
+        let (secret, origin) = (secret.clone(), KeyOrigin::Config);
         return Ok(Some(Key { secret, origin }));
     }
     for variable in variables {
         if let Some(value) = (around.env)(variable).filter(|value| !value.trim().is_empty()) {
-            let (secret, origin) = (value.trim().into(), format!("`{variable}`"));
+            let (secret, origin) = (value.trim().into(), KeyOrigin::Variable(variable));
             return Ok(Some(Key { secret, origin }));
         }
     }
@@ -111,10 +138,7 @@ pub(crate) fn chat_url(
         way.extend(["chat", "completions"]);
     }
 
-    let mut url = base_url.clone();
-    if let Ok(mut segments) = url.path_segments_mut() {
-        segments.pop_if_empty().extend(way);
-    }
+    let mut url = below(base_url, way);
     if classic_azure && !url.query_pairs().any(|(name, _)| name == "api-version") {
         let version = api_version(&config.parameters, around)?;
         url.query_pairs_mut().append_pair("api-version", &version);
@@ -124,15 +148,12 @@ pub(crate) fn chat_url(
 
 /// Where Responses are asked for. A `base_url` that names the whole way is taken as it is.
 pub(crate) fn responses_url(base_url: &Url) -> Url {
-    let mut url = base_url.clone();
-    let is_whole = base_url
-        .path()
-        .trim_end_matches('/')
-        .ends_with("/responses");
-    if let (false, Ok(mut segments)) = (is_whole, url.path_segments_mut()) {
-        segments.pop_if_empty().push("responses");
+    let path = base_url.path().trim_end_matches('/');
+    if path.ends_with("/responses") {
+        base_url.clone()
+    } else {
+        below(base_url, ["responses"])
     }
-    url
 }
 
 fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Result<String> {
@@ -154,13 +175,7 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
 pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
     let kind = (!model.contains('/')).then_some("models");
     let method = format!("{model}:streamGenerateContent");
-    let mut url = base_url.clone();
-    if let Ok(mut segments) = url.path_segments_mut() {
-        segments
-            .pop_if_empty()
-            .extend(kind)
-            .extend(method.split('/'));
-    }
+    let mut url = below(base_url, kind.into_iter().chain(method.split('/')));
     url.query_pairs_mut().append_pair("alt", "sse");
     url
 }
@@ -175,16 +190,16 @@ pub(crate) fn messages_url(base_url: &Url) -> Url {
     } else {
         &["v1", "messages"]
     };
+    below(base_url, way.iter().copied())
+}
+
+/// `base_url` with more on its path; its query stays.
+fn below<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
     let mut url = base_url.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(way);
     }
     url
-}
-
-/// The URL without what may be secret in it: credentials and query.
-pub(crate) fn place(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// What each request carries beside its body.

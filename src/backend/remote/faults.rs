@@ -10,7 +10,7 @@ use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use crate::backend::remote::endpoint::Key;
+use crate::backend::remote::endpoint::{Key, KeyOrigin};
 use crate::backend::remote::wire::Unread;
 use crate::backend::{BackendError, FaultKind};
 use crate::wording::beginning;
@@ -77,6 +77,11 @@ impl Faults {
     /// Faults of requests to `place` with `key`.
     pub(super) fn new(vendor: &'static str, place: String, key: Option<Key>) -> Self {
         Self { vendor, place, key }
+    }
+
+    /// Where the key was found, if there is one.
+    pub(super) fn key_origin(&self) -> Option<KeyOrigin> {
+        self.key.as_ref().map(|key| key.origin)
     }
 
     /// The client could not be set up.
@@ -175,16 +180,7 @@ impl Faults {
             _ => String::new(),
         };
         message.push_str(&note);
-        let kind = if error.is_context_too_long() {
-            FaultKind::ContextTooLong
-        } else if may_heal(status.as_u16()) && !error.is_permanent() {
-            let retry_after = retry_after(headers)
-                .or_else(|| error.retry_delay())
-                .or_else(|| wait_in(&words));
-            FaultKind::Transient { retry_after }
-        } else {
-            FaultKind::Permanent
-        };
+        let kind = error.kind(Some(status.as_u16()), retry_after(headers), &words);
         self.error(kind, &message)
     }
 
@@ -194,14 +190,7 @@ impl Faults {
         let error = ErrorBody::parse(text);
         let words = self.quote(&error.told());
         let message = format!("reported an error: {words}");
-        if error.is_context_too_long() {
-            self.error(FaultKind::ContextTooLong, &message)
-        } else if error.is_permanent() || error.status().is_some_and(|status| !may_heal(status)) {
-            self.permanent(&message)
-        } else {
-            let retry_after = error.retry_delay().or_else(|| wait_in(&words));
-            self.error(FaultKind::Transient { retry_after }, &message)
-        }
+        self.error(error.kind(error.status(), None, &words), &message)
     }
 
     fn redirection(&self, headers: &HeaderMap) -> String {
@@ -287,6 +276,21 @@ impl ErrorBody {
         let request = self.json.get("request_id").and_then(Value::as_str);
         let request = request.map(|id| format!(" (request `{id}`)"));
         self.words() + &request.unwrap_or_default()
+    }
+
+    /// Whether asking again can help after an error with this status, with the wait that the headers
+    /// ask for; without one the error or its `words` may name a wait.
+    fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> FaultKind {
+        if self.is_context_too_long() {
+            FaultKind::ContextTooLong
+        } else if self.is_permanent() || status.is_some_and(|status| !may_heal(status)) {
+            FaultKind::Permanent
+        } else {
+            let retry_after = wait
+                .or_else(|| self.retry_delay())
+                .or_else(|| wait_in(words));
+            FaultKind::Transient { retry_after }
+        }
     }
 
     /// Whether it says that the conversation does not fit into the model's context.

@@ -2,11 +2,11 @@
 //! requests go, with the same key. Nothing here opens a connection.
 
 use reqwest::header::HeaderMap;
-use secrecy::ExposeSecret;
 use url::{Url, form_urlencoded};
 
 use crate::backend::connect::Surroundings;
 use crate::backend::remote::Remote;
+use crate::backend::remote::endpoint::KeyOrigin;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
@@ -27,19 +27,8 @@ pub struct Listing {
     pub url: Url,
     /// What it carries; the key is among it.
     pub headers: HeaderMap,
-    /// Where the key comes from.
-    pub key: KeyOrigin,
-}
-
-/// Where a key comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeyOrigin {
-    /// `api_key` of the config.
-    Config,
-    /// This variable.
-    Variable(&'static str),
-    /// There is none, and none is needed.
-    None,
+    /// Where the key was found, if there is one.
+    pub key: Option<KeyOrigin>,
 }
 
 /// The question for the endpoint of `config`, whose vendor speaks `format`.
@@ -53,23 +42,10 @@ pub fn listing(
 ) -> Result<Listing> {
     let remote = Remote::connect(config, format, around)?;
     Ok(Listing {
-        key: key_origin(config, &remote.url, around),
+        key: remote.faults.key_origin(),
         url: models_url(&remote.url),
         headers: remote.headers,
     })
-}
-
-fn key_origin(config: &BackendConfig, url: &Url, around: Surroundings<'_>) -> KeyOrigin {
-    if let Some(key) = &config.api_key
-        && !key.expose_secret().is_empty()
-    {
-        return KeyOrigin::Config;
-    }
-    let is_set = |name: &&&str| (around.env)(name).is_some_and(|value| !value.trim().is_empty());
-    let mut variables = config.vendor.key_variables_at(url).iter();
-    variables
-        .find(is_set)
-        .map_or(KeyOrigin::None, |name| KeyOrigin::Variable(name))
 }
 
 /// Where the models are listed of an endpoint that is asked at `url`.

@@ -17,7 +17,7 @@ use crate::backend::{Backend, BackendError, Reply, Request};
 use crate::world::http::HttpClient;
 
 pub mod connect;
-pub(super) mod endpoint;
+pub mod endpoint;
 mod faults;
 pub mod listing;
 pub mod reply;

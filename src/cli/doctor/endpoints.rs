@@ -8,13 +8,14 @@ use reqwest::header::HeaderMap;
 use url::Url;
 
 use crate::backend::connect::Surroundings;
-use crate::backend::remote::listing::{KeyOrigin, Listing, listing};
+use crate::backend::remote::endpoint::KeyOrigin;
+use crate::backend::remote::listing::{Listing, listing};
 use crate::cli::doctor::finding::{Area, Finding, Verdict};
 use crate::cli::doctor::team::Needs;
 use crate::config::keys::nearest;
 use crate::config::vendors::{Wire, is_this_machine};
 use crate::config::{BackendConfig, Config};
-use crate::world::http::HttpClient;
+use crate::world::http::{HttpClient, place};
 use crate::world::probe::endpoint::{Reached, ask};
 
 /// A model that an endpoint should have, and the question to the endpoint.
@@ -72,7 +73,7 @@ pub(crate) fn unasked(questions: &[Question]) -> Vec<Finding> {
 /// Asks every endpoint once, all at the same time, and says what each answered.
 pub(crate) async fn look(questions: Vec<Question>, needs: Needs) -> Vec<Finding> {
     let http = HttpClient::new();
-    let mut distinct: BTreeMap<(&str, KeyOrigin), (&Url, &HeaderMap)> = BTreeMap::new();
+    let mut distinct: BTreeMap<(&str, Option<KeyOrigin>), (&Url, &HeaderMap)> = BTreeMap::new();
     for Question { listing, .. } in &questions {
         let way = (listing.url.as_str(), listing.key);
         distinct.insert(way, (&listing.url, &listing.headers));
@@ -92,11 +93,6 @@ pub(crate) async fn look(questions: Vec<Question>, needs: Needs) -> Vec<Finding>
         return findings.into_iter().map(Finding::not_needed).collect();
     }
     findings
-}
-
-/// The URL without what may be secret in it.
-fn place(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 fn judge(question: &Question, reached: &Reached) -> Finding {
@@ -175,17 +171,17 @@ fn listed(
 
 fn key_of(question: &Question) -> String {
     match question.listing.key {
-        KeyOrigin::Config => "the key of the config".to_owned(),
-        KeyOrigin::Variable(name) => format!("the key of `{name}`"),
-        KeyOrigin::None => "a request without a key".to_owned(),
+        Some(KeyOrigin::Config) => "the key of the config".to_owned(),
+        Some(KeyOrigin::Variable(name)) => format!("the key of `{name}`"),
+        None => "a request without a key".to_owned(),
     }
 }
 
 fn new_key(question: &Question) -> String {
     match question.listing.key {
-        KeyOrigin::Config => "put a valid key into the config as `api_key`".to_owned(),
-        KeyOrigin::Variable(name) => format!("export {name}=…   # a valid key"),
-        KeyOrigin::None => "give the backend an `api_key`".to_owned(),
+        Some(KeyOrigin::Config) => "put a valid key into the config as `api_key`".to_owned(),
+        Some(KeyOrigin::Variable(name)) => format!("export {name}=…   # a valid key"),
+        None => "give the backend an `api_key`".to_owned(),
     }
 }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::backend::connect::{Surroundings, connect};
-use crate::backend::remote::listing::{KeyOrigin, listing};
+use crate::backend::remote::endpoint::KeyOrigin;
+use crate::backend::remote::listing::listing;
 use crate::cli::doctor::finding::{Area, Finding, Verdict};
 use crate::cli::doctor::surrounded;
 use crate::cli::environment::Completed;
@@ -84,11 +85,11 @@ fn means_of_one(
 ) -> Result<String> {
     let with = match model.vendor.wire {
         Wire::Remote(format) => match listing(model, format, around)?.key {
-            KeyOrigin::Config => "the key that stands in the config".to_owned(),
-            KeyOrigin::Variable(name) => {
+            Some(KeyOrigin::Config) => "the key that stands in the config".to_owned(),
+            Some(KeyOrigin::Variable(name)) => {
                 format!("the key of `{name}`, set {}", place_of(name, completed))
             }
-            KeyOrigin::None => "no key, and none is needed".to_owned(),
+            None => "no key, and none is needed".to_owned(),
         },
         Wire::Scripted | Wire::Unserved => "replies from a script".to_owned(),
     };

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::wording::counted;
-use crate::world::http::{HttpClient, innermost};
+use crate::world::http::{HttpClient, innermost, place};
 use crate::world::telemetry::otlp::{
     Resource, ResourceSpans, Scope, ScopeSpans, Span, TracesRequest, attribute,
 };
@@ -60,8 +60,7 @@ impl Exporter {
     /// Begins to send what it will be given. No connection is opened before there is a span.
     pub(crate) fn start(settings: Settings, http: HttpClient) -> Self {
         let (waiting, spans) = mpsc::channel(SPANS_WAITING_MAX);
-        let url = &settings.endpoint;
-        let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
+        let place = place(&settings.endpoint);
         Self {
             waiting,
             sending: tokio::spawn(Courier { settings, http }.send_all(spans)),
