@@ -18,3 +18,4 @@ pub(crate) mod own;
 pub(crate) mod process;
 pub(crate) mod confine;
 pub(crate) mod trial;
+pub(crate) mod sandbox;
