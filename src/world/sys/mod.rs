@@ -17,5 +17,6 @@ pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
 pub(crate) mod process;
+pub(crate) mod launch;
 pub(crate) mod confine;
 pub(crate) mod trial;
