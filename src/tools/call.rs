@@ -462,6 +462,19 @@ impl ToolCall {
 }
 
 impl<P> ToolCall<P> {
+    /// Whether the call is one of those that run commands or are about them.
+    pub fn is_about_commands(&self) -> bool {
+        matches!(
+            self,
+            ToolCall::ExecuteCommand { .. }
+                | ToolCall::StartBackgroundCommand { .. }
+                | ToolCall::GetBackgroundOutput { .. }
+                | ToolCall::GetBackgroundStatus { .. }
+                | ToolCall::StopBackgroundCommand { .. }
+                | ToolCall::ListBackgroundCommands
+        )
+    }
+
     /// What the call gives to the shell, if it does.
     pub fn command(&self) -> Option<&str> {
         match self {

@@ -40,6 +40,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
+use crate::world::commands::Commands;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::follow::{Followed, follow};
@@ -72,6 +73,8 @@ pub struct GatePolicy {
     pub conflicts: Option<Conflicts>,
     /// What the agent has read and made. The agent's gate of the final phase gets the same one.
     pub history: Arc<Mutex<History>>,
+    /// How the agent's commands are run; without it they are denied.
+    pub commands: Option<Commands>,
 }
 
 impl GatePolicy {
@@ -83,6 +86,7 @@ impl GatePolicy {
             read_before_delete: ReadBeforeDelete::Off,
             conflicts: None,
             history: Arc::default(),
+            commands: None,
         }
     }
 }
@@ -312,6 +316,7 @@ impl Gate {
 
     /// Follows every path of `call` and asks the manager about it. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
+        self.check_command(&call)?;
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -328,6 +333,34 @@ impl Gate {
         Ok(Permitted {
             action,
             gate: self.clone(),
+        })
+    }
+
+    /// Asks the text rules about what `call` gives to the shell.
+    fn check_command(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        if !call.is_about_commands() {
+            return Ok(());
+        }
+        let Some(commands) = &self.0.policy.commands else {
+            return Err(Denial {
+                refused: Refused::Command {
+                    command: call.command().unwrap_or(call.name()).to_owned(),
+                    way_out: "work with the file tools".to_owned(),
+                },
+                rule: "no-commands",
+                reason: "you may not run commands".to_owned(),
+            });
+        };
+        let Some(line) = call.command() else {
+            return Ok(());
+        };
+        judge(commands.rules(), line).map_err(|refused| Denial {
+            refused: Refused::Command {
+                command: refused.command,
+                way_out: refused.way_out,
+            },
+            rule: refused.rule,
+            reason: refused.reason,
         })
     }
 
