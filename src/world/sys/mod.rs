@@ -18,5 +18,4 @@ pub(crate) mod grant;
 pub(crate) mod own;
 pub(crate) mod process;
 pub(crate) mod launch;
-pub(crate) mod confine;
 pub(crate) mod trial;
