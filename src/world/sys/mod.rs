@@ -18,5 +18,5 @@ pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
 pub(crate) mod process;
-pub(crate) mod confine;
+pub(crate) mod launch;
 pub(crate) mod trial;
