@@ -1,6 +1,7 @@
 //! Owns the carrying out of permitted actions. It is the only folder that opens a [`Permitted`].
 //! Every place is opened beneath its grant's handle; every name found below it is asked about again.
 
+mod aftermath;
 mod answer;
 mod care;
 mod commit;
@@ -10,10 +11,12 @@ mod delete;
 pub mod fingerprint;
 mod grep;
 mod list;
+mod masks;
 mod put;
 mod read;
 mod relocate;
 mod selection;
+mod sweep;
 mod text;
 mod write;
 
@@ -217,3 +220,6 @@ impl Shape {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

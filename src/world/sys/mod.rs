@@ -13,6 +13,7 @@ pub(crate) mod displace;
 pub(crate) mod staged;
 pub(crate) mod survey;
 pub(crate) mod layer;
+pub(crate) mod quarantine;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;

@@ -42,7 +42,7 @@ impl Commit<'_> {
     pub(super) fn take(&mut self, rel: &RelPath) {
         let place = self.root.at(rel);
         if let Err(stop) = self.carry(rel, &place) {
-            self.stopped(&place, stop);
+            self.aftermath.stopped(place.real(), stop);
         }
     }
 
@@ -57,7 +57,8 @@ impl Commit<'_> {
             Trace::File(meta) => self.put_file(rel, place, &meta),
             Trace::Link => self.put_link(rel, place),
             Trace::Special(kind) => {
-                self.left_out(place, format!("it is {kind}"));
+                self.aftermath
+                    .leave_out(place.real(), format!("it is {kind}"));
                 Ok(())
             }
         }
@@ -105,7 +106,7 @@ impl Commit<'_> {
             if let Some(reason) = self.closed(&rel) {
                 self.denied(&rel, reason);
             } else if let Err(stop) = self.remove(&place) {
-                self.stopped(&place, stop);
+                self.aftermath.stopped(place.real(), stop);
             }
         }
         Ok(())
@@ -129,7 +130,7 @@ impl Commit<'_> {
             existing: Existing::Overwrite,
         };
         let change = put(self.gate, place, &Source::Layer(&content, &meta), manner)?;
-        self.carried.changes.push(change);
+        self.aftermath.changes.push(change);
         Ok(())
     }
 
@@ -163,7 +164,7 @@ impl Commit<'_> {
                 ChangeKind::Changed
             }
         };
-        self.note(place, kind);
+        self.aftermath.changed(place.real(), kind);
         Ok(())
     }
 
@@ -191,7 +192,7 @@ impl Commit<'_> {
                 return Err(Stop::denied(gate, place.real(), why));
             }
             let doomed = removable(gate, place, self.intent)?;
-            self.carried
+            self.aftermath
                 .changes
                 .extend(remove_tree(gate, place, &doomed)?);
             return Ok(());
@@ -199,7 +200,7 @@ impl Commit<'_> {
         if let Some(why) = hindrance(gate, place.real(), &meta, self.intent) {
             return Err(Stop::denied(gate, place.real(), why));
         }
-        self.carried
+        self.aftermath
             .changes
             .push(remove_name(gate, place, &meta.version)?);
         Ok(())

@@ -14,9 +14,9 @@ use crate::confinement::Layer;
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::history::is_generated;
+use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::care::Intent;
-use crate::world::exec::{Change, ChangeKind, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -28,24 +28,6 @@ use crate::world::sys::survey::{Found, Keep, Survey};
 /// How many bytes one commit carries, at most; holes do not count.
 const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// What came of a commit.
-#[derive(Debug, Default)]
-pub(super) struct Carried {
-    /// What became of the user's files.
-    pub(super) changes: Vec<Change>,
-    /// Names that stayed in the layer or were lost with it, and why: for the model.
-    pub(super) left_out: Vec<LeftOut>,
-}
-
-/// A name that a command changed and that was not carried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LeftOut {
-    /// Where it would be in the user's tree.
-    pub(super) path: RealPath,
-    /// Why it is not there.
-    pub(super) reason: String,
-}
-
 /// Carries what commands changed in `layer` into the tree below it, and empties the layer but for
 /// the names that may not be carried. No process may write to the layer meanwhile.
 ///
@@ -55,7 +37,7 @@ pub(super) fn commit(
     gate: &Gate,
     layer: &Layer,
     told: &mut BTreeSet<RealPath>,
-) -> Result<Carried, Stop> {
+) -> Result<Aftermath, Stop> {
     let root = gate.writable_tree(&layer.root);
     let root = root.ok_or_else(|| Stop::failed("its directory is not open for writing"))?;
     let stop = |fault: Fault| Stop::at(gate, "carry what changed into", &root, fault);
@@ -71,7 +53,7 @@ pub(super) fn commit(
         },
         hiding: BTreeSet::new(),
         bytes_left: COMMIT_BYTES_MAX,
-        carried: Carried::default(),
+        aftermath: Aftermath::default(),
         told,
     };
     let survey = commit.survey();
@@ -81,21 +63,22 @@ pub(super) fn commit(
     }
     for (rel, fault) in &survey.unreadable {
         let place = root.at(rel);
-        commit.stopped(&place, Stop::at(gate, "carry", &place, fault));
+        let stop = Stop::at(gate, "carry", &place, fault);
+        commit.aftermath.stopped(place.real(), stop);
     }
     for found in &survey.found {
         commit.take(&found.rel);
     }
-    let carried = commit.carried;
+    let aftermath = commit.aftermath;
     if prune(&upper, &survey.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
-    if root.grant().kind == GrantKind::Context && !carried.changes.is_empty() {
+    if root.grant().kind == GrantKind::Context && !aftermath.changes.is_empty() {
         if let Err(fault) = root.dir().sync_file_system() {
-            return Err(stop(fault).with(carried.changes));
+            return Err(stop(fault).with(aftermath.changes));
         }
     }
-    Ok(carried)
+    Ok(aftermath)
 }
 
 struct Commit<'a> {
@@ -108,7 +91,7 @@ struct Commit<'a> {
     /// Directories of the layer through which nothing shows.
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
-    carried: Carried,
+    aftermath: Aftermath,
     told: &'a mut BTreeSet<RealPath>,
 }
 
@@ -140,39 +123,15 @@ impl Commit<'_> {
 
     /// Notes a name that is closed, once. What tools generate is not missed in the user's tree.
     fn denied(&mut self, rel: &RelPath, reason: String) {
-        let place = self.root.at(rel);
-        if !self.told.insert(place.real().clone()) {
+        let path = self.root.at(rel).real().clone();
+        if !self.told.insert(path.clone()) {
             return;
         }
-        if !is_generated(rel) {
-            let reason = reason.clone();
-            self.note(&place, ChangeKind::Denied { reason });
+        if is_generated(rel) {
+            self.aftermath.leave_out(&path, reason);
+        } else {
+            self.aftermath.deny(&path, reason);
         }
-        self.left_out(&place, reason);
-    }
-
-    fn stopped(&mut self, place: &Place, stop: Stop) {
-        let reason = stop.message;
-        if stop.changes.is_empty() {
-            let reason = reason.clone();
-            let kind = match stop.outcome {
-                Outcome::Denied => ChangeKind::Denied { reason },
-                Outcome::Done | Outcome::Failed => ChangeKind::Failed { reason },
-            };
-            self.note(place, kind);
-        }
-        self.carried.changes.extend(stop.changes);
-        self.left_out(place, reason);
-    }
-
-    fn note(&mut self, place: &Place, kind: ChangeKind) {
-        let path = place.real().clone();
-        self.carried.changes.push(Change { path, kind });
-    }
-
-    fn left_out(&mut self, place: &Place, reason: String) {
-        let path = place.real().clone();
-        self.carried.left_out.push(LeftOut { path, reason });
     }
 }
 
@@ -192,6 +151,3 @@ fn prune(upper: &Dir, found: &[Found]) -> Result<(), Fault> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;
