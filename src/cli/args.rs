@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
+use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
 use crate::world::store::runs::LAST;
@@ -448,6 +449,10 @@ pub(crate) struct ToolArguments {
         hide_default_value = true
     )]
     pub phase: PhaseArgument,
+    /// What holds a command to its grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config
+    /// says, else `auto`.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
 }
 
 /// Where the grants of a call stand.

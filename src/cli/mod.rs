@@ -43,6 +43,7 @@ mod result;
 mod run;
 mod schema;
 mod speeches;
+mod shell;
 mod task;
 mod team;
 mod team_file;
