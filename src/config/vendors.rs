@@ -409,6 +409,13 @@ pub fn is_known_host(url: &Url) -> bool {
             .any(|(domain, _)| is_within(host, domain))
 }
 
+/// Every variable that may hold a key.
+pub fn key_variables() -> impl Iterator<Item = &'static str> {
+    let of_types = VENDORS.iter().map(|vendor| vendor.key_variables);
+    let of_hosts = KEYS_OF_HOSTS.iter().map(|(_, variables)| *variables);
+    of_types.chain(of_hosts).flatten().copied()
+}
+
 /// Whether `name` is a variable that says where requests to models go.
 pub fn names_endpoint(name: &str) -> bool {
     VENDORS
