@@ -72,8 +72,8 @@ impl Tries {
             }
             FaultKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
-        let wait = self.waits.next()?.max(asked_for);
-        (wait <= RETRY_WAIT_MAX).then_some(wait)
+        let own = self.waits.next()?.min(RETRY_WAIT_MAX);
+        (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
     }
 
     /// Whether the conversation may be shortened once more.
@@ -330,4 +330,33 @@ fn with_wait(mut fault: BackendError) -> BackendError {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks how often a request is tried again that goes on failing so, however the waits jitter.
+    #[track_caller]
+    fn check(fault: FaultKind, expected: usize) {
+        for _ in 0..200 {
+            let mut tries = Tries::new();
+            let waits: Vec<Duration> = std::iter::from_fn(|| tries.wait(fault)).collect();
+            assert_eq!(waits.len(), expected, "{fault:?}: {waits:?}");
+            assert!(
+                waits.iter().all(|wait| *wait <= RETRY_WAIT_MAX),
+                "{waits:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_is_tried_again_as_often_as_its_fault_may_heal() {
+        let after = |retry_after| FaultKind::Transient { retry_after };
+        check(FaultKind::Permanent, 0);
+        check(FaultKind::Unreachable, UNREACHABLE_RETRIES_MAX);
+        check(after(None), RETRIES_MAX);
+        check(after(Some(RETRY_WAIT_MAX)), RETRIES_MAX);
+        check(after(Some(RETRY_WAIT_MAX + Duration::from_millis(1))), 0);
+    }
 }
