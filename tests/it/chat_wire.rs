@@ -187,6 +187,12 @@ async fn a_conversation_grows_only_at_its_end() {
         },
         result("a", "hello"),
         result("b", "error: malformed"),
+        // Some vendors refuse an empty message.
+        Message::Assistant {
+            text: String::new(),
+            calls: Vec::new(),
+            echo: None,
+        },
         Message::Assistant {
             text: "Done.".to_owned(),
             calls: Vec::new(),
