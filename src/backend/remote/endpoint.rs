@@ -32,7 +32,7 @@ pub(crate) struct Key {
 }
 
 /// Where a key was found.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyOrigin {
     /// `api_key` of the config.
     Config,
