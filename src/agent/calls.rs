@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::agent::Mind;
 use crate::backend::conversation::Message;
 use crate::brief;
-use crate::event::Event;
+use crate::event::{Event, milliseconds};
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
@@ -179,7 +179,7 @@ impl Mind {
                     success: observation.outcome == Outcome::Done,
                     denied: observation.outcome == Outcome::Denied,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
-                    elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    elapsed_ms: milliseconds(begun.elapsed()),
                 };
                 self.emit(finished).await;
                 let Observation {

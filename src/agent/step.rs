@@ -8,15 +8,15 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures_util::StreamExt;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use crate::agent::account::Asked;
+use crate::agent::account::Ending;
+use crate::agent::request::OpenRequest;
 use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
 use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
-use crate::event::{Event, StopReason};
+use crate::event::{Event, StopReason, milliseconds};
 use crate::spending::Usage;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
@@ -199,37 +199,21 @@ impl Mind {
         let Some(model) = self.models.first() else {
             return Err(permanent("the agent has no model"));
         };
-        let asked = Instant::now();
-        self.emit(Event::Asking {
-            agent: self.agent.clone(),
-            model: Arc::clone(&model.name),
-        })
-        .await;
-        let mut usage = Usage::default();
-        let reply = self.hear(model, &mut usage).await;
-        let elapsed_ms = milliseconds(asked.elapsed());
-        let counted = usage.total_tokens();
+        let mut request = OpenRequest::begin(self, model).await;
+        let reply = self.hear(model, &mut request.usage).await;
+        let counted = request.usage.total_tokens();
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.settle(counted);
         }
-        let cost_usd = self.account.charge(Asked {
-            model,
-            phase: self.phase,
-            usage,
-            fault: reply.as_ref().err(),
-        });
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
-        tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
-        self.emit(Event::Asked {
-            agent: self.agent.clone(),
-            model: Arc::clone(&model.name),
-            phase: self.phase,
-            usage,
-            cost_usd,
-            elapsed_ms,
-        })
-        .await;
+        tracing::debug!(agent, messages, failed, "a model was asked");
+        let ending = if failed {
+            Ending::Failed
+        } else {
+            Ending::Whole
+        };
+        request.end(ending).await;
         reply
     }
 
@@ -326,10 +310,6 @@ fn with_wait(mut fault: BackendError) -> BackendError {
             format!("{message} (it asks to wait {asked} s, and massgen waits {most} s at most)");
     }
     fault
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

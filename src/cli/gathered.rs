@@ -11,7 +11,7 @@ use crate::cli::result::{
 };
 use crate::cli::used::Used;
 use crate::error::{Error, ExitStatus};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{DeliveryRow, Event, milliseconds};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
 
@@ -187,7 +187,7 @@ impl Gathered {
             cost_is_complete: self.books.run().cost_is_complete,
             usage: Used::of(&self.books),
             warnings: ended.warnings.to_vec(),
-            duration_ms: u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: milliseconds(ended.elapsed),
         }
     }
 }
