@@ -1,5 +1,7 @@
 //! Owns what commands may reach of the network.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What the user allows (`command_line_network`).
@@ -17,6 +19,12 @@ pub enum Network {
 /// A host name, or with a leading dot all names below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain(String);
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// What the sandbox is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
