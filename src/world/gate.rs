@@ -35,7 +35,7 @@ use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
@@ -403,6 +403,21 @@ impl Gate {
     /// The pure rules.
     pub(super) fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
+    }
+
+    /// The root of the grant of the whole tree `root`, if it may be written to.
+    pub(super) fn writable_tree(&self, root: &AbsPath) -> Option<Place> {
+        let is_meant = |open: &&Arc<OpenGrant>| {
+            let grant = open.grant();
+            grant.scope == Scope::Tree && grant.root.as_path() == root.as_path()
+        };
+        let grant = self.0.grants.iter().find(is_meant)?;
+        let real = grant.grant().root.clone();
+        self.allows(&real, Permission::Write).then(|| Place {
+            grant: Arc::clone(grant),
+            rel: RelPath::default(),
+            real,
+        })
     }
 
     /// What the agent is held to beside the grants.

@@ -3,6 +3,7 @@
 
 mod answer;
 mod care;
+mod commit;
 mod compare;
 mod copy;
 mod delete;

@@ -12,6 +12,7 @@ pub(crate) mod dir;
 pub(crate) mod displace;
 pub(crate) mod staged;
 pub(crate) mod survey;
+pub(crate) mod layer;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
