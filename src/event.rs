@@ -2,7 +2,6 @@
 //! `status.json` and what the terminal shows are all derived from it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -336,11 +335,6 @@ impl Event {
             books.call_tool(agent);
         }
     }
-}
-
-/// A duration as events tell it.
-pub fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Why a model stopped.

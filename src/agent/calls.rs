@@ -7,11 +7,12 @@ use tokio::time::Instant;
 use crate::agent::Mind;
 use crate::backend::conversation::Message;
 use crate::brief;
-use crate::event::{Event, milliseconds};
+use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::wording::beginning;
+use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Change, Observation, Outcome};
 use crate::world::gate::{Denial, Gate, Refused};
 

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use crate::agent::Mind;
 use crate::agent::account::Ending;
 use crate::backend::Model;
-use crate::event::{Event, milliseconds};
+use crate::event::Event;
 use crate::spending::Usage;
+use crate::world::clock::milliseconds;
 
 /// A request that is under way. To drop it is to give it up.
 pub(super) struct OpenRequest<'a> {

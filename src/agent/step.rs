@@ -16,8 +16,9 @@ use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
 use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
-use crate::event::{Event, StopReason, milliseconds};
+use crate::event::{Event, StopReason};
 use crate::spending::Usage;
+use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
 /// request in fifty thousand fails for good.

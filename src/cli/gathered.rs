@@ -11,9 +11,10 @@ use crate::cli::result::{
 };
 use crate::cli::used::Used;
 use crate::error::{Error, ExitStatus};
-use crate::event::{DeliveryRow, Event, milliseconds};
+use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
+use crate::world::clock::milliseconds;
 
 /// The most denials that are listed; the rest is counted.
 const DENIALS_MAX: usize = 1000;
