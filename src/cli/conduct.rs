@@ -20,7 +20,7 @@ use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::vendors::VENDORS;
+use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
@@ -173,10 +173,7 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
         .flat_map(|agent| agent.backend.with_fallbacks())
         .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
-    let names = VENDORS
-        .iter()
-        .flat_map(|vendor| vendor.key_variables.iter());
-    let set = names
+    let set = key_variables()
         .filter_map(|name| host.env(name))
         .map(SecretString::from);
     written.chain(set).collect()

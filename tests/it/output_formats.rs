@@ -398,9 +398,14 @@ fn no_secret_is_told() {
         "- chunk_delay_ms: 1\n  text: \"the key is {secret} and {secret}\"\n  \
          calls: [{{name: new_answer}}]\n"
     );
-    for format in ["json", "stream-json"] {
+    for (format, variable) in [
+        ("json", "OPENAI_API_KEY"),
+        ("stream-json", "OPENAI_API_KEY"),
+        // No type is named after its vendor.
+        ("json", "DEEPSEEK_API_KEY"),
+    ] {
         let finished = Project::new()
-            .env("OPENAI_API_KEY", secret)
+            .env(variable, secret)
             .config(&team(&[agent("solo", "", &says)], ""))
             .args(["what?", "--output-format", format])
             .success();

@@ -6,7 +6,7 @@ use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
+use crate::config::keys::{Key, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 use crate::config::size;
 use crate::wording::listed;
@@ -109,7 +109,7 @@ impl Checker<'_> {
     /// A key that the section does not list.
     fn walk_other(&mut self, entry: &mut Entry, section: &Section, path: &str, cwd: &str) {
         let near = section.nearest(&entry.key);
-        let passed = section.others == Others::Passed;
+        let passed = section.passes_on(&entry.key);
         if passed && near.is_none() {
             return self.walk_value(&mut entry.value, &Shape::Any, path, cwd);
         }
@@ -294,7 +294,7 @@ fn is_default(node: &Node, default: Option<&str>) -> bool {
 fn home_of(name: &str) -> Option<&'static str> {
     let sections = SECTIONS.iter().filter(|section| {
         let key = section.find(name);
-        key.is_some_and(|key| matches!(key.status, Status::Required | Status::Served))
+        key.is_some_and(Key::is_acted_on)
     });
     let paths = sections.map(|section| section.path);
     paths
@@ -304,7 +304,7 @@ fn home_of(name: &str) -> Option<&'static str> {
 
 fn served_names(section: &Section) -> Vec<&'static str> {
     let keys = section.keys.iter();
-    keys.filter(|key| matches!(key.status, Status::Required | Status::Served))
+    keys.filter(|key| key.is_acted_on())
         .flat_map(|key| key.names.iter().copied())
         .collect()
 }
