@@ -14,6 +14,8 @@ pub struct Host {
     pub cwd: AbsPath,
     /// The user's home directory, if there is one.
     pub home: Option<AbsPath>,
+    /// The program that runs, under a name that stays true when its file is replaced.
+    pub executable: AbsPath,
     /// The directory that holds the executable, if it is known.
     pub executable_dir: Option<AbsPath>,
     /// The environment variables whose names and values are text.

@@ -15,6 +15,8 @@ pub mod wording;
 pub mod permissions;
 pub mod spending;
 pub mod tools;
+pub mod commands;
+pub mod confinement;
 pub mod prompt;
 pub mod config;
 pub mod layout;

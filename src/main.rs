@@ -51,6 +51,8 @@ fn host(words: &[OsString]) -> Result<Host> {
                 .hint("change to a directory that exists")
         })?,
         home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
+        executable: AbsPath::new("/proc/self/exe")
+            .ok_or_else(|| Error::bug("no name for the program"))?,
         executable_dir: executable.and_then(|path| path.parent()),
         env: env::vars_os().filter_map(utf8).collect(),
         stdout: stream(&stdout()),

@@ -4,10 +4,13 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
 /// It promises neither that anything exists there nor that it is free of links.
@@ -70,6 +73,26 @@ fn normalized(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// What is encoded in a path that is handed on as text; bytes outside ASCII always are.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// As text in which `%` and what is no plain ASCII is percent-encoded, so that every name survives.
+impl Serialize for AbsPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = self.0.as_os_str().as_bytes();
+        serializer.collect_str(&percent_encode(bytes, ENCODED))
+    }
+}
+
+impl<'de> Deserialize<'de> for AbsPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes: Vec<u8> = percent_decode_str(&text).collect();
+        let path = AbsPath::new(OsStr::from_bytes(&bytes));
+        path.ok_or_else(|| D::Error::custom(format!("`{text}` is no absolute path")))
+    }
 }
 
 impl fmt::Display for AbsPath {
@@ -258,5 +281,26 @@ impl fmt::Display for RelPath {
         } else {
             self.0.display().fmt(f)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &[u8], text: &str) {
+        let path = AbsPath::new(OsStr::from_bytes(path)).unwrap();
+        let written = serde_json::to_string(&path).unwrap();
+        assert_eq!(written, format!("\"{text}\""));
+        assert_eq!(serde_json::from_str::<AbsPath>(&written).unwrap(), path);
+    }
+
+    #[test]
+    fn absolute_paths_survive_as_text() {
+        check(b"/a/b c", "/a/b c");
+        check(b"/100%/\xff\n", "/100%25/%FF%0A");
+        check("/\u{e4}".as_bytes(), "/%C3%A4");
+        assert!(serde_json::from_str::<AbsPath>("\"a\"").is_err());
     }
 }

@@ -22,7 +22,7 @@ use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::spending::ledger::Ledger;
-use crate::tools::menu::{Directories, Menu};
+use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
@@ -167,6 +167,7 @@ impl Team {
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
+            shell: None,
         };
         match phase {
             Phase::Coordination => brief::coordination_system(&standing),
@@ -189,6 +190,7 @@ impl Team {
                 FolderGuard::Off => Directories::Unnamed,
                 FolderGuard::On { .. } => Directories::Named,
             },
+            commands: Commands::NotOffered,
         };
         let mut offers = menu.offers();
         if phase == Phase::Coordination {

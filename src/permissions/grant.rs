@@ -76,7 +76,7 @@ impl fmt::Display for GrantKind {
 }
 
 /// How far a grant reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     /// The directory and all below it.
     Tree,

@@ -15,6 +15,8 @@ const RULES: &[&str] = &[
     "permissions",
     "spending",
     "tools",
+    "commands",
+    "confinement",
     "prompt",
     "config",
     "layout",

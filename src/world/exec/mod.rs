@@ -3,6 +3,7 @@
 
 mod answer;
 mod care;
+mod commit;
 mod compare;
 mod copy;
 mod delete;
@@ -32,6 +33,8 @@ pub struct Observation {
     pub content: String,
     /// Every file that the action created, changed or deleted, or left alone for the user's sake.
     pub changes: Vec<Change>,
+    /// The exit status of a command that ended by itself; file tools have none.
+    pub exit_code: Option<i32>,
 }
 
 /// Whether an action did what was asked.
@@ -147,6 +150,12 @@ fn carry_out(gate: &Gate, action: Action) -> Answer {
             content,
         } => compare::compare_directories(gate, &first, &second, content),
         Action::ListAllowedDirectories => Ok(read::list_allowed_directories(gate)),
+        Action::ExecuteCommand { .. }
+        | Action::StartBackgroundCommand { .. }
+        | Action::GetBackgroundOutput { .. }
+        | Action::GetBackgroundStatus { .. }
+        | Action::StopBackgroundCommand { .. }
+        | Action::ListBackgroundCommands => Err(Stop::failed("no commands are run here")),
     }
 }
 
@@ -171,7 +180,13 @@ impl Shape {
             | Action::SearchFiles { .. }
             | Action::GrepFiles { .. }
             | Action::GetFileInfo { .. }
-            | Action::ListAllowedDirectories => Shape::Text,
+            | Action::ListAllowedDirectories
+            | Action::ExecuteCommand { .. }
+            | Action::StartBackgroundCommand { .. }
+            | Action::GetBackgroundOutput { .. }
+            | Action::GetBackgroundStatus { .. }
+            | Action::StopBackgroundCommand { .. }
+            | Action::ListBackgroundCommands => Shape::Text,
             Action::CopyFile { .. } => Shape::Json("copy_file"),
             Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
             Action::DeleteFile { .. } => Shape::Json("delete_file"),
@@ -198,6 +213,7 @@ impl Shape {
             outcome,
             content,
             changes,
+            exit_code: None,
         }
     }
 }

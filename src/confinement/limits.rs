@@ -1,0 +1,30 @@
+//! Owns what a command may use up (`command_line_limits`).
+
+use serde::{Deserialize, Serialize};
+
+/// The most that one command, with all that it starts, may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Memory of all its processes, in bytes; none without a number.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads at the same time.
+    pub processes: u64,
+    /// The longest file that it may write, in bytes.
+    pub file_bytes: u64,
+    /// Processor time of each process, in seconds; none without a number.
+    pub cpu_seconds: Option<u64>,
+    /// What stays free on the disk that it writes to, in bytes: below that it is ended.
+    pub disk_free_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: None,
+            processes: 1024,
+            file_bytes: 4 * 1024 * 1024 * 1024,
+            cpu_seconds: None,
+            disk_free_bytes: 256 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Owns [`Confinement`]: all that a process which an agent starts may do, as a value. It is made
+//! from the same grants as the gate, handed to the helper process that builds the sandbox, and
+//! never changed after that. Nothing here touches the machine.
+
+pub mod limits;
+pub mod network;
+pub mod report;
+pub mod tier;
+pub mod toolchains;
+pub mod environment;
+pub mod compile;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::confinement::limits::Limits;
+use crate::confinement::network::Reach;
+use crate::confinement::tier::Tier;
+use crate::path::AbsPath;
+use crate::permissions::grant::{Permission, Scope};
+
+/// What one process, with all that it starts, is held to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// How it is enforced.
+    pub tier: Tier,
+    /// What is open, and nothing else of the user's. The deepest one speaks for a path.
+    pub open: Vec<Opening>,
+    /// Existing paths inside writable openings that stay as they are.
+    pub masked: Vec<AbsPath>,
+    /// Existing paths inside openings that show nothing.
+    pub hidden: Vec<AbsPath>,
+    /// Openings whose changes go to a layer of their own (tier A).
+    pub layers: Vec<Layer>,
+    /// Places outside every grant that toolchains are read from, such as `~/.cargo/bin`. What is
+    /// not there is passed over.
+    pub toolchains: Vec<AbsPath>,
+    /// A private directory, writable, which `HOME` names.
+    pub home: AbsPath,
+    /// A private directory, writable, which `TMPDIR` names where `/tmp` cannot be private (tier C).
+    pub scratch: AbsPath,
+    /// The directory that the program begins in.
+    pub dir: AbsPath,
+    /// What it reaches of the network.
+    pub reach: Reach,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    /// What it may use up.
+    pub limits: Limits,
+    /// The program and its arguments; the program is looked for in `PATH` of `env`.
+    pub program: Vec<String>,
+}
+
+/// A path that is open to the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The directory or file. No part of it is a link.
+    pub path: AbsPath,
+    /// What may be done there.
+    pub permission: Permission,
+    /// Whether it is a tree or one file.
+    pub scope: Scope,
+}
+
+/// Where the changes to an opening go instead of into it (an overlay).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// The opening.
+    pub root: AbsPath,
+    /// Holds what was changed; it is carried into `root` afterwards, through the gate.
+    pub upper: AbsPath,
+    /// The kernel's own, on the same file system as `upper`.
+    pub work: AbsPath,
+}

@@ -1,0 +1,116 @@
+//! Owns the tiers of enforcement and the user's choice among them.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How commands are held to their grants. What each promises stands in `docs/sandbox.md`.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Tier {
+    /// Namespaces of its own, with an overlay on each write path.
+    A,
+    /// Namespaces of its own, with masks over protected names and a quarantine for new ones.
+    B,
+    /// Landlock, seccomp and a supervisor; the user's paths are read-only for commands.
+    C,
+    /// Nothing can enforce: commands are refused.
+    D,
+    /// The user switched the sandbox off in words: commands run as massgen itself does.
+    Off,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tier::A => "A",
+            Tier::B => "B",
+            Tier::C => "C",
+            Tier::D => "D",
+            Tier::Off => "off",
+        })
+    }
+}
+
+/// What the user wants (`command_line_sandbox`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TierChoice {
+    /// The strongest that the machine can do.
+    #[default]
+    Auto,
+    /// This one or an error.
+    Only(Tier),
+}
+
+impl Tier {
+    /// What enforces, in a few words.
+    pub fn means(self) -> &'static str {
+        match self {
+            Tier::A => "namespaces, with an overlay on each write path",
+            Tier::B => "namespaces, with masks and a quarantine for protected names",
+            Tier::C => "Landlock, seccomp and a supervisor",
+            Tier::D => "nothing enforces, so commands are refused",
+            Tier::Off => "switched off, so nothing enforces",
+        }
+    }
+
+    /// What is left open, one thing each; a person should know before relying on it.
+    pub fn leaves_open(self) -> &'static [&'static str] {
+        match self {
+            Tier::A => &["bugs of the kernel"],
+            Tier::B => &[
+                "a protected name that a command makes exists until the command ends",
+                "bugs of the kernel",
+            ],
+            Tier::C => &[
+                "names and sizes of closed files can be seen",
+                "command lines of other processes and `/dev/shm` are shared",
+                "commands cannot write the user's paths: delivery goes through the file tools",
+                "no private `/tmp`, no loopback, no Unix sockets",
+            ],
+            Tier::D => &[],
+            Tier::Off => &["commands may do whatever you may do"],
+        }
+    }
+}
+
+/// What holds the commands of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Enclosure {
+    /// massgen's own sandbox.
+    Sandbox {
+        /// The tier in force.
+        tier: Tier,
+        /// Why no stronger one is.
+        reasons: Vec<String>,
+    },
+    /// A container of the agent's own.
+    Container {
+        /// The image.
+        image: String,
+    },
+}
+
+impl Enclosure {
+    /// What is left open, one thing each.
+    pub fn leaves_open(&self) -> &'static [&'static str] {
+        match self {
+            Enclosure::Sandbox { tier, .. } => tier.leaves_open(),
+            Enclosure::Container { .. } => {
+                &["whatever the engine, its daemon and the image leave open"]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Enclosure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Enclosure::Sandbox { tier, .. } => write!(f, "sandbox {tier} ({})", tier.means()),
+            Enclosure::Container { image } => write!(f, "a container of `{image}`"),
+        }
+    }
+}
