@@ -13,9 +13,9 @@ use crate::config::vendors::VENDORS;
 use crate::wording::listed;
 
 /// Keys whose value is useless with a variable that is not set in it.
-const NEEDS_VARIABLES: &[&str] = &[API_KEY, "base_url"];
-/// The only key that a vendor's key may stand in: all others can end in what models are told.
-const API_KEY: &str = "api_key";
+const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+/// Keys that a vendor's key may stand in: what stands in others can end in what models are told.
+const MAY_HOLD_KEYS: &[&str] = &["api_key", "env"];
 /// The key of a workspace, and the variable that stands for it.
 const CWD: &str = "cwd";
 /// What a key begins with that is a place for anchors and nothing else.
@@ -186,10 +186,8 @@ impl Checker<'_> {
         for unset in expansion.unset {
             let (message, hint) = if self.context.env.contains_key(&unset) {
                 let message = format!("the variable `{unset}` holds a key");
-                (
-                    message,
-                    format!("keys stand in `{API_KEY}` and nowhere else"),
-                )
+                let hint = "keys stand in `api_key`, and in `env` for commands";
+                (message, hint.to_owned())
             } else {
                 let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
                 (format!("the variable `{unset}` is not set"), hint)
@@ -222,7 +220,7 @@ impl Checker<'_> {
         let env = self.context.env;
         expand(text, |name| match name {
             CWD => Some(cwd),
-            name if key != API_KEY && holds_key(name) => None,
+            name if holds_key(name) && !MAY_HOLD_KEYS.contains(&key) => None,
             name => env.get(name).map(String::as_str),
         })
     }

@@ -205,7 +205,7 @@ orchestrator:
 }
 
 #[test]
-fn a_vendors_key_stands_in_api_key_alone() {
+fn a_vendors_key_stands_where_no_model_is_told_it() {
     check(&with_backend("api_key: '${GROQ_API_KEY}'"), &[]);
     check(
         &with_backend("user: 'I am ${GROQ_API_KEY}'"),
