@@ -30,7 +30,7 @@ use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
 use crate::world::store::trace::Detail;
@@ -155,7 +155,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
         )
         .hint("`script` is relative to the directory of the config file")
     };
-    let bytes = read_capped(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
+    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
     String::from_utf8(bytes).map_err(|error| {
         Error::new(
             ErrorKind::Config,
