@@ -18,4 +18,5 @@ pub(crate) mod own;
 pub(crate) mod process;
 pub(crate) mod confine;
 pub(crate) mod trial;
+pub(crate) mod cgroup;
 pub(crate) mod sandbox;
