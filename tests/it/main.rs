@@ -50,6 +50,7 @@ mod races;
 mod records;
 mod replay;
 mod runs;
+mod sandbox;
 mod sandbox_tier_c;
 mod scripted_team;
 mod store;

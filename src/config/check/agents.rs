@@ -12,7 +12,7 @@ use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::names_tool;
-use crate::tools::spec::TOOLS;
+use crate::tools::spec::{COMMANDS, TOOLS};
 
 /// What the name of a server's tool begins with; no server is started, so there is none to miss.
 const SERVER_PREFIX: &str = "mcp__";
@@ -113,6 +113,7 @@ impl Checker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
+        let commands = self.commands(&view_of_backend);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
@@ -133,6 +134,7 @@ impl Checker<'_> {
             folder_guard,
             read_before_delete,
             tools,
+            commands,
             record,
             limits,
             steps_per_round_max,
@@ -222,12 +224,15 @@ impl Checker<'_> {
     fn tool_names(&mut self, backend: &View<'_>, key: &str) -> Vec<String> {
         let texts = backend.texts(key);
         for text in &texts {
-            let is_known = TOOLS.iter().any(|tool| names_tool(text.written, tool));
+            let is_known = TOOLS
+                .iter()
+                .chain(COMMANDS)
+                .any(|tool| names_tool(text.written, tool));
             if is_known || text.written.starts_with(SERVER_PREFIX) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
-            let known = TOOLS.iter().map(|tool| tool.name);
+            let known = TOOLS.iter().chain(COMMANDS).map(|tool| tool.name);
             self.findings.push(match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .at(text.span)
