@@ -209,10 +209,18 @@ static STARTERS: &[Starter] = &[
         ..BASE
     },
     Starter {
-        names: &["su", "runuser"],
-        how: How::Words,
-        letters: "cgGswu",
+        names: &["su"],
+        letters: "cgGsw",
         long: &["group", "supp-group", "shell", "whitelist-environment"],
+        script: ("c", &["command", "session-command"]),
+        operands: usize::MAX,
+        ..BASE
+    },
+    Starter {
+        names: &["runuser"],
+        how: How::Words,
+        letters: "cgGsuw",
+        long: &["user", "group", "supp-group", "shell"],
         script: ("c", &["command", "session-command"]),
         ..BASE
     },
