@@ -4,7 +4,11 @@
 
 pub mod limits;
 pub mod network;
+pub mod report;
 pub mod tier;
+pub mod toolchains;
+pub mod environment;
+pub mod compile;
 
 use std::collections::BTreeMap;
 
