@@ -35,7 +35,12 @@ pub static RULES: &[Rule] = &[
         because: "commands run with your rights and get no others",
         way_out: "run it without, in the workspace: packages can be installed there",
         refuses: |command| {
-            is(command, &["sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "visudo"])
+            is(
+                command,
+                &[
+                    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "visudo",
+                ],
+            )
         },
         refused: &[
             "sudo apt install jq",
@@ -79,13 +84,32 @@ pub static RULES: &[Rule] = &[
                 || is(
                     command,
                     &[
-                        "mkfs", "mke2fs", "mkswap", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
-                        "parted", "wipefs", "blkdiscard",
+                        "mkfs",
+                        "mke2fs",
+                        "mkswap",
+                        "fdisk",
+                        "sfdisk",
+                        "cfdisk",
+                        "gdisk",
+                        "sgdisk",
+                        "parted",
+                        "wipefs",
+                        "blkdiscard",
                     ],
                 )
         },
-        refused: &["mkfs.ext4 /dev/x", "mkfs -t xfs disk", "fdisk -l", "xargs wipefs -a < list"],
-        passed: &["echo \"format disk\"", "ls mkfs.ext4", "npm run format", "prettier --write ."],
+        refused: &[
+            "mkfs.ext4 /dev/x",
+            "mkfs -t xfs disk",
+            "fdisk -l",
+            "xargs wipefs -a < list",
+        ],
+        passed: &[
+            "echo \"format disk\"",
+            "ls mkfs.ext4",
+            "npm run format",
+            "prettier --write .",
+        ],
     },
     Rule {
         name: "writes-raw-devices",
@@ -141,8 +165,21 @@ pub static RULES: &[Rule] = &[
         because: "it removes all that is there",
         way_out: "name what should go: `rm -r build`",
         refuses: |command| is(command, &["rm"]) && removes_root(command),
-        refused: &["rm -rf /", "rm -fr /", "rm -r -f \"/\"", "rm -rf /*", "rm -rf // --no-preserve-root"],
-        passed: &["rm -r build", "rm -rf ./x", "rm -rf /tmp/x", "rm f", "echo 'rm -rf /'", "rm -rf -- ./-x"],
+        refused: &[
+            "rm -rf /",
+            "rm -fr /",
+            "rm -r -f \"/\"",
+            "rm -rf /*",
+            "rm -rf // --no-preserve-root",
+        ],
+        passed: &[
+            "rm -r build",
+            "rm -rf ./x",
+            "rm -rf /tmp/x",
+            "rm f",
+            "echo 'rm -rf /'",
+            "rm -rf -- ./-x",
+        ],
     },
     Rule {
         name: "removes-files",
@@ -189,8 +226,16 @@ pub static RULES: &[Rule] = &[
         because: "it changes rights or owners",
         way_out: "run a script by its interpreter: `sh script.sh`",
         refuses: |command| is(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
-        refused: &["chmod +x run.sh", "chown ann f", "find . -exec chmod 600 {} +"],
-        passed: &["git update-index --chmod=+x f", "echo chmod", "python -m http.server"],
+        refused: &[
+            "chmod +x run.sh",
+            "chown ann f",
+            "find . -exec chmod 600 {} +",
+        ],
+        passed: &[
+            "git update-index --chmod=+x f",
+            "echo chmod",
+            "python -m http.server",
+        ],
     },
     Rule {
         name: "copies-blocks",
@@ -231,7 +276,10 @@ fn is_raw_device(path: &str) -> bool {
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md", "loop", "nbd", "zram", "ram",
         "mapper/", "disk/", "mem", "kmem", "port",
     ];
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
     let Some(name) = parts.join("/").strip_prefix("dev/").map(str::to_owned) else {
         return false;
     };
@@ -240,10 +288,14 @@ fn is_raw_device(path: &str) -> bool {
 
 /// Whether `rm` is told to go through directories, and to begin at the root.
 fn removes_root(command: &SimpleCommand) -> bool {
-    let is_recursive = command.arguments().any(|word| match word.strip_prefix("--") {
-        Some(long) => long == "recursive",
-        None => word.strip_prefix('-').is_some_and(|letters| letters.contains(['r', 'R'])),
-    });
+    let is_recursive = command
+        .arguments()
+        .any(|word| match word.strip_prefix("--") {
+            Some(long) => long == "recursive",
+            None => word
+                .strip_prefix('-')
+                .is_some_and(|letters| letters.contains(['r', 'R'])),
+        });
     let mut words = command.words.iter().skip(1).map(|word| word.shown());
     is_recursive
         && words.any(|word| {

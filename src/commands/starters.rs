@@ -30,7 +30,10 @@ impl Started {
             Started::Nothing => Starts::Nothing,
             Started::Commands(_) | Started::Script { is_whole: true, .. } => Starts::Commands,
             Started::OneInstead(_) => Starts::OneInstead,
-            Started::Unknown | Started::Script { is_whole: false, .. } => Starts::Unknown,
+            Started::Unknown
+            | Started::Script {
+                is_whole: false, ..
+            } => Starts::Unknown,
         }
     }
 }
@@ -80,7 +83,9 @@ const BASE: Starter = Starter {
 
 static STARTERS: &[Starter] = &[
     Starter {
-        names: &["nohup", "setsid", "builtin", "noglob", "busybox", "toybox", "coproc", "fakeroot"],
+        names: &[
+            "nohup", "setsid", "builtin", "noglob", "busybox", "toybox", "coproc", "fakeroot",
+        ],
         ..BASE
     },
     Starter {
@@ -140,7 +145,14 @@ static STARTERS: &[Starter] = &[
         names: &["xargs"],
         how: How::Words,
         letters: "adEILnPs",
-        long: &["arg-file", "delimiter", "max-args", "max-chars", "max-procs", "process-slot-var"],
+        long: &[
+            "arg-file",
+            "delimiter",
+            "max-args",
+            "max-chars",
+            "max-procs",
+            "process-slot-var",
+        ],
         ..BASE
     },
     Starter {
@@ -170,7 +182,17 @@ static STARTERS: &[Starter] = &[
         names: &["sudo", "doas", "run0"],
         how: How::Words,
         letters: "ughpCrtTDRU",
-        long: &["user", "group", "host", "prompt", "close-from", "role", "type", "chdir", "chroot"],
+        long: &[
+            "user",
+            "group",
+            "host",
+            "prompt",
+            "close-from",
+            "role",
+            "type",
+            "chdir",
+            "chroot",
+        ],
         ..BASE
     },
     Starter {
@@ -187,10 +209,18 @@ static STARTERS: &[Starter] = &[
         ..BASE
     },
     Starter {
-        names: &["su", "runuser"],
-        how: How::Words,
-        letters: "cgGswu",
+        names: &["su"],
+        letters: "cgGsw",
         long: &["group", "supp-group", "shell", "whitelist-environment"],
+        script: ("c", &["command", "session-command"]),
+        operands: usize::MAX,
+        ..BASE
+    },
+    Starter {
+        names: &["runuser"],
+        how: How::Words,
+        letters: "cgGsuw",
+        long: &["user", "group", "supp-group", "shell"],
         script: ("c", &["command", "session-command"]),
         ..BASE
     },
@@ -217,7 +247,9 @@ static STARTERS: &[Starter] = &[
         names: &["parallel"],
         how: How::Joined,
         letters: "jIaNnsLdEPS",
-        long: &["jobs", "arg-file", "max-args", "delay", "timeout", "results", "joblog", "colsep"],
+        long: &[
+            "jobs", "arg-file", "max-args", "delay", "timeout", "results", "joblog", "colsep",
+        ],
         ..BASE
     },
     Starter {
@@ -251,7 +283,11 @@ pub(super) fn started(command: &SimpleCommand, is_fed: bool) -> Started {
     if let Some(script) = &rest.script {
         return script_of(std::slice::from_ref(script));
     }
-    if rest.letters.chars().any(|letter| starter.asks.contains(letter)) {
+    if rest
+        .letters
+        .chars()
+        .any(|letter| starter.asks.contains(letter))
+    {
         return Started::Nothing;
     }
     match (starter.how, rest.words) {
@@ -382,7 +418,8 @@ fn script_of(words: &[Word]) -> Started {
 
 /// The commands of `find`: from `-exec` to `;` or `+`.
 fn executed(words: &[Word]) -> Started {
-    let is = |word: &Word, names: &[&str]| names.contains(&word.value().unwrap_or_default().as_str());
+    let is =
+        |word: &Word, names: &[&str]| names.contains(&word.value().unwrap_or_default().as_str());
     let mut commands = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {

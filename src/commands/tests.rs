@@ -53,7 +53,15 @@ fn check_commands(line: &str, expected: &[&str]) {
 #[test]
 fn every_rule_holds_its_examples() {
     for rule in RULES {
+<<<<<<< HEAD
         assert!(rule.refused.len() > 1 && rule.passed.len() > 2, "{}", rule.name);
+=======
+        assert!(
+            rule.refused.len() > 1 && rule.passed.len() > 2,
+            "{}",
+            rule.name
+        );
+>>>>>>> h-launch
         for line in rule.refused {
             check(&rules(rule.policy), line, Some(rule.name));
         }
@@ -77,7 +85,16 @@ fn a_container_with_sudo_lets_commands_become_root() {
         privileges: Privileges::Allowed,
         ..CommandRules::default()
     };
+<<<<<<< HEAD
     for line in ["sudo apt-get install jq", "su root", "chmod +x f", "chown ann f"] {
+=======
+    for line in [
+        "sudo apt-get install jq",
+        "su root",
+        "chmod +x f",
+        "chown ann f",
+    ] {
+>>>>>>> h-launch
         check(&sudo, line, None);
         assert!(refusal(&rules(CommandPolicy::Strict), line).is_some());
     }
@@ -90,8 +107,19 @@ fn every_simple_command_is_found() {
     check_commands("ls -la", &["ls -la"]);
     check_commands("", &[]);
     check_commands("# rm x", &[]);
+<<<<<<< HEAD
     check_commands("a && b || c; d & e", &["a", "b", "c", "d <- background", "e"]);
     check_commands("a | b |& c", &["a <- pipeline", "b <- pipeline", "c <- pipeline"]);
+=======
+    check_commands(
+        "a && b || c; d & e",
+        &["a", "b", "c", "d <- background", "e"],
+    );
+    check_commands(
+        "a | b |& c",
+        &["a <- pipeline", "b <- pipeline", "c <- pipeline"],
+    );
+>>>>>>> h-launch
     check_commands("(a; { b; })", &["a <- subshell", "b <- subshell"]);
     check_commands(
         "echo $(a `b`) \"$(c)\" ${x:-$(d)}",
@@ -105,7 +133,15 @@ fn every_simple_command_is_found() {
     );
     check_commands(
         "diff <(a) >(b)",
+<<<<<<< HEAD
         &["diff <(a) >(b)", "a <- process substitution", "b <- process substitution"],
+=======
+        &[
+            "diff <(a) >(b)",
+            "a <- process substitution",
+            "b <- process substitution",
+        ],
+>>>>>>> h-launch
     );
     check_commands(
         "for f in $(a); do b $f; done; while c; do d; done; if e; then f; else g; fi",
@@ -119,6 +155,7 @@ fn every_simple_command_is_found() {
             "g <- branch",
         ],
     );
+<<<<<<< HEAD
     check_commands("case $(a) in x|y) b;; *) c;; esac", &["a <- branch, substitution", "b <- branch", "c <- branch"]);
     check_commands("f() { a; }; function g { b; }", &["a <- function `f`", "b <- function `g`"]);
     check_commands("X=$(a) Y=1 b; Z=$(c)", &["X=$(a) Y=1 b", "a <- substitution", "c <- substitution"]);
@@ -129,6 +166,30 @@ fn every_simple_command_is_found() {
         "c <- substitution",
         "d <- substitution",
     ]);
+=======
+    check_commands(
+        "case $(a) in x|y) b;; *) c;; esac",
+        &["a <- branch, substitution", "b <- branch", "c <- branch"],
+    );
+    check_commands(
+        "f() { a; }; function g { b; }",
+        &["a <- function `f`", "b <- function `g`"],
+    );
+    check_commands(
+        "X=$(a) Y=1 b; Z=$(c)",
+        &["X=$(a) Y=1 b", "a <- substitution", "c <- substitution"],
+    );
+    check_commands(
+        "arr=(1 $(a)); export P=$(b); [[ -f $(c) ]] && ((x=$(d)))",
+        &[
+            "a <- substitution",
+            "export P=$(b)",
+            "b <- substitution",
+            "c <- substitution",
+            "d <- substitution",
+        ],
+    );
+>>>>>>> h-launch
 }
 
 #[test]
@@ -139,7 +200,15 @@ fn redirections_belong_to_their_command() {
     check_commands("a <<< 'b c'", &["a <<<'b c'"]);
     check_commands(
         "cat <<E | sort > f\n$(a) b\nE",
+<<<<<<< HEAD
         &["cat <<", "sort >f <- pipeline", "a <- here-document, substitution"],
+=======
+        &[
+            "cat <<",
+            "sort >f <- pipeline",
+            "a <- here-document, substitution",
+        ],
+>>>>>>> h-launch
     );
     check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<", "ls"]);
     check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-", "ls"]);
@@ -150,7 +219,14 @@ fn commands_that_start_commands_are_looked_through() {
     let through = |line: &str, expected: &[&str]| {
         let commands = parse(line).commands;
         let starts = commands.first().map(|command| command.starts);
+<<<<<<< HEAD
         assert!(starts.is_some_and(|starts| starts != Starts::Nothing), "{line}");
+=======
+        assert!(
+            starts.is_some_and(|starts| starts != Starts::Nothing),
+            "{line}"
+        );
+>>>>>>> h-launch
         let started: Vec<String> = commands.iter().skip(1).map(|found| found.text()).collect();
         assert_eq!(started, expected, "{line}");
     };
@@ -158,7 +234,11 @@ fn commands_that_start_commands_are_looked_through() {
         "bash -c 'rm x'",
         "sh -ec \"rm x\"",
         "bash -o pipefail -c 'rm x' name",
+<<<<<<< HEAD
         "env A=b -u C -i rm x",
+=======
+        "env -u C -i A=b rm x",
+>>>>>>> h-launch
         "env -S 'rm x'",
         "timeout -k 5 --signal=KILL 10 rm x",
         "timeout --signal KILL 10 rm x",
@@ -191,14 +271,32 @@ fn commands_that_start_commands_are_looked_through() {
         through(line, &["rm x"]);
     }
     through("find . -exec rm {} + -exec ls x \\;", &["rm {}", "ls x"]);
+<<<<<<< HEAD
     through("bash -c 'a; timeout 5 b | c'", &["a", "timeout 5 b", "b", "c"]);
+=======
+    through(
+        "bash -c 'a; timeout 5 b | c'",
+        &["a", "timeout 5 b", "b", "c"],
+    );
+>>>>>>> h-launch
     through("env env env rm x", &["env env rm x", "env rm x", "rm x"]);
     through("sh -c \"$X\"", &[]);
     through("eval $X", &[]);
     through("sh -c \"cd $X && rm x\"", &["cd $X", "rm x"]);
     through("sh < f", &[]);
     through("sh -c 'a ('", &[]);
+<<<<<<< HEAD
     for line in ["bash script.sh", "command -v rm", "find . -name rm", "trap - EXIT x", "env", "bash"] {
+=======
+    for line in [
+        "bash script.sh",
+        "command -v rm",
+        "find . -name rm",
+        "trap - EXIT x",
+        "env",
+        "bash",
+    ] {
+>>>>>>> h-launch
         let commands = parse(line).commands;
         let others = commands.iter().skip(1).filter(|found| found.text() != "-");
         assert_eq!(others.count(), 0, "{line}");
@@ -209,11 +307,39 @@ fn commands_that_start_commands_are_looked_through() {
 
 #[test]
 fn quotes_do_not_hide_a_name() {
+<<<<<<< HEAD
     for name in ["rm", "r\\m", "'r'm", "\"rm\"", "$'rm'", "$'\\x72\\155'", "r\\\nm", "''rm", "$'\\u0072'm"] {
         let commands = parse(&format!("{name} x")).commands;
         assert_eq!(commands[0].name().as_deref(), Some("rm"), "{name}");
     }
     for name in ["$X", "\"$X\"", "r$X", "$(a)", "`a`", "r[m]", "/bin/r?", "{rm,-x}", "~", "${X:-rm}", "\"r${X}m\""] {
+=======
+    for name in [
+        "rm",
+        "r\\m",
+        "'r'm",
+        "\"rm\"",
+        "$'rm'",
+        "$'\\x72\\155'",
+        "r\\\nm",
+        "''rm",
+        "$'\\u0072'm",
+    ] {
+        let commands = parse(&format!("{name} x")).commands;
+        assert_eq!(commands[0].name().as_deref(), Some("rm"), "{name}");
+    }
+    for name in [
+        "$X",
+        "\"$X\"",
+        "r$X",
+        "$(a)",
+        "`a`",
+        "/bin/r?",
+        "~",
+        "${X:-rm}",
+        "\"r${X}m\"",
+    ] {
+>>>>>>> h-launch
         let commands = parse(&format!("{name} x")).commands;
         assert_eq!(commands[0].name(), None, "{name}");
         assert_eq!(commands[0].program(), None, "{name}");
@@ -229,7 +355,16 @@ fn words_are_what_shells_make_of_them() {
     #[track_caller]
     fn word(written: &str, expected: Option<&str>) {
         let commands = parse(&format!("echo {written}")).commands;
+<<<<<<< HEAD
         let words: Vec<Option<String>> = commands[0].words.iter().skip(1).map(|w| w.value()).collect();
+=======
+        let words: Vec<Option<String>> = commands[0]
+            .words
+            .iter()
+            .skip(1)
+            .map(|w| w.value())
+            .collect();
+>>>>>>> h-launch
         assert_eq!(words, [expected.map(str::to_owned)], "{written}");
     }
     word("a'b c'\"d e\"f", Some("ab cd ef"));
@@ -258,6 +393,11 @@ fn what_shells_read_differently_is_not_guessed() {
     for (line, unread) in [
         ("echo 'a", Unread::Syntax),
         ("a ) b", Unread::Syntax),
+<<<<<<< HEAD
+=======
+        ("r[m] x", Unread::Syntax),
+        ("{rm,-x} y", Unread::Syntax),
+>>>>>>> h-launch
         ("ls\u{0}", Unread::Syntax),
         ("a\rb", Unread::Syntax),
         ("echo \\ #x; rm y", Unread::Ambiguous),
@@ -286,7 +426,11 @@ fn large_lines_are_read_up_to_a_bound() {
     assert_eq!(parse(&script).unread, None);
     let deep = "nice ".repeat(5_000) + "sudo x";
     assert_eq!(parse(&deep).unread, Some(Unread::TooDeep));
+<<<<<<< HEAD
     for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", ";}"), ("f() { ", "; }")] {
+=======
+    for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
+>>>>>>> h-launch
         let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
         assert!(parse(&nested).unread.is_some(), "{open}");
     }
@@ -302,10 +446,37 @@ fn lists_are_held_against_every_simple_command() {
         allowed: Some(patterns(&["ls", "python.*", "cd .*"])),
         ..CommandRules::default()
     };
+<<<<<<< HEAD
     for line in ["ls", "lsof", "python -m pytest", "cd src && python x.py", "timeout 5 python x", "'ls' -l", "X=1 python x", "", "X=1", "[ -f x ] && ls"] {
         check(&allowing, line, None);
     }
     for line in ["ls; rm x", "ls | sort", "ls $(id)", "bash -c ls", "timeout 5 rm x", "xargs ls", "/tmp/python x", "cat <<E\n$(id)\nE"] {
+=======
+    for line in [
+        "ls",
+        "lsof",
+        "python -m pytest",
+        "cd src && python x.py",
+        "timeout 5 python x",
+        "'ls' -l",
+        "X=1 python x",
+        "",
+        "X=1",
+        "[ -f x ] && ls",
+    ] {
+        check(&allowing, line, None);
+    }
+    for line in [
+        "ls; rm x",
+        "ls | sort",
+        "ls $(id)",
+        "bash -c ls",
+        "timeout 5 rm x",
+        "xargs ls",
+        "/tmp/python x",
+        "cat <<E\n$(id)\nE",
+    ] {
+>>>>>>> h-launch
         check(&allowing, line, Some("allowed-commands"));
     }
     check(&allowing, "$X", Some("unknown-command"));
@@ -319,12 +490,38 @@ fn lists_are_held_against_every_simple_command() {
         blocked: patterns(&["rm", "git push.*", "python -c"]),
         ..CommandRules::default()
     };
+<<<<<<< HEAD
     for line in ["ls", "echo rm", "git status", "alarm", "python x.py", "echo 'git push'"] {
         check(&blocking, line, None);
     }
     for line in [
         "rm x", " rm x", "echo 1; rm x", "/bin/rm x", "r\\m x", "git push", "'git' \"push\" origin",
         "bash -c 'git push'", "ls | xargs rm", "env python -c 'x'", "echo $(rm x)", "A=b rm x",
+=======
+    for line in [
+        "ls",
+        "echo rm",
+        "git status",
+        "alarm",
+        "python x.py",
+        "echo 'git push'",
+    ] {
+        check(&blocking, line, None);
+    }
+    for line in [
+        "rm x",
+        " rm x",
+        "echo 1; rm x",
+        "/bin/rm x",
+        "r\\m x",
+        "git push",
+        "'git' \"push\" origin",
+        "bash -c 'git push'",
+        "ls | xargs rm",
+        "env python -c 'x'",
+        "echo $(rm x)",
+        "A=b rm x",
+>>>>>>> h-launch
     ] {
         check(&blocking, line, Some("blocked-commands"));
     }
@@ -335,7 +532,16 @@ fn lists_are_held_against_every_simple_command() {
 #[test]
 fn a_refusal_names_the_command_the_rule_and_the_way_out() {
     let refused = |rules: &CommandRules, line: &str| {
+<<<<<<< HEAD
         let Refused { rule, command, reason, way_out } = judge(rules, line).unwrap_err();
+=======
+        let Refused {
+            rule,
+            command,
+            reason,
+            way_out,
+        } = judge(rules, line).unwrap_err();
+>>>>>>> h-launch
         format!("{rule}: {command}: {reason}; {way_out}")
     };
     assert_eq!(
@@ -358,3 +564,237 @@ fn a_refusal_names_the_command_the_rule_and_the_way_out() {
          each line made of nothing else"
     );
 }
+<<<<<<< HEAD
+=======
+
+/// Words that say nothing to a shell, and words that would at another place.
+fn data_word() -> impl Strategy<Value = String> {
+    const WORDS: &[&str] = &[
+        "rm", "sudo", "a", "mkfs", "-rf", "x.txt", "dd", "su", "chmod", "E",
+    ];
+    prop::sample::select(WORDS).prop_map(str::to_owned)
+}
+
+/// The ways to quote a word.
+fn quotings(word: &str) -> [String; 5] {
+    let first = word.chars().next().unwrap();
+    let rest = &word[first.len_utf8()..];
+    [
+        word.to_owned(),
+        format!("'{word}'"),
+        format!("\"{word}\""),
+        format!("$'{word}'"),
+        format!("\\{first}'{rest}'"),
+    ]
+}
+
+/// Pieces of shell that fit together or not.
+fn fragment() -> impl Strategy<Value = String> {
+    const PIECES: &[&str] = &[
+        "<<E",
+        "<<-'E'",
+        "\nE\n",
+        "\n",
+        " ",
+        "$(",
+        ")",
+        "(",
+        "`",
+        "'",
+        "\"",
+        "$'",
+        "\\",
+        "${x:-",
+        "}",
+        "{",
+        "|",
+        "&&",
+        ";",
+        "&",
+        "rm x",
+        "sudo",
+        "f() ",
+        "if a; then ",
+        "fi",
+        "for i in ",
+        "; do ",
+        "done",
+        "case x in ",
+        "esac",
+        "[[",
+        "]]",
+        "((",
+        "))",
+        ">",
+        "<(",
+        "a=(",
+        "#",
+        "bash -c ",
+        "eval ",
+        "xargs ",
+        "find . -exec ",
+        "env ",
+        "\u{e9}",
+        "\u{0}",
+        "*",
+        "~",
+        "=",
+        "time ",
+    ];
+    prop::sample::select(PIECES).prop_map(str::to_owned)
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_judged_without_a_fault(text in "\\PC{0,200}") {
+        let _ = judge(&rules(CommandPolicy::Strict), &text);
+    }
+
+    #[test]
+    fn any_pieces_of_shell_are_judged_without_a_fault(pieces in prop::collection::vec(fragment(), 0..60)) {
+        let text = pieces.concat();
+        let parsed = parse(&text);
+        let is_misread = matches!(parsed.unread, Some(Unread::Syntax | Unread::Ambiguous));
+        prop_assert!(!is_misread || parsed.commands.is_empty());
+        let strict = judge(&rules(CommandPolicy::Strict), &text);
+        let standard = judge(&rules(CommandPolicy::Standard), &text);
+        prop_assert!(standard.is_ok() || strict.is_err(), "strict refuses what standard does");
+    }
+
+    #[test]
+    fn quoting_a_word_of_data_changes_no_verdict(
+        words in prop::collection::vec(data_word(), 1..5),
+        place in 0_usize..5,
+        name in prop::sample::select(&["echo", "grep", "rm", "sudo", "git"][..]),
+    ) {
+        let place = place % words.len();
+        for policy in [CommandPolicy::Standard, CommandPolicy::Strict] {
+            let verdicts = quotings(&words[place]).map(|quoted| {
+                let mut words = words.clone();
+                words[place] = quoted;
+                refusal(&rules(policy), &format!("{name} {}", words.join(" ")))
+            });
+            prop_assert!(verdicts.iter().all(|verdict| *verdict == verdicts[0]), "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn quoting_a_name_changes_no_verdict(name in data_word()) {
+        for policy in [CommandPolicy::Standard, CommandPolicy::Strict] {
+            let verdicts = quotings(&name).map(|quoted| refusal(&rules(policy), &format!("{quoted} x")));
+            prop_assert!(verdicts.iter().all(|verdict| *verdict == verdicts[0]), "{verdicts:?}");
+        }
+    }
+}
+
+/// What MassGen decides about these lines by looking for words in them, and what the parse makes of
+/// them: refused in `standard`, refused in `strict`, or neither.
+#[test]
+fn lines_that_were_misjudged_by_their_words_are_judged_by_their_commands() {
+    const BENIGN: &[&str] = &[
+        "ls -la",
+        "cat f",
+        "grep x f",
+        "find . -name",
+        "python s.py",
+        "npm install",
+        "npm run build",
+        "git status",
+        "pytest tests/",
+        "node app.js",
+        "npm run confirm x",
+        "echo form x",
+        "echo \"inform me\"",
+        "alarm x",
+        "perform x",
+        "model x",
+        "menu su x",
+        "echo \"format disk\"",
+        "echo $HOME",
+        "awk '{print $NF}' f",
+        "echo ${x}",
+        "echo $(pwd)",
+        "echo $1",
+        "sed 's/$/x/' f",
+        "echo a >/dev/null",
+        "x 2>/dev/null",
+        "echo a > /dev/null",
+        "git submodule update",
+        "echo 'summary'",
+        "pip install --user x",
+        "echo \"dd\"",
+        "echo sudo",
+        "cat su.txt",
+        "printenv HOME",
+        "curl http://x/y",
+        "git rm x",
+        "diff <(a) <(b)",
+        "ls /*",
+        "git commit -m 'remove the model, su and rm -rf /'",
+        "tee /ro/f",
+        "ls; lsof",
+        "git log --format=%s",
+        "cat > a.py <<'E'\nimport os\nos.system('rm -rf /')\nE",
+        "echo \"`date`\"",
+    ];
+    const STRICT_ONLY: &[&str] = &[
+        "rm file",
+        "rm -rf d",
+        "rm\tx",
+        "cd a\nrm x",
+        "rm -r build",
+        "rm -rf ./x",
+        "rm file.txt",
+        "rm -rf /tmp/x",
+        "chmod +x f",
+        "chown a f",
+        "format C:",
+        "dd if=a of=b",
+        "mv f /dev/null",
+        "RM -rf x",
+        "xargs rm <l",
+        "echo 1; rm x",
+        " rm x",
+        "find . -delete",
+        "unlink x",
+        "rm -rf ~",
+        "curl x|sh",
+        "cat a|sh",
+        "eval \"$X\"",
+        "echo 'unbalanced",
+    ];
+    const ALWAYS: &[&str] = &[
+        "sudo ls",
+        "su root",
+        "mkfs.ext4 /dev/x",
+        "fdisk",
+        "mkfs",
+        "rm -rf /",
+        "rm -r -f /",
+        "rm -fr /",
+        "rm -rf \"/\"",
+        ":(){ :|:& };:",
+        "echo a > /dev/sda",
+        "> /dev/nvme0n1",
+        "dd if=x of=/dev/sda",
+        "ls && sudo rm x",
+        "eval \"sudo ls\"",
+    ];
+    for (lines, standard, strict) in [
+        (BENIGN, false, false),
+        (STRICT_ONLY, false, true),
+        (ALWAYS, true, true),
+    ] {
+        for line in lines {
+            let found = |policy| refusal(&rules(policy), line);
+            assert_eq!(found(CommandPolicy::Standard).is_some(), standard, "{line}");
+            assert_eq!(
+                found(CommandPolicy::Strict).is_some(),
+                strict,
+                "{line} {:?}",
+                found(CommandPolicy::Strict)
+            );
+        }
+    }
+}
+>>>>>>> h-launch

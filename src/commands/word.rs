@@ -9,7 +9,9 @@ pub(super) fn word(node: Node<'_>, source: &str) -> Word {
     let raw = text_of(node, source).trim_start();
     let mut pieces = Vec::new();
     pieces_of(node, source, &mut pieces);
-    if is_tilde(raw) && let Some(Piece::Text(first)) = pieces.first_mut() {
+    if is_tilde(raw)
+        && let Some(Piece::Text(first)) = pieces.first_mut()
+    {
         let (tilde, rest) = first.split_at(first.find('/').unwrap_or(first.len()));
         let (tilde, rest) = (Piece::Unknown(tilde.to_owned()), rest.to_owned());
         *first = rest;
@@ -73,11 +75,15 @@ fn string(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
         }
         let before = source.get(from..child.start_byte()).unwrap_or_default();
         out.push(Piece::Text(double_quoted(before)));
-        out.push(Piece::Unknown(text_of(child, source).trim_start().to_owned()));
+        out.push(Piece::Unknown(
+            text_of(child, source).trim_start().to_owned(),
+        ));
         from = child.end_byte();
     }
     let rest = source.get(from..node.end_byte()).unwrap_or_default();
-    out.push(Piece::Text(double_quoted(rest.strip_suffix('"').unwrap_or(rest))));
+    out.push(Piece::Text(double_quoted(
+        rest.strip_suffix('"').unwrap_or(rest),
+    )));
 }
 
 /// Text outside of quotes. A pattern of file names can become anything.
@@ -105,8 +111,8 @@ fn double_quoted(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        let escaped = chars
-            .next_if(|next| c == '\\' && matches!(next, '$' | '`' | '"' | '\\' | '\n'));
+        let escaped =
+            chars.next_if(|next| c == '\\' && matches!(next, '$' | '`' | '"' | '\\' | '\n'));
         match escaped {
             Some('\n') => {}
             Some(escaped) => text.push(escaped),
@@ -134,8 +140,14 @@ fn ansi_c(raw: &str) -> String {
 fn escape(after: &str) -> (Option<char>, usize) {
     let digits = |skip: usize, radix: u32, most: usize| {
         let text = after.get(skip..).unwrap_or_default();
-        let count = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();
-        let number = text.get(..count).and_then(|text| u32::from_str_radix(text, radix).ok());
+        let count = text
+            .chars()
+            .take(most)
+            .take_while(|c| c.is_digit(radix))
+            .count();
+        let number = text
+            .get(..count)
+            .and_then(|text| u32::from_str_radix(text, radix).ok());
         (number.and_then(char::from_u32), skip.saturating_add(count))
     };
     let Some(first) = after.chars().next() else {

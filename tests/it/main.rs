@@ -52,6 +52,7 @@ mod replay;
 mod runs;
 mod sandbox_helper;
 mod sandbox;
+mod sandbox_tier_c;
 mod scripted_team;
 mod store;
 mod telemetry;

@@ -20,4 +20,5 @@ pub(crate) mod own;
 pub(crate) mod process;
 pub(crate) mod launch;
 pub(crate) mod trial;
+pub(crate) mod cgroup;
 pub(crate) mod sandbox;
