@@ -91,11 +91,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let machine = Machine {
-        executable: host.executable.clone(),
-        env: host.env.clone(),
-        home: host.home.clone(),
-    };
+    let machine = machine(&host);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
@@ -119,6 +115,15 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         again: None,
         machine,
     })
+}
+
+/// What commands need to know about the process.
+pub(crate) fn machine(host: &Host) -> Machine {
+    Machine {
+        executable: host.executable.clone(),
+        env: host.env.clone(),
+        home: host.home.clone(),
+    }
 }
 
 /// The models of all agents; nobody is called yet.

@@ -43,6 +43,7 @@ mod result;
 mod run;
 mod schema;
 mod speeches;
+mod shell;
 mod task;
 mod team;
 mod team_file;
@@ -116,6 +117,9 @@ fn carry_out(
         Some(Command::Tool(call)) => return gates::tool(host, &call, output),
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;
+        }
+        Some(Command::Explain(ExplainCommand::Command(question))) => {
+            gates::explain_command(host, &question, output)?;
         }
         Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;

@@ -17,7 +17,7 @@ use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::confinement::tier::TierChoice;
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -209,16 +209,9 @@ fn policy(backend: &View<'_>) -> CommandPolicy {
 }
 
 fn sandbox(backend: &View<'_>) -> TierChoice {
-    match backend
-        .text("command_line_sandbox")
-        .map(|text| text.written)
-    {
-        Some("A") => TierChoice::Only(Tier::A),
-        Some("B") => TierChoice::Only(Tier::B),
-        Some("C") => TierChoice::Only(Tier::C),
-        Some("off") => TierChoice::Only(Tier::Off),
-        _ => TierChoice::Auto,
-    }
+    let written = backend.text("command_line_sandbox");
+    let choice = written.and_then(|text| text.written.parse().ok());
+    choice.unwrap_or_default()
 }
 
 fn command_limits(backend: &View<'_>) -> Limits {
