@@ -40,6 +40,7 @@ Examples:
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   massgen explain path src/main.rs --config team.yaml --phase final
+  massgen explain command \"timeout 60 pytest -q | tail\" --config team.yaml --agent tester
   massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
   massgen explain calls --grants grants.json < calls.jsonl";
 
@@ -392,6 +393,8 @@ pub(crate) struct ReplayArguments {
 pub(crate) enum ExplainCommand {
     /// Says whether a path may be read and written, by which grant and rule.
     Path(ExplainPathArguments),
+    /// Says which commands a command line is made of, and what may be run, by which rule and in what.
+    Command(ExplainCommandArguments),
     /// Says which paths a prompt opens, and what the agents read of it.
     Prompt {
         /// The prompt.
@@ -420,6 +423,32 @@ pub(crate) struct ExplainPathArguments {
     #[arg(long, value_name = "PHASE")]
     pub phase: Option<PhaseArgument>,
     /// The team. Default: looked up as for a run.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which command line is explained, and for whom.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainCommandArguments {
+    /// The command line, as an agent would give it to `execute_command`.
+    #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
+    pub command: String,
+    /// The agent that runs it. Default: the only one.
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
+    /// The phase that it runs it in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// The team. Default: looked up as for a run; without one, the rules are those of a config that
+    /// says nothing.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
     /// Prints JSON. Default: text.

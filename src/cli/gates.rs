@@ -3,11 +3,14 @@
 
 use std::io;
 
-use crate::cli::args::{ExplainPathArguments, GrantsSource, ToolArguments};
+use crate::cli::args::{
+    ExplainCommandArguments, ExplainPathArguments, GrantsSource, ToolArguments,
+};
 use crate::cli::conduct::machine;
 use crate::cli::environment;
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
+use crate::cli::explain::command::CommandReport;
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
@@ -85,6 +88,30 @@ pub(crate) fn explain_path(
         None => vec![Phase::Coordination, Phase::Final],
     };
     let report = PathReport::new(&gates.agents, &phases, &question.path, &host.cwd)?;
+    match Form::from(question.json) {
+        Form::Json => output.result(&report.to_json()),
+        Form::Text => output.result(&report.to_string()),
+    }
+}
+
+/// Prints what a command line is made of, and whether and in what it may be run.
+pub(crate) fn explain_command(
+    host: &Host,
+    question: &ExplainCommandArguments,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let phase = question.phase.into();
+    let config = question.config.as_deref();
+    let has_team = config.is_some() || TeamFile::default(host)?.is_some();
+    let report = if has_team {
+        let needs = Needs::Commands(None);
+        let mut gates = of_team(config, Missing::LeftOut, needs, host, output)?;
+        let asked = gates.take(question.agent.as_deref())?;
+        let agent = asked.agent.as_ref().map(ToString::to_string);
+        CommandReport::new(&question.command, agent, phase, Some(asked.gate(phase)))
+    } else {
+        CommandReport::new(&question.command, None, phase, None)
+    };
     match Form::from(question.json) {
         Form::Json => output.result(&report.to_json()),
         Form::Text => output.result(&report.to_string()),

@@ -117,6 +117,9 @@ fn carry_out(
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;
         }
+        Some(Command::Explain(ExplainCommand::Command(question))) => {
+            gates::explain_command(host, &question, output)?;
+        }
         Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
         }
