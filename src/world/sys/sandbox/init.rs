@@ -27,15 +27,6 @@ use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
 
-<<<<<<< HEAD
-=======
-/// How much sooner than others its processes are ended when the machine has no memory left, as
-/// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
-const OOM_SCORE: &str = "500";
-
-/// Where programs are looked for if the environment has no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
 pub(crate) struct Before {
@@ -45,7 +36,6 @@ pub(crate) struct Before {
     pub(crate) identities: Identities,
 }
 
->>>>>>> h-wall
 /// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
 pub(crate) fn run(
     control: &Control,
@@ -80,16 +70,9 @@ fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
     Ok(reader.iter().any(|reader| !reader.revents().is_empty()))
 }
 
-<<<<<<< HEAD
-fn built(control: &Control, confinement: &Confinement, known: &Identities) -> Built<()> {
-    program::yield_memory()?;
-    namespaces::settle()?;
-=======
 fn built(control: &Control, confinement: &Confinement, before: &Before) -> Built<()> {
-    let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    score.during("offering itself when memory is short")?;
+    program::yield_memory()?;
     namespaces::settle(before.owner)?;
->>>>>>> h-wall
     namespaces::connect(confinement.reach, control)?;
     furnished(confinement, &before.identities)?.enter()?;
     let dir = &confinement.dir;
