@@ -33,6 +33,12 @@ mod trial;
 pub mod background;
 pub mod home;
 
+/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
+/// told what to do on the socket that is its standard input, and returns its exit status.
+pub fn helper() -> u8 {
+    sys::sandbox::helper()
+}
+
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<Inner>);
