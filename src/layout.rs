@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::place::{LOGS, Place, STATE_DIR};
+use crate::config::place::{LOGS, Place, SANDBOXES, STATE_DIR};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
@@ -28,6 +28,8 @@ pub struct Layout {
     pub sessions: AbsPath,
     /// Where the logs of all runs lie.
     pub logs: AbsPath,
+    /// Where the agents' commands have directories of their own, while a run goes on.
+    pub sandboxes: AbsPath,
 }
 
 /// An agent's workspace.
@@ -90,6 +92,7 @@ impl Layout {
             snapshots: storage(&orchestrator.snapshot_storage),
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),
+            sandboxes: state.join(SANDBOXES),
             state,
         }
     }
@@ -104,6 +107,7 @@ impl Layout {
             &self.snapshots,
             &self.sessions,
             &self.logs,
+            &self.sandboxes,
         ];
         let workspaces = self.workspaces.values();
         shared

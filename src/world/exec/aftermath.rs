@@ -1,9 +1,13 @@
 //! Owns what came of a command in the user's tree once it has ended: what changed there, and what
 //! was kept from it.
 
+use std::collections::BTreeMap;
+
 use crate::path::RealPath;
-use crate::world::exec::answer::Stop;
+use crate::wording::counted;
+use crate::world::exec::answer::{Stop, shown_path};
 use crate::world::exec::{Change, ChangeKind, Outcome};
+use crate::world::gate::Gate;
 
 /// What came of a command in the user's tree.
 #[derive(Debug, Default)]
@@ -24,6 +28,39 @@ pub(super) struct LeftOut {
 }
 
 impl Aftermath {
+    /// Adds what came of another tree.
+    pub(super) fn add(&mut self, other: Aftermath) {
+        self.changes.extend(other.changes);
+        self.left_out.extend(other.left_out);
+    }
+
+    /// What the model is told, at most so many names in one note for each reason.
+    pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
+        let mut notes = Vec::new();
+        let done = self.changes.iter().filter(|change| {
+            let Change { kind, .. } = change;
+            matches!(kind, ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted)
+        });
+        match done.count() {
+            0 => {}
+            count => notes.push(format!("{} delivered", counted(count, "change"))),
+        }
+        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for left_out in &self.left_out {
+            let path = shown_path(gate, &left_out.path);
+            reasons.entry(&left_out.reason).or_default().push(path);
+        }
+        for (reason, paths) in reasons {
+            let named = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
+            let more = match paths.len().saturating_sub(named.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!("not delivered: {}{more}: {reason}", named.join(", ")));
+        }
+        notes
+    }
+
     /// Notes what became of a file.
     pub(super) fn changed(&mut self, path: &RealPath, kind: ChangeKind) {
         let path = path.clone();

@@ -25,7 +25,7 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let confinement = compile(&manager, commands.tier(), facts).map_err(|why| cannot_run(&why))?;
     let background = commands.background();
     let nothing = Box::new(|_: &Ended| Vec::new());
-    let id = background.start(asked.line, &confinement, None, nothing);
+    let id = background.start(asked.0, &confinement, None, nothing);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     told(&status)

@@ -17,7 +17,6 @@ use crate::world::exec::sweep::sweep;
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::output::Captured;
 use crate::world::sandbox::{Ended, Finished, Wait};
 use crate::world::sys::meta::Kind;
 
@@ -30,25 +29,23 @@ const VENV: &str = ".venv";
 /// The most names that are told as not changed.
 const LEFT_OUT_TOLD_MAX: usize = 20;
 
-/// A command as it was permitted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    /// For the shell.
-    pub(super) line: &'a str,
-    /// How long it may take, in seconds.
-    pub(super) timeout_seconds: Option<u64>,
-    /// The directory that it begins in.
-    pub(super) dir: &'a Place,
-}
+/// A line for the shell, and the directory that it begins in.
+pub(super) type Asked<'a> = (&'a str, &'a Place);
 
 /// `execute_command`
-pub(super) fn execute_command(gate: &Gate, asked: Asked<'_>, interrupt: &Interrupt) -> Answer {
+pub(super) fn execute_command(
+    gate: &Gate,
+    asked: Asked<'_>,
+    timeout_seconds: Option<u64>,
+    interrupt: Option<&Interrupt>,
+) -> Answer {
     let commands = commands(gate)?;
     let facts = facts(gate, commands, asked)?;
+    let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = Wait {
-        time_max: commands.time_max(asked.timeout_seconds),
+        time_max: commands.time_max(timeout_seconds),
         output_bytes_max: commands.output_bytes_max(),
-        interrupt,
+        interrupt: interrupt.unwrap_or(&never),
         network: None,
     };
     let run = |facts: Facts| {
@@ -112,7 +109,7 @@ pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
 
 /// What the command is besides the grants.
 pub(super) fn facts(gate: &Gate, commands: &Commands, asked: Asked<'_>) -> Result<Facts, Stop> {
-    let dir = asked.dir;
+    let (line, dir) = asked;
     let found = dir.dir().meta(&dir.below());
     let found = found.map_err(|fault| Stop::at(gate, "run a command in", dir, fault))?;
     if found.kind != Kind::Directory {
@@ -121,7 +118,7 @@ pub(super) fn facts(gate: &Gate, commands: &Commands, asked: Asked<'_>) -> Resul
     }
     let [shell, switch] = SHELL;
     let order = Order {
-        program: vec![shell.to_owned(), switch.to_owned(), asked.line.to_owned()],
+        program: vec![shell.to_owned(), switch.to_owned(), line.to_owned()],
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
@@ -155,11 +152,11 @@ fn observation(
     let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
     tell("success", success.into());
     tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    tell("stdout", text(&finished.stdout).into());
-    tell("stderr", text(&finished.stderr).into());
+    tell("stdout", finished.stdout.text.clone().into());
+    tell("stderr", finished.stderr.text.clone().into());
     tell("execution_time", seconds(finished.elapsed.as_millis()));
-    tell("command", asked.line.into());
-    tell("work_dir", shown_path(gate, asked.dir.real()).into());
+    tell("command", asked.0.into());
+    tell("work_dir", shown_path(gate, asked.1.real()).into());
     let mut notes: Vec<String> = Vec::new();
     if exit_code.is_none() {
         notes.push(finished.ended.to_string());
@@ -182,10 +179,6 @@ fn observation(
 
 /// The exit status that is told of a command that did not end by itself.
 const EXIT_CODE_NONE: i32 = -1;
-
-fn text(captured: &Captured) -> &str {
-    &captured.text
-}
 
 /// Milliseconds as seconds with three digits after the point.
 fn seconds(millis: u128) -> Value {

@@ -3,7 +3,9 @@
 
 mod aftermath;
 mod answer;
+mod background;
 mod care;
+mod command;
 mod commit;
 mod compare;
 mod copy;
@@ -26,6 +28,7 @@ use crate::path::RealPath;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
 use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +92,18 @@ pub enum ChangeKind {
 /// Carries out a permitted action. It blocks on the disk, so that async callers run it in a
 /// blocking pool.
 pub fn run(permitted: Permitted<Action>) -> Observation {
-    let (action, gate) = permitted.into_action();
-    let shape = Shape::of(&action);
-    carry_out(&gate, action).unwrap_or_else(|stop| shape.observation(stop))
+    run_until(permitted, None)
 }
 
-fn carry_out(gate: &Gate, action: Action) -> Answer {
+/// As [`run`]; a command ends when `interrupt` is raised.
+pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) -> Observation {
+    let (action, gate) = permitted.into_action();
+    let shape = Shape::of(&action);
+    let done = carry_out(&gate, action, interrupt);
+    done.unwrap_or_else(|stop| shape.observation(stop))
+}
+
+fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answer {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
@@ -153,12 +162,18 @@ fn carry_out(gate: &Gate, action: Action) -> Answer {
             content,
         } => compare::compare_directories(gate, &first, &second, content),
         Action::ListAllowedDirectories => Ok(read::list_allowed_directories(gate)),
-        Action::ExecuteCommand { .. }
-        | Action::StartBackgroundCommand { .. }
-        | Action::GetBackgroundOutput { .. }
-        | Action::GetBackgroundStatus { .. }
-        | Action::StopBackgroundCommand { .. }
-        | Action::ListBackgroundCommands => Err(Stop::failed("no commands are run here")),
+        Action::ExecuteCommand {
+            command,
+            timeout_seconds,
+            dir,
+        } => command::execute_command(gate, (&command, &dir), timeout_seconds, interrupt),
+        Action::StartBackgroundCommand { command, dir } => {
+            background::start(gate, (&command, &dir))
+        }
+        Action::GetBackgroundOutput { id, offset } => background::output(gate, id, offset),
+        Action::GetBackgroundStatus { id } => background::status(gate, id),
+        Action::StopBackgroundCommand { id } => background::stop(gate, id),
+        Action::ListBackgroundCommands => background::list(gate),
     }
 }
 

@@ -2,9 +2,7 @@
 //! writes; all of them end when this goes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, pipe};
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,6 +10,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::confinement::Confinement;
+use crate::tools::call::BackgroundId;
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::output::{Part, Ring};
@@ -32,10 +31,6 @@ pub struct Background {
     sandbox: Sandbox,
     commands: Mutex<BTreeMap<BackgroundId, Entry>>,
 }
-
-/// The name of one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BackgroundId(u32);
 
 /// How one of them stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,21 +280,5 @@ impl Watch {
             notes,
             elapsed,
         });
-    }
-}
-
-impl fmt::Display for BackgroundId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "background_{}", self.0)
-    }
-}
-
-/// Reads what [`fmt::Display`] writes.
-impl FromStr for BackgroundId {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let number = text.strip_prefix("background_").ok_or(())?;
-        number.parse().map(Self).map_err(drop)
     }
 }

@@ -18,6 +18,7 @@ use crate::world::sandbox::obstacles::{Obstacle, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::running::{Bounds, Running, Stream};
+use crate::world::sys;
 use crate::world::sys::launch::spawner::Spawner;
 
 pub mod interrupt;
@@ -30,6 +31,12 @@ pub mod obstacles;
 mod trial;
 pub mod background;
 pub mod home;
+
+/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
+/// told what to do on the socket that is its standard input, and returns its exit status.
+pub fn helper() -> u8 {
+    sys::sandbox::helper()
+}
 
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
@@ -119,6 +126,12 @@ pub struct Streams {
 
 /// The tiers that enforce, strongest first.
 pub const ENFORCING: &[Tier] = &[Tier::A, Tier::B, Tier::C];
+
+/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
+/// told what to do on the socket that is its standard input, and returns its exit status.
+pub fn helper() -> u8 {
+    sys::sandbox::helper()
+}
 
 impl Sandbox {
     /// Finds out what holds commands here, by setting it to work: a command tries to get out of a

@@ -20,3 +20,4 @@ pub(crate) mod own;
 pub(crate) mod process;
 pub(crate) mod launch;
 pub(crate) mod trial;
+pub(crate) mod sandbox;
