@@ -7,9 +7,6 @@ use crate::config::place::{LOGS, Place, SANDBOXES, STATE_DIR};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
-/// The directory of all runs' private directories for commands, below the state directory.
-const SANDBOXES: &str = "sandboxes";
-
 /// The directories of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -19,9 +16,6 @@ pub struct Layout {
     pub workspaces: BTreeMap<AgentId, Workspace>,
     /// Where the agents of this run see each other's snapshots.
     pub temp_workspaces: AbsPath,
-    /// Where the commands of this run write beside the user's trees: private homes, layers, and what
-    /// was taken out of the way.
-    pub sandboxes: AbsPath,
     /// Where the latest snapshot of each agent is found, under its id.
     pub snapshots: AbsPath,
     /// Where sessions are kept.
@@ -88,7 +82,6 @@ impl Layout {
         Self {
             workspaces: workspaces.collect(),
             temp_workspaces: storage(&orchestrator.agent_temporary_workspace).join(&run),
-            sandboxes: state.join(SANDBOXES).join(&run),
             snapshots: storage(&orchestrator.snapshot_storage),
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),
@@ -103,7 +96,6 @@ impl Layout {
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let shared = [
             &self.temp_workspaces,
-            &self.sandboxes,
             &self.snapshots,
             &self.sessions,
             &self.logs,
@@ -169,7 +161,6 @@ mod tests {
         assert_eq!(layout.state, AbsPath::new("/p/.massgen").unwrap());
         assert_eq!(layout.snapshots, below("snapshots"));
         assert_eq!(layout.temp_workspaces, below("temp_workspaces/000000ab"));
-        assert_eq!(layout.sandboxes, below("sandboxes/000000ab"));
         assert_eq!(layout.sessions, below("sessions"));
         assert_eq!(layout.logs, below("massgen_logs"));
         let layout = plan(|config| {
