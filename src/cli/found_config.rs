@@ -1,14 +1,17 @@
 //! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
-//! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, and
-//! no path outside. Naming it with `--config` is the user's word for it.
+//! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, no
+//! path outside, and no command that does more than one without a config could. Naming it with `--config` is the user's word for it.
 
 use std::collections::BTreeMap;
 
 use url::Url;
 
+use crate::config::command_line::{CommandLineConfig, Variable};
 use crate::config::place::{Place, STATE_DIR};
 use crate::config::vendors::{VENDORS, is_known_host};
 use crate::config::{AgentConfig, Config};
+use crate::confinement::network::Network;
+use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::protected::protected_name;
@@ -30,6 +33,13 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
             "would send your key for `{}` to `{url}`",
             agent.id
         )));
+    }
+    let mut commands = config
+        .agents
+        .iter()
+        .filter_map(|agent| agent.commands.as_ref());
+    if let Some(what) = commands.find_map(opened_to_commands) {
+        return Err(beyond(what));
     }
     let root = locate(base)?.into_real();
     for path in opened(config)
@@ -74,6 +84,22 @@ fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
         let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
         (!known).then_some((agent, url))
     })
+}
+
+/// What commands are given that nothing but a config can give them.
+fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
+    let is_yours = |variable: &Variable| match variable {
+        Variable::Passed | Variable::Filled(_) => true,
+        Variable::Written(_) => false,
+    };
+    let yours = commands.env.iter().find(|(_, value)| is_yours(value));
+    if commands.sandbox == TierChoice::Only(Tier::Off) {
+        Some("switches the sandbox of commands off".to_owned())
+    } else if commands.network != Network::Off {
+        Some("opens the network to commands".to_owned())
+    } else {
+        yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
+    }
 }
 
 /// Every path that the config opens to an agent.
@@ -121,10 +147,11 @@ mod tests {
             name: "c.yaml".to_owned(),
             directory: None,
         };
+        let key = ("OPENAI_API_KEY".to_owned(), "k-1".to_owned());
         let context = Context {
             base: &base,
             home: None,
-            env: &BTreeMap::new(),
+            env: &BTreeMap::from([key]),
         };
         let config = load(yaml.as_bytes(), &origin, &context).unwrap().config;
         let refused = stay_inside(&config, "c.yaml", &base).err();
@@ -181,6 +208,26 @@ mod tests {
             "evil.example",
         );
         check("type: openrouter", "../usr/share", "outside this directory");
+    }
+
+    #[test]
+    fn a_found_config_opens_nothing_to_commands() {
+        for (line, expected) in [
+            ("command_line_sandbox: A", ""),
+            (
+                "command_line_sandbox: off",
+                "switches the sandbox of commands off",
+            ),
+            ("command_line_network: off", ""),
+            ("command_line_network: on", "opens the network"),
+            ("command_line_network: [example.org]", "opens the network"),
+            ("env: {NODE_ENV: test}", ""),
+            ("env: [SSH_AUTH_SOCK]", "gives commands `SSH_AUTH_SOCK`"),
+            ("env: {A: '${OPENAI_API_KEY}'}", "gives commands `A`"),
+        ] {
+            let run = "type: openrouter, cwd: w, enable_mcp_command_line: true";
+            check(&format!("{run}, {line}"), ".", expected);
+        }
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! Owns the text rules about command lines: the sign on the wall, not the wall. They give early and
 //! clear answers, judge parsed commands and never substrings, and nothing rests on them.
 
-use regex::Regex;
+pub mod pattern;
+
+use crate::commands::pattern::Pattern;
 
 /// What the text rules are set to.
 #[derive(Clone, Debug, Default)]
 pub struct CommandRules {
     /// How much is refused by text.
     pub policy: CommandPolicy,
+    /// Whether commands may become root and change rights.
+    pub privileges: Privileges,
     /// Each simple command must match one of these from its start, if there are any
     /// (`command_line_allowed_commands`).
-    pub allowed: Option<Vec<Regex>>,
+    pub allowed: Option<Vec<Pattern>>,
     /// And none of these (`command_line_blocked_commands`).
-    pub blocked: Vec<Regex>,
+    pub blocked: Vec<Pattern>,
 }
 
 /// How much is refused by text (`command_policy`).
@@ -23,4 +27,14 @@ pub enum CommandPolicy {
     Standard,
     /// Also what changes or removes files and rights, whatever the target.
     Strict,
+}
+
+/// Whether commands may become root and change rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Privileges {
+    /// Refused by text.
+    #[default]
+    Refused,
+    /// Allowed: the container is made for it (`command_line_docker_enable_sudo`).
+    Allowed,
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
@@ -20,6 +21,7 @@ use crate::spending::limits::Limits;
 use crate::spending::models::KnownModel;
 
 pub mod check;
+pub mod command_line;
 pub mod diagnostic;
 pub mod examples;
 pub mod extras;
@@ -33,6 +35,7 @@ pub mod reference;
 pub mod schema;
 pub mod secrets;
 pub mod sellers;
+pub mod size;
 pub mod team;
 pub mod vendors;
 
@@ -203,6 +206,8 @@ pub struct AgentConfig {
     pub read_before_delete: ReadBeforeDelete,
     /// Which of the tools it is offered.
     pub tools: ToolFilter,
+    /// How its commands are run; without it, it runs none.
+    pub commands: Option<CommandLineConfig>,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.

@@ -184,6 +184,9 @@ fn linked(shape: &Shape) -> String {
         | Shape::Integer(..)
         | Shape::Number(..)
         | Shape::OneOf(_)
+        | Shape::OneOfOrList(_)
+        | Shape::Size(..)
+        | Shape::Names
         | Shape::List(_) => shape.describe(),
     }
 }

@@ -89,6 +89,29 @@ fn shape_schema(shape: &Shape) -> Value {
             "anyOf": [{ "type": "number", "minimum": least, "maximum": most }, variable, nothing],
         }),
         Shape::OneOf(names) => json!({ "anyOf": [{ "enum": names }, variable, nothing] }),
+        Shape::OneOfOrList(names) => json!({
+            "anyOf": [
+                { "enum": names },
+                { "type": "array", "items": { "type": "string" } },
+                variable,
+                nothing,
+            ],
+        }),
+        Shape::Size(..) => json!({
+            "anyOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "pattern": "^[0-9]+[kmgtKMGT]?[bB]?$" },
+                variable,
+                nothing,
+            ],
+        }),
+        Shape::Names => json!({
+            "anyOf": [
+                { "type": "array", "items": { "type": "string" } },
+                { "type": "object", "additionalProperties": shape_schema(&Shape::Text) },
+                nothing,
+            ],
+        }),
         Shape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
         Shape::Mapping(section) => reference(section),
         Shape::TextOr(section) => json!({ "anyOf": [{ "type": "string" }, reference(section)] }),

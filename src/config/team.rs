@@ -274,6 +274,7 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
+        commands: None,
         record: None,
         limits: Limits::default(),
         steps_per_round_max: STEPS_PER_ROUND_DEFAULT,

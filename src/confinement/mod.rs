@@ -5,6 +5,9 @@
 pub mod limits;
 pub mod network;
 pub mod tier;
+pub mod toolchains;
+pub mod environment;
+pub mod compile;
 
 use std::collections::BTreeMap;
 

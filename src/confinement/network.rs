@@ -18,6 +18,26 @@ pub enum Network {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain(String);
 
+/// The longest name of a host, in bytes: <https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4>.
+const NAME_BYTES_MAX: usize = 253;
+
+impl Domain {
+    /// Reads `example.org`, `.example.org`, or `*.example.org`, which is the same as the second.
+    /// Addresses, ports and anything but letters, digits, `-` and `_` are not taken.
+    pub fn parse(written: &str) -> Option<Self> {
+        let lower = written.to_ascii_lowercase();
+        let text = lower.strip_prefix('*').filter(|rest| rest.starts_with('.'));
+        let text = text.unwrap_or(&lower);
+        let name = text.strip_prefix('.').unwrap_or(text);
+        let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_byte);
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_address = last.bytes().all(|byte| byte.is_ascii_digit());
+        let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
+        (is_name && !is_address).then(|| Self(text.to_owned()))
+    }
+}
+
 /// What the sandbox is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
@@ -32,4 +52,42 @@ pub enum Reach {
         /// The port of the proxy, on 127.0.0.1 of the sandbox or of the machine.
         port: u16,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: Option<&str>) {
+        let read = Domain::parse(written).map(|domain| domain.0);
+        assert_eq!(read.as_deref(), expected, "{written}");
+    }
+
+    #[test]
+    fn domains_are_names_and_nothing_else() {
+        check("Example.org", Some("example.org"));
+        check(".example.org", Some(".example.org"));
+        check("*.example.org", Some(".example.org"));
+        check("localhost", Some("localhost"));
+        for bad in [
+            "",
+            ".",
+            "*",
+            "*.",
+            "*a.org",
+            "a..b",
+            "a.org.",
+            "127.0.0.1",
+            "::1",
+            "a.org:443",
+            "https://a.org",
+            "a b",
+            "a\0b",
+            "a@b.org",
+            "ä.org",
+        ] {
+            check(bad, None);
+        }
+    }
 }

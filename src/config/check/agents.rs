@@ -113,6 +113,7 @@ impl Checker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
+        let commands = self.commands(&view_of_backend);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
@@ -133,6 +134,7 @@ impl Checker<'_> {
             folder_guard,
             read_before_delete,
             tools,
+            commands,
             record,
             limits,
             steps_per_round_max,

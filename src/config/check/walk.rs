@@ -1,12 +1,14 @@
 //! Owns the comparison of the tree with the table of keys: unknown keys, keys that are not served,
 //! values of a wrong shape, missing keys. On its way it fills in variables.
 
+use crate::config::check::commands::names_variables;
 use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
+use crate::config::size;
 use crate::wording::listed;
 
 /// Keys whose value is useless with a variable that is not set in it.
@@ -129,6 +131,9 @@ impl Checker<'_> {
             (Shape::Mapping(section), _) | (Shape::TextOr(section), Value::Mapping(_)) => {
                 self.walk_section(node, section, path, cwd);
             }
+            (Shape::OneOfOrList(_), Value::List(_)) => {
+                self.walk_value(node, &Shape::List(&Shape::Text), path, cwd);
+            }
             (Shape::List(item), Value::List(items)) => {
                 for (index, node) in items.iter_mut().enumerate() {
                     let path = format!("{path}[{index}]");
@@ -229,7 +234,7 @@ impl Checker<'_> {
             .at(&node.span)
             .expected(format!("expected {}", shape.describe()));
         let near = match (shape, &node.value) {
-            (Shape::OneOf(names), Value::Scalar(scalar)) => {
+            (Shape::OneOf(names) | Shape::OneOfOrList(names), Value::Scalar(scalar)) => {
                 nearest(&scalar.text, names.iter().copied())
             }
             (_, Value::List(_)) if path == "agent" => Some("agents"),
@@ -245,7 +250,8 @@ impl Checker<'_> {
 /// Whether a value has a shape. Mappings are walked, not asked.
 fn fits(node: &Node, shape: &Shape) -> bool {
     let Value::Scalar(scalar) = &node.value else {
-        return matches!(shape, Shape::Any | Shape::Verbatim);
+        let names_variables = matches!(shape, Shape::Names) && names_variables(node);
+        return names_variables || matches!(shape, Shape::Any | Shape::Verbatim);
     };
     match (shape, scalar.literal) {
         (Shape::Any | Shape::Verbatim | Shape::Text | Shape::TextOr(_), _) => true,
@@ -256,8 +262,20 @@ fn fits(node: &Node, shape: &Shape) -> bool {
         (Shape::Number(least, most), Literal::Number(number)) => (*least..=*most).contains(&number),
         (Shape::Number(least, most), Literal::Integer(integer)) => i32::try_from(integer)
             .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
-        (Shape::OneOf(names), _) => names.contains(&scalar.text.as_str()),
-        (Shape::Integer(..) | Shape::Number(..) | Shape::List(_) | Shape::Mapping(_), _) => false,
+        (Shape::OneOf(names) | Shape::OneOfOrList(names), _) => {
+            names.contains(&scalar.text.as_str())
+        }
+        (Shape::Size(least, most), _) => {
+            size::bytes(&scalar.text).is_some_and(|bytes| (*least..=*most).contains(&bytes))
+        }
+        (
+            Shape::Integer(..)
+            | Shape::Number(..)
+            | Shape::Names
+            | Shape::List(_)
+            | Shape::Mapping(_),
+            _,
+        ) => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Owns the keys of an agent and of its backend.
 
+use crate::config::keys::commands;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
@@ -319,17 +320,23 @@ pub static BACKEND: Section = Section {
             "the agent has massgen's own tools and none of the vendor's",
         )
         .or("false"),
-        Key::unserved(
-            &["enable_mcp_command_line"],
-            Shape::Flag,
-            "the agent runs no commands",
-        )
-        .or("false"),
+        commands::ENABLED,
+        commands::MODE,
+        commands::ALLOWED,
+        commands::BLOCKED,
+        commands::POLICY,
+        commands::SANDBOX,
+        commands::NETWORK,
+        commands::LIMITS,
+        commands::ENV,
+        commands::SRT_DOMAINS,
+        commands::SRT_READ_MODE,
+        commands::SRT_ALLOW_READ,
+        commands::SRT_DENY_READ,
+        commands::SRT_SOCKETS,
+        commands::VENV,
         Key::unserved(
             &[
-                "command_line_execution_mode",
-                "command_line_allowed_commands",
-                "command_line_blocked_commands",
                 "command_line_docker_image",
                 "command_line_docker_memory_limit",
                 "command_line_docker_cpu_limit",
@@ -337,13 +344,6 @@ pub static BACKEND: Section = Section {
                 "command_line_docker_enable_sudo",
                 "command_line_docker_credentials",
                 "command_line_docker_packages",
-                "command_line_srt_network_allowed_domains",
-                "command_line_srt_deny_read",
-                "command_line_srt_allow_unix_sockets",
-                "command_line_srt_read_mode",
-                "command_line_srt_allow_read",
-                "command_execution_prefix",
-                "command_execution_venv_path",
             ],
             Shape::Any,
             "the agent runs no commands",

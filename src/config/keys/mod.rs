@@ -1,9 +1,11 @@
 //! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
 //! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
 
+use crate::config::size;
 use crate::wording::listed;
 
 pub mod agents;
+pub mod commands;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
@@ -83,6 +85,12 @@ pub enum Shape {
     Number(f64, f64),
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these words, or a list of texts.
+    OneOfOrList(&'static [&'static str]),
+    /// A number of bytes within these bounds: `2g`, `512m`, or a whole number.
+    Size(u64, u64),
+    /// A list of texts, or a mapping of names to texts.
+    Names,
     /// A list whose items all have this shape.
     List(&'static Shape),
     /// A mapping with the keys of a section.
@@ -101,6 +109,12 @@ impl Shape {
             Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
             Shape::Number(least, most) => format!("a number from {least} to {most}"),
             Shape::OneOf(names) => listed(names, "or"),
+            Shape::OneOfOrList(names) => format!("{}, or a list of texts", listed(names, "or")),
+            Shape::Size(least, most) => {
+                let (least, most) = (size::describe(*least), size::describe(*most));
+                format!("a size from `{least}` to `{most}`")
+            }
+            Shape::Names => "a list of names, or a mapping of names to texts".to_owned(),
             Shape::List(Shape::Text) => "a list of texts".to_owned(),
             Shape::List(_) => "a list".to_owned(),
             Shape::Mapping(_) => "a mapping".to_owned(),
@@ -196,6 +210,7 @@ pub static SECTIONS: &[&Section] = &[
     &root::ROOT,
     &agents::AGENT,
     &agents::BACKEND,
+    &commands::COMMAND_LIMITS,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,
     &agents::FOLDER_GUARD,

@@ -1,5 +1,6 @@
 //! Each key by itself: known or not, served or not, of which shape, with which default.
 
+use super::commands::with_commands;
 use super::*;
 
 #[test]
@@ -14,6 +15,13 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
             let line = format!("{name}: {default}");
             let (with, without) = match section.path {
                 "orchestrator" => (with_orchestrator(&line), with_backend("cwd: w1")),
+                "agents[].backend" if name.starts_with("command_") => {
+                    (with_commands(&line), with_commands(""))
+                }
+                "agents[].backend.command_line_limits" => (
+                    with_commands(&format!("command_line_limits: {{{line}}}")),
+                    with_commands(""),
+                ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
                     format!("{}timeout_settings: {{{line}}}\n", with_backend("")),

@@ -1,5 +1,6 @@
 //! What a YAML becomes, and what is said about it: what is here holds for all of it.
 
+mod commands;
 mod keys;
 mod places;
 

@@ -1,0 +1,79 @@
+//! Owns one pattern of an allow or block list: a regular expression that is matched from the start
+//! of a command, as Python's `re.match` does.
+
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+
+/// The most memory that one compiled pattern takes, in bytes.
+const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+
+/// A pattern, compiled.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles a pattern as the config writes it. The error says in one line what is wrong.
+    pub fn parse(written: &str) -> Result<Self, String> {
+        let built = RegexBuilder::new(written)
+            .size_limit(PATTERN_BYTES_MAX)
+            .build();
+        built.map(Self).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+            error => {
+                let text = error.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                last.trim_start_matches("error: ").to_owned()
+            }
+        })
+    }
+
+    /// Whether a match begins where the text does; it need not reach the end.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.find(text).is_some_and(|found| found.start() == 0)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, text: &str, expected: bool) {
+        let pattern = Pattern::parse(pattern).unwrap();
+        assert_eq!(pattern.matches(text), expected, "{pattern} on {text}");
+    }
+
+    #[test]
+    fn patterns_match_from_the_start_as_in_python() {
+        check("python.*", "python", true);
+        check("python.*", "python -m pytest", true);
+        check("python .*", "python", false);
+        check("git push", "git push origin", true);
+        check("push", "git push", false);
+        check("a|b", "cab", false);
+        check("b|ab", "ab", true);
+        check("ls$", "lsof", false);
+        check("(?i)LS", "ls", true);
+        check("", "anything", true);
+    }
+
+    #[test]
+    fn a_bad_pattern_says_why() {
+        assert_eq!(Pattern::parse("rm(").unwrap_err(), "unclosed group");
+        assert_eq!(
+            Pattern::parse("rm(?!x)").unwrap_err(),
+            "look-around, including look-ahead and look-behind, is not supported"
+        );
+        assert_eq!(
+            Pattern::parse("(a{1000}){1000}").unwrap_err(),
+            "it is too large"
+        );
+    }
+}

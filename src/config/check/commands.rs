@@ -1,0 +1,265 @@
+//! Owns the keys of an agent about commands: which it may run, in what, and what they may use.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+
+use crate::commands::CommandPolicy;
+use crate::commands::pattern::Pattern;
+use crate::config::check::Checker;
+use crate::config::check::view::{Text, View, text_of};
+use crate::config::command_line::{
+    CommandBounds, CommandLineConfig, DockerConfig, ExecutionMode, Variable,
+};
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::node::{Node, Value};
+use crate::config::size;
+use crate::config::vendors::VENDORS;
+use crate::confinement::limits::Limits;
+use crate::confinement::network::{Domain, Network};
+use crate::confinement::tier::{Tier, TierChoice};
+
+/// The most patterns or domains of one list.
+const ENTRIES_MAX: usize = 256;
+
+impl Checker<'_> {
+    /// How an agent's commands are run, if it may run any.
+    pub(super) fn commands(&mut self, backend: &View<'_>) -> Option<CommandLineConfig> {
+        let config = CommandLineConfig {
+            mode: self.execution_mode(backend),
+            policy: policy(backend),
+            allowed: self.allowed_commands(backend),
+            blocked: self.patterns(backend, "command_line_blocked_commands"),
+            sandbox: sandbox(backend),
+            network: self.network(backend),
+            limits: command_limits(backend),
+            bounds: command_bounds(backend),
+            env: self.variables(backend),
+        };
+        if backend.flag("enable_mcp_command_line") != Some(true) {
+            return None;
+        }
+        if backend.get("cwd").is_none() {
+            let path = backend.path_of("enable_mcp_command_line");
+            let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
+            let warning = Diagnostic::warning(path, message);
+            let warning = warning.at(backend.span_of("enable_mcp_command_line"));
+            self.findings.push(warning.suggest("add `cwd: workspace`"));
+            return None;
+        }
+        Some(config)
+    }
+
+    fn execution_mode(&mut self, backend: &View<'_>) -> ExecutionMode {
+        let Some(text) = backend.text("command_line_execution_mode") else {
+            return ExecutionMode::Local;
+        };
+        match text.written {
+            "docker" => ExecutionMode::Docker(DockerConfig::default()),
+            "srt" => {
+                let message = "`srt` is not started: commands run in massgen's own sandbox";
+                let warning = Diagnostic::warning(text.path, message).at(text.span);
+                self.findings.push(warning.suggest("write `local`"));
+                ExecutionMode::Local
+            }
+            _ => ExecutionMode::Local,
+        }
+    }
+
+    fn allowed_commands(&mut self, backend: &View<'_>) -> Option<Vec<Pattern>> {
+        let key = "command_line_allowed_commands";
+        let _written = backend.get(key)?;
+        let patterns = self.patterns(backend, key);
+        if backend.items(key).is_empty() {
+            let message = format!("`{key}` is empty: no command is allowed");
+            let warning = Diagnostic::warning(backend.path_of(key), message);
+            let warning = warning.at(backend.span_of(key));
+            self.findings
+                .push(warning.suggest("remove it to allow all commands"));
+        }
+        Some(patterns)
+    }
+
+    fn patterns(&mut self, backend: &View<'_>, key: &str) -> Vec<Pattern> {
+        let texts = self.bounded_texts(backend, key).into_iter();
+        texts.filter_map(|text| self.pattern(&text)).collect()
+    }
+
+    fn pattern(&mut self, text: &Text<'_>) -> Option<Pattern> {
+        let parsed = Pattern::parse(text.written);
+        let why = match parsed {
+            Ok(pattern) => return Some(pattern),
+            Err(why) => why,
+        };
+        let message = format!("{} is no regular expression: {why}", quote(text.written));
+        let error = Diagnostic::error(&text.path, message).at(text.span);
+        self.findings
+            .push(error.suggest("write `git push.*` for a command with any arguments"));
+        None
+    }
+
+    fn network(&mut self, backend: &View<'_>) -> Network {
+        let key = "command_line_network";
+        match backend.text(key).map(|text| text.written) {
+            Some("on") => Network::On,
+            Some(_) => Network::Off,
+            None if backend.get(key).is_some() => self.domains(backend, key),
+            None => self.domains(backend, "command_line_srt_network_allowed_domains"),
+        }
+    }
+
+    fn domains(&mut self, backend: &View<'_>, key: &str) -> Network {
+        let mut domains = Vec::new();
+        for text in self.bounded_texts(backend, key) {
+            if let Some(domain) = Domain::parse(text.written) {
+                domains.push(domain);
+                continue;
+            }
+            let message = format!("{} is no name of a host", quote(text.written));
+            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let hint = "write `example.org` for one host, `.example.org` for all below it";
+            self.findings.push(error.suggest(hint));
+        }
+        if domains.is_empty() {
+            Network::Off
+        } else {
+            Network::Domains(domains)
+        }
+    }
+
+    /// The texts of a list that is not too long.
+    fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
+        let mut texts = backend.texts(key);
+        if texts.len() > ENTRIES_MAX {
+            let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());
+            let error = Diagnostic::error(backend.path_of(key), message);
+            self.findings.push(error.at(backend.span_of(key)));
+            texts.truncate(ENTRIES_MAX);
+        }
+        texts
+    }
+
+    fn variables(&mut self, backend: &View<'_>) -> BTreeMap<String, Variable> {
+        let mut variables = BTreeMap::new();
+        for text in self.bounded_texts(backend, "env") {
+            if self.is_variable(&text) {
+                variables.insert(text.written.to_owned(), Variable::Passed);
+            }
+        }
+        let pairs = backend.section("env");
+        for entry in pairs.iter().flat_map(|view| view.node.entries()) {
+            let name = Text {
+                written: &entry.key,
+                path: backend.path_of("env"),
+                span: &entry.key_span,
+            };
+            if self.is_variable(&name) {
+                variables.insert(entry.key.clone(), self.variable(&entry.value));
+            }
+        }
+        variables
+    }
+
+    /// A variable with its value; one without a value is passed as it is.
+    fn variable(&self, value: &Node) -> Variable {
+        let Some(text) = text_of(value, String::new()) else {
+            return Variable::Passed;
+        };
+        let raw = self.text.get(text.span.clone());
+        if raw.is_some_and(|raw| raw.contains(text.written)) {
+            Variable::Written(text.written.to_owned())
+        } else {
+            Variable::Filled(SecretString::from(text.written))
+        }
+    }
+
+    /// Whether a text can be the name of a variable; says what is worth a word about it.
+    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+        let mut bytes = name.written.bytes();
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let starts = bytes
+            .next()
+            .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
+        if !(starts && bytes.all(is_word)) {
+            let message = format!("{} is no name of a variable", quote(name.written));
+            let error = Diagnostic::error(&name.path, message).at(name.span);
+            let hint = "write `env: [NAME]`, or `env: {NAME: value}`";
+            self.findings.push(error.suggest(hint));
+            return false;
+        }
+        let is_key = |vendor: &&str| *vendor == name.written;
+        if VENDORS
+            .iter()
+            .any(|vendor| vendor.key_variables.iter().any(|key| is_key(key)))
+        {
+            let message = format!("every command of the agent can read `{}`", name.written);
+            let warning = Diagnostic::warning(&name.path, message).at(name.span);
+            self.findings
+                .push(warning.suggest("leave it out: massgen itself asks the model"));
+        }
+        true
+    }
+}
+
+fn policy(backend: &View<'_>) -> CommandPolicy {
+    match backend.text("command_policy").map(|text| text.written) {
+        Some("strict") => CommandPolicy::Strict,
+        _ => CommandPolicy::Standard,
+    }
+}
+
+fn sandbox(backend: &View<'_>) -> TierChoice {
+    match backend
+        .text("command_line_sandbox")
+        .map(|text| text.written)
+    {
+        Some("A") => TierChoice::Only(Tier::A),
+        Some("B") => TierChoice::Only(Tier::B),
+        Some("C") => TierChoice::Only(Tier::C),
+        Some("off") => TierChoice::Only(Tier::Off),
+        _ => TierChoice::Auto,
+    }
+}
+
+fn command_limits(backend: &View<'_>) -> Limits {
+    let default = Limits::default();
+    let Some(view) = backend.section("command_line_limits") else {
+        return default;
+    };
+    Limits {
+        memory_bytes: bytes(&view, "memory"),
+        processes: view.integer("processes").unwrap_or(default.processes),
+        file_bytes: bytes(&view, "file_size").unwrap_or(default.file_bytes),
+        cpu_seconds: view.integer("cpu_seconds"),
+        disk_free_bytes: default.disk_free_bytes,
+    }
+}
+
+fn command_bounds(backend: &View<'_>) -> CommandBounds {
+    let default = CommandBounds::default();
+    let Some(view) = backend.section("command_line_limits") else {
+        return default;
+    };
+    CommandBounds {
+        timeout_seconds: view.integer("timeout").unwrap_or(default.timeout_seconds),
+        output_bytes_max: bytes(&view, "output").unwrap_or(default.output_bytes_max),
+    }
+}
+
+/// The size of a key, in bytes.
+fn bytes(view: &View<'_>, key: &str) -> Option<u64> {
+    size::bytes(view.text(key)?.written)
+}
+
+/// Whether a value is a list of texts, or a mapping of names to texts or to nothing.
+pub(super) fn names_variables(node: &Node) -> bool {
+    let is_scalar = |node: &Node| matches!(node.value, Value::Scalar(_));
+    match &node.value {
+        Value::List(items) => items.iter().all(is_scalar),
+        Value::Mapping(entries) => {
+            let mut values = entries.iter().map(|entry| &entry.value);
+            values.all(|value| is_scalar(value) || value.value == Value::Null)
+        }
+        Value::Null | Value::Scalar(_) => false,
+    }
+}

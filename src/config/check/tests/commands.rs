@@ -1,0 +1,207 @@
+//! The keys about commands.
+
+use super::*;
+use crate::commands::CommandPolicy;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
+use crate::config::vendors::VENDORS;
+use crate::confinement::network::{Domain, Network};
+use crate::confinement::tier::{Tier, TierChoice};
+
+/// An agent that runs commands, with more lines in its backend.
+pub(super) fn with_commands(lines: &str) -> String {
+    with_backend(&format!("cwd: w1\nenable_mcp_command_line: true\n{lines}"))
+}
+
+#[track_caller]
+fn commands(lines: &str) -> CommandLineConfig {
+    let config = config(&with_commands(lines));
+    config.agents[0].commands.clone().unwrap()
+}
+
+#[test]
+fn an_agent_runs_commands_when_it_is_said_and_has_a_workspace() {
+    for lines in ["cwd: w1", "cwd: w1\nenable_mcp_command_line: no"] {
+        assert!(config(&with_backend(lines)).agents[0].commands.is_none());
+    }
+    let commands = commands("");
+    assert!(matches!(commands.mode, ExecutionMode::Local));
+    assert!(commands.allowed.is_none() && commands.blocked.is_empty());
+    assert_eq!(commands.sandbox, TierChoice::Auto);
+    assert_eq!(commands.network, Network::Off);
+    assert_eq!(commands.limits, Default::default());
+    assert_eq!(commands.bounds.timeout_seconds, 60);
+    assert_eq!(commands.bounds.output_bytes_max, 1024 * 1024);
+    assert!(commands.env.is_empty());
+    check(
+        &with_backend("enable_mcp_command_line: true"),
+        &["warning agent.backend.enable_mcp_command_line: commands need a workspace"],
+    );
+}
+
+#[test]
+fn every_key_about_commands_is_read() {
+    let commands = commands(
+        "\
+command_line_execution_mode: docker
+command_line_allowed_commands: ['python.*']
+command_line_blocked_commands: ['git push.*', rm]
+command_policy: strict
+command_line_sandbox: C
+command_line_network: [PyPI.org, '*.example.org']
+command_line_limits: {memory: 2g, processes: 64, file_size: 100M, cpu_seconds: 9, timeout: 5, output: 64k}
+env: [LANG_X, TOKEN]",
+    );
+    assert!(matches!(commands.mode, ExecutionMode::Docker(_)));
+    assert_eq!(commands.sandbox, TierChoice::Only(Tier::C));
+    let domains = ["pypi.org", ".example.org"].map(|name| Domain::parse(name).unwrap());
+    assert_eq!(commands.network, Network::Domains(domains.into()));
+    assert_eq!(commands.limits.memory_bytes, Some(2 << 30));
+    assert_eq!(commands.limits.processes, 64);
+    assert_eq!(commands.limits.file_bytes, 100 << 20);
+    assert_eq!(commands.limits.cpu_seconds, Some(9));
+    assert_eq!(commands.bounds.timeout_seconds, 5);
+    assert_eq!(commands.bounds.output_bytes_max, 64 << 10);
+    assert_eq!(
+        format!("{:?}", commands.env),
+        r#"{"LANG_X": Passed, "TOKEN": Passed}"#
+    );
+    let rules = commands.rules(Tier::A);
+    assert_eq!(rules.policy, CommandPolicy::Strict);
+    assert!(rules.allowed.unwrap()[0].matches("python3 -V"));
+    assert_eq!(rules.blocked.len(), 2);
+}
+
+#[test]
+fn text_is_strict_where_nothing_enforces() {
+    let policy = |lines: &str, tier| commands(lines).rules(tier).policy;
+    for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
+        assert_eq!(policy("", tier), CommandPolicy::Standard);
+        assert_eq!(
+            policy("command_policy: strict", tier),
+            CommandPolicy::Strict
+        );
+    }
+    let standard = "command_policy: standard";
+    assert_eq!(policy(standard, Tier::D), CommandPolicy::Strict);
+    let contained = format!("command_line_execution_mode: docker\n{standard}");
+    assert_eq!(policy(&contained, Tier::D), CommandPolicy::Standard);
+}
+
+#[test]
+fn bad_patterns_are_errors_with_their_place() {
+    check(
+        &with_commands("command_line_blocked_commands: [rm, '(a', '(?!x)']"),
+        &[
+            "error agent.backend.command_line_blocked_commands[1]: `(a` is no regular expression: unclosed group",
+            "error agent.backend.command_line_blocked_commands[2]: `(?!x)` is no regular expression: look-around",
+        ],
+    );
+    check(
+        &with_commands("command_line_allowed_commands: []"),
+        &[
+            "warning agent.backend.command_line_allowed_commands: `command_line_allowed_commands` is empty",
+        ],
+    );
+    let many = vec!["a"; 257].join(", ");
+    check(
+        &with_commands(&format!("command_line_allowed_commands: [{many}]")),
+        &[
+            "error agent.backend.command_line_allowed_commands: `command_line_allowed_commands` has 257 entries: at most 256",
+        ],
+    );
+}
+
+#[test]
+fn values_about_commands_have_their_shape() {
+    for (lines, expected) in [
+        ("command_line_sandbox: D", "`command_line_sandbox` is `D`"),
+        ("command_line_sandbox: a", "did you mean `A`?"),
+        ("command_policy: none", "`command_policy` is `none`"),
+        ("command_line_network: offf", "did you mean `off`?"),
+        (
+            "command_line_network: [127.0.0.1]",
+            "`127.0.0.1` is no name of a host",
+        ),
+        (
+            "command_line_network: {a: b}",
+            "`command_line_network` is a mapping",
+        ),
+        ("command_line_limits: {memory: 1k}", "`memory` is `1k`"),
+        ("command_line_limits: {memory: lots}", "`memory` is `lots`"),
+        ("command_line_limits: {timeout: 0}", "`timeout` is `0`"),
+        ("command_line_limits: {memry: 1g}", "did you mean `memory`?"),
+        ("env: A", "`env` is `A`"),
+        ("env: {A: [b]}", "`env` is a mapping"),
+        ("env: ['A B']", "`A B` is no name of a variable"),
+        ("env: {1A: b}", "`1A` is no name of a variable"),
+    ] {
+        check(&with_commands(lines), &[expected]);
+    }
+}
+
+#[test]
+fn a_variable_knows_whether_its_value_stands_in_the_config() {
+    let commands = commands("env: {A: plain, B: '${KEY}', C: 7, D: 'x${KEY}', E:}");
+    let is = |name: &str| match &commands.env[name] {
+        Variable::Passed => "passed".to_owned(),
+        Variable::Written(value) => format!("written {value}"),
+        Variable::Filled(value) => format!("filled {}", value.expose_secret()),
+    };
+    let found = ["A", "B", "C", "D", "E"].map(is);
+    assert_eq!(
+        found,
+        [
+            "written plain",
+            "filled sk-1",
+            "written 7",
+            "filled xsk-1",
+            "passed"
+        ]
+    );
+    assert!(!format!("{commands:?}").contains("sk-1"));
+    let aliased = "x-a: &a ${KEY}\nagent: {id: a, backend: {type: grok, cwd: w, \
+                   enable_mcp_command_line: true, env: {A: *a}}}";
+    let aliased = config(aliased).agents[0].commands.clone().unwrap();
+    assert!(matches!(
+        aliased.env["A"],
+        Variable::Filled(_) | Variable::Written(_)
+    ));
+    let key = VENDORS
+        .iter()
+        .find_map(|vendor| vendor.key_variables.first())
+        .unwrap();
+    check(
+        &with_commands(&format!("env: [{key}]")),
+        &[&format!("every command of the agent can read `{key}`")],
+    );
+}
+
+#[test]
+fn keys_of_another_sandbox_are_mapped_or_told() {
+    let domains = "command_line_srt_network_allowed_domains: [example.org]";
+    let network = commands(domains).network;
+    let expected = Domain::parse("example.org").unwrap();
+    assert_eq!(network, Network::Domains(vec![expected]));
+    let both = format!("{domains}\ncommand_line_network: off");
+    assert_eq!(commands(&both).network, Network::Off);
+    check(
+        &with_commands(
+            "\
+command_line_execution_mode: srt
+command_line_srt_read_mode: open
+command_line_srt_allow_read: [/opt]
+command_line_srt_deny_read: [~/.ssh]
+command_line_srt_allow_unix_sockets: true
+command_execution_prefix: nice",
+        ),
+        &[
+            "warning agent.backend.command_line_execution_mode: `srt` is not started",
+            "warning agent.backend.command_line_srt_read_mode: `command_line_srt_read_mode` is not supported",
+            "warning agent.backend.command_line_srt_allow_read",
+            "warning agent.backend.command_line_srt_deny_read",
+            "warning agent.backend.command_line_srt_allow_unix_sockets",
+            "warning agent.backend.command_execution_prefix",
+        ],
+    );
+    check(&with_commands("command_line_srt_read_mode: confined"), &[]);
+}

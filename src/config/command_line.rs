@@ -1,0 +1,101 @@
+//! Owns how the commands of an agent are run, as its config gives it. Where nothing is written, the
+//! defaults are the closed ones.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+
+use crate::commands::pattern::Pattern;
+use crate::commands::{CommandPolicy, CommandRules, Privileges};
+use crate::confinement::limits::Limits;
+use crate::confinement::network::Network;
+use crate::confinement::tier::{Tier, TierChoice};
+
+/// How long a command may run where neither the config nor the call says it, in seconds.
+pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
+/// How much is kept of what a command writes where the config does not say it, in bytes.
+pub const OUTPUT_BYTES_DEFAULT: u64 = 1024 * 1024;
+
+/// How the commands of one agent are run.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLineConfig {
+    /// Where they run (`command_line_execution_mode`).
+    pub mode: ExecutionMode,
+    /// How much is refused by text where something enforces (`command_policy`).
+    pub policy: CommandPolicy,
+    /// The only commands (`command_line_allowed_commands`).
+    pub allowed: Option<Vec<Pattern>>,
+    /// Never these (`command_line_blocked_commands`).
+    pub blocked: Vec<Pattern>,
+    /// How local commands are held to their grants (`command_line_sandbox`).
+    pub sandbox: TierChoice,
+    /// What local commands reach of the network (`command_line_network`).
+    pub network: Network,
+    /// What one command may use up (`command_line_limits`).
+    pub limits: Limits,
+    /// How long a command may run and how much is kept of its output (`command_line_limits`).
+    pub bounds: CommandBounds,
+    /// Variables besides those that every command has (`env`).
+    pub env: BTreeMap<String, Variable>,
+}
+
+/// How long a command may run, and how much is kept of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandBounds {
+    /// How long it may run unless its call says it, in seconds.
+    pub timeout_seconds: u64,
+    /// How much is kept of each of its two outputs, in bytes.
+    pub output_bytes_max: u64,
+}
+
+impl Default for CommandBounds {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: TIMEOUT_SECONDS_DEFAULT,
+            output_bytes_max: OUTPUT_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// Where commands run.
+#[derive(Clone, Debug, Default)]
+pub enum ExecutionMode {
+    /// On this machine, in massgen's sandbox.
+    #[default]
+    Local,
+    /// In a container of the agent's own.
+    Docker(DockerConfig),
+}
+
+/// How the container of an agent is made.
+#[derive(Clone, Debug, Default)]
+pub struct DockerConfig {}
+
+/// A variable that commands are given.
+#[derive(Clone, Debug)]
+pub enum Variable {
+    /// With the value that it has in massgen's environment.
+    Passed,
+    /// With a value that stands in the config.
+    Written(String),
+    /// With a value that the config makes from variables of massgen's environment.
+    Filled(SecretString),
+}
+
+impl CommandLineConfig {
+    /// The text rules, when local commands are held to their grants by `tier`. Without anything
+    /// that enforces they are strict, unless the user switched the sandbox off in words.
+    pub fn rules(&self, tier: Tier) -> CommandRules {
+        let policy = match (&self.mode, tier) {
+            (ExecutionMode::Local, Tier::D) => CommandPolicy::Strict,
+            (ExecutionMode::Local, Tier::A | Tier::B | Tier::C | Tier::Off)
+            | (ExecutionMode::Docker(_), _) => self.policy,
+        };
+        CommandRules {
+            policy,
+            privileges: Privileges::Refused,
+            allowed: self.allowed.clone(),
+            blocked: self.blocked.clone(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Owns sizes as a config writes them: `2g`, `512m`, or a number of bytes.
+
+/// The number of bytes of a size. `k`, `m`, `g` and `t` stand for powers of 1024, in either case,
+/// with or without a `b` after them.
+pub fn bytes(written: &str) -> Option<u64> {
+    let lower = written.trim().to_ascii_lowercase();
+    let text = lower.strip_suffix('b').unwrap_or(&lower);
+    let units = [('k', 10), ('m', 20), ('g', 30), ('t', 40)];
+    let unit = units
+        .iter()
+        .find_map(|(unit, shift)| Some((text.strip_suffix(*unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((text, 0));
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_number)?;
+    number.checked_mul(1_u64.checked_shl(shift)?)
+}
+
+/// A size with the largest unit that it is a whole number of.
+pub fn describe(bytes: u64) -> String {
+    let units = [("t", 40), ("g", 30), ("m", 20), ("k", 10)];
+    let fits = |shift: u32| bytes >> shift > 0 && (bytes >> shift) << shift == bytes;
+    match units.iter().find(|(_, shift)| fits(*shift)) {
+        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: Option<u64>) {
+        assert_eq!(bytes(written), expected, "{written}");
+    }
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        check("2g", Some(2 << 30));
+        check("512M", Some(512 << 20));
+        check("64kb", Some(64 << 10));
+        check("1T", Some(1 << 40));
+        check("100", Some(100));
+        check("100b", Some(100));
+        for bad in [
+            "",
+            "g",
+            "-1",
+            "+1",
+            "1.5g",
+            "1 g",
+            "two",
+            "99999999999999t",
+            "1gg",
+        ] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_with_the_unit_that_fits() {
+        for (size, shown) in [
+            (2 << 30, "2g"),
+            (1536 << 20, "1536m"),
+            (1000, "1000"),
+            (0, "0"),
+        ] {
+            assert_eq!(describe(size), shown);
+        }
+    }
+}

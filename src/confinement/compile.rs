@@ -1,0 +1,437 @@
+//! Owns the way from an agent's grants to what its commands are held to. It asks the same manager
+//! that decides about files, so that a command may never do what a file tool may not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::confinement::limits::Limits;
+use crate::confinement::network::Reach;
+use crate::confinement::tier::Tier;
+use crate::confinement::{Confinement, Layer, Opening};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
+
+/// What a command is besides the grants.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The directory that it begins in.
+    pub dir: AbsPath,
+    /// Its private home.
+    pub home: AbsPath,
+    /// Its private directory for temporary files.
+    pub scratch: AbsPath,
+    /// What toolchains are read from.
+    pub toolchains: Vec<AbsPath>,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    /// What it may use up.
+    pub limits: Limits,
+    /// What it reaches of the network.
+    pub reach: Reach,
+    /// Where the changes to writable openings go (tier A); others are passed over.
+    pub layers: Vec<Layer>,
+    /// Existing paths that no command may change.
+    pub masked: Vec<AbsPath>,
+    /// Existing paths that no command may read, beside those that the grants hide.
+    pub hidden: Vec<AbsPath>,
+    /// The program and its arguments.
+    pub program: Vec<String>,
+}
+
+/// Why there is no such confinement.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CannotConfine {
+    /// Nothing can enforce it.
+    #[error("nothing on this machine can hold a command to its grants")]
+    NothingEnforces,
+    /// The command would begin where it may not read.
+    #[error("`{dir}` is not inside your directories")]
+    DirIsClosed {
+        /// The directory.
+        dir: AbsPath,
+    },
+    /// In tier A every path of the user's that is written to needs a layer.
+    #[error("the writable `{root}` has no layer of its own")]
+    NoLayer {
+        /// The opening.
+        root: AbsPath,
+    },
+    /// There is no program.
+    #[error("there is no command")]
+    NoProgram,
+}
+
+/// What a command may do for an agent with the grants of `manager`, in its phase.
+///
+/// # Errors
+/// See [`CannotConfine`].
+pub fn compile(
+    manager: &PathPermissionManager,
+    tier: Tier,
+    facts: Facts,
+) -> Result<Confinement, CannotConfine> {
+    if tier == Tier::D {
+        return Err(CannotConfine::NothingEnforces);
+    }
+    if facts.program.is_empty() {
+        return Err(CannotConfine::NoProgram);
+    }
+    let open = openings(manager, tier);
+    let hidden = hidden(manager, facts.hidden);
+    if !is_open(&facts.dir, &open, &hidden) {
+        return Err(CannotConfine::DirIsClosed { dir: facts.dir });
+    }
+    let layers = layers(manager, tier, &open, facts.layers)?;
+    let is_writable = |path: &AbsPath| {
+        let speaking = deepest(path, &open);
+        speaking.is_some_and(|opening| opening.permission == Permission::Write)
+    };
+    let masked = facts.masked.into_iter().filter(is_writable).collect();
+    let toolchains = facts.toolchains.into_iter();
+    let is_apart = |place: &AbsPath| {
+        let touches =
+            |opening: &Opening| place.is_within(&opening.path) || opening.path.is_within(place);
+        !open.iter().any(touches)
+    };
+    Ok(Confinement {
+        tier,
+        masked,
+        layers,
+        toolchains: toolchains.filter(is_apart).collect(),
+        hidden,
+        open,
+        home: facts.home,
+        scratch: facts.scratch,
+        dir: facts.dir,
+        reach: facts.reach,
+        env: facts.env,
+        limits: facts.limits,
+        program: facts.program,
+    })
+}
+
+/// One opening for each root, shallower before deeper. Of several grants of one root, the manager's
+/// first speaks, as it does for files.
+fn openings(manager: &PathPermissionManager, tier: Tier) -> Vec<Opening> {
+    let mut open: BTreeMap<AbsPath, Opening> = BTreeMap::new();
+    for grant in manager.grants() {
+        if !manager.allows(&grant.root, Permission::Read) {
+            continue;
+        }
+        let path = grant.root.to_abs();
+        open.entry(path.clone()).or_insert_with(|| Opening {
+            path,
+            permission: permission(manager, grant, tier),
+            scope: grant.scope,
+        });
+    }
+    open.into_values().collect()
+}
+
+/// A single file is replaced by renaming, which no opening of a file allows; and where nothing can
+/// keep protected names from appearing (tier C), the user's paths stay as they are.
+fn permission(manager: &PathPermissionManager, grant: &Grant, tier: Tier) -> Permission {
+    let is_tree = grant.scope == Scope::Tree;
+    let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
+    let is_writable = manager.allows(&grant.root, Permission::Write);
+    if is_writable && is_tree && (tier != Tier::C || is_massgens) {
+        Permission::Write
+    } else {
+        Permission::Read
+    }
+}
+
+/// What the grants hide and no deeper grant opens, with what else was found.
+fn hidden(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
+    let of_grant = |grant: &Grant| {
+        let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
+        paths.collect::<Vec<RealPath>>()
+    };
+    let closed = manager.grants().iter().flat_map(of_grant);
+    let closed = closed.filter(|path| !manager.allows(path, Permission::Read));
+    let all: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
+    all.into_iter().collect()
+}
+
+/// The layers of writable openings. Only an agent's own workspace is written to directly.
+fn layers(
+    manager: &PathPermissionManager,
+    tier: Tier,
+    open: &[Opening],
+    given: Vec<Layer>,
+) -> Result<Vec<Layer>, CannotConfine> {
+    if tier != Tier::A {
+        return Ok(Vec::new());
+    }
+    let is_written = |path: &AbsPath| {
+        let mut writable = open
+            .iter()
+            .filter(|opening| opening.permission == Permission::Write);
+        writable.any(|opening| opening.path == *path)
+    };
+    let layers: Vec<Layer> = given
+        .into_iter()
+        .filter(|layer| is_written(&layer.root))
+        .collect();
+    let workspaces: BTreeSet<AbsPath> = manager
+        .grants()
+        .iter()
+        .filter(|grant| grant.kind == GrantKind::Workspace)
+        .map(|grant| grant.root.to_abs())
+        .collect();
+    let needs_layer = |opening: &&Opening| {
+        opening.permission == Permission::Write
+            && !workspaces.contains(&opening.path)
+            && !layers.iter().any(|layer| layer.root == opening.path)
+    };
+    match open.iter().find(needs_layer) {
+        Some(opening) => Err(CannotConfine::NoLayer {
+            root: opening.path.clone(),
+        }),
+        None => Ok(layers),
+    }
+}
+
+/// Whether a process may stand in `dir`: in a tree that is open, and not in what is hidden there.
+fn is_open(dir: &AbsPath, open: &[Opening], hidden: &[AbsPath]) -> bool {
+    let Some(speaking) = deepest(dir, open) else {
+        return false;
+    };
+    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&speaking.path);
+    !hidden.iter().any(closes)
+}
+
+/// The opening that speaks for `path`.
+fn deepest<'a>(path: &AbsPath, open: &'a [Opening]) -> Option<&'a Opening> {
+    let reaches = |opening: &&Opening| match opening.scope {
+        Scope::Tree => path.is_within(&opening.path),
+        Scope::File => *path == opening.path,
+    };
+    let depth = |opening: &&Opening| opening.path.as_path().components().count();
+    open.iter().filter(reaches).max_by_key(depth)
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests vouch for the paths that they make up"
+)]
+mod tests {
+    use super::*;
+    use crate::path::RelPath;
+    use crate::permissions::grant::Phase;
+
+    fn abs(path: &str) -> AbsPath {
+        AbsPath::new(path).unwrap()
+    }
+
+    fn grant(root: &str, kind: GrantKind, permission: Permission) -> Grant {
+        Grant::tree(RealPath::vouch(root), kind, permission)
+    }
+
+    fn workspace() -> Grant {
+        grant("/p/.massgen/ws", GrantKind::Workspace, Permission::Write)
+    }
+
+    fn project(permission: Permission) -> Grant {
+        let hidden = RelPath::new(".massgen").unwrap();
+        Grant {
+            hidden: vec![hidden],
+            ..grant("/p", GrantKind::Context, permission)
+        }
+    }
+
+    fn layer(root: &str) -> Layer {
+        Layer {
+            root: abs(root),
+            upper: abs("/s/upper"),
+            work: abs("/s/work"),
+        }
+    }
+
+    fn facts(dir: &str) -> Facts {
+        Facts {
+            dir: abs(dir),
+            home: abs("/s/home"),
+            scratch: abs("/s/tmp"),
+            toolchains: Vec::new(),
+            env: BTreeMap::new(),
+            limits: Limits::default(),
+            reach: Reach::None,
+            layers: vec![layer("/p")],
+            masked: Vec::new(),
+            hidden: Vec::new(),
+            program: vec!["true".to_owned()],
+        }
+    }
+
+    fn of(grants: Vec<Grant>, phase: Phase, tier: Tier) -> Result<Confinement, CannotConfine> {
+        let dir = grants
+            .first()
+            .map_or("/".to_owned(), |grant| grant.root.to_string());
+        compile(
+            &PathPermissionManager::new(grants, phase),
+            tier,
+            facts(&dir),
+        )
+    }
+
+    /// What is open, hidden and layered, one on a line.
+    #[track_caller]
+    fn check(grants: Vec<Grant>, phase: Phase, tier: Tier, expected: &[&str]) {
+        let made = of(grants, phase, tier).unwrap();
+        let mut lines = Vec::new();
+        for opening in &made.open {
+            lines.push(format!(
+                "{} {} {:?}",
+                opening.permission, opening.path, opening.scope
+            ));
+        }
+        lines.extend(made.hidden.iter().map(|path| format!("hidden {path}")));
+        lines.extend(
+            made.layers
+                .iter()
+                .map(|layer| format!("layer {}", layer.root)),
+        );
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_may_be_written_follows_the_phase_and_the_tier() {
+        let grants = || vec![workspace(), project(Permission::Write)];
+        let closed = [
+            "read /p Tree",
+            "write /p/.massgen/ws Tree",
+            "hidden /p/.massgen",
+        ];
+        let open = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "hidden /p/.massgen",
+        ];
+        let layered = [open.as_slice(), &["layer /p"]].concat();
+        for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
+            check(grants(), Phase::Coordination, tier, &closed);
+        }
+        check(grants(), Phase::Final, Tier::A, &layered);
+        check(grants(), Phase::Final, Tier::B, &open);
+        check(grants(), Phase::Final, Tier::C, &closed);
+        check(grants(), Phase::Final, Tier::Off, &open);
+        let reading = || vec![workspace(), project(Permission::Read)];
+        for tier in [Tier::A, Tier::B, Tier::C] {
+            check(reading(), Phase::Final, tier, &closed);
+        }
+    }
+
+    #[test]
+    fn massgens_own_directories_are_writable_in_every_tier() {
+        let grants = || {
+            vec![
+                workspace(),
+                grant("/d", GrantKind::BuiltIn, Permission::Write),
+            ]
+        };
+        let expected = ["write /d Tree", "write /p/.massgen/ws Tree"];
+        check(grants(), Phase::Coordination, Tier::B, &expected);
+        check(grants(), Phase::Coordination, Tier::C, &expected);
+    }
+
+    #[test]
+    fn one_file_and_the_work_of_others_are_only_read() {
+        let grants = vec![
+            workspace(),
+            grant("/t", GrantKind::TempWorkspace, Permission::Write),
+            Grant::file(RealPath::vouch("/f/a.txt"), Permission::Write),
+        ];
+        let expected = [
+            "read /f/a.txt File",
+            "write /p/.massgen/ws Tree",
+            "read /t Tree",
+        ];
+        check(grants, Phase::Final, Tier::B, &expected);
+    }
+
+    #[test]
+    fn the_first_grant_of_a_root_speaks_for_it() {
+        let grants = vec![
+            workspace(),
+            grant("/p/.massgen/ws", GrantKind::Context, Permission::Read),
+        ];
+        check(
+            grants,
+            Phase::Final,
+            Tier::A,
+            &["write /p/.massgen/ws Tree"],
+        );
+    }
+
+    #[test]
+    fn what_a_deeper_grant_opens_is_not_hidden() {
+        let outer = Grant {
+            hidden: vec![RelPath::new("a/b").unwrap()],
+            ..grant("/p", GrantKind::Context, Permission::Read)
+        };
+        let own = grant("/p/a", GrantKind::Workspace, Permission::Write);
+        let expected = ["read /p Tree", "write /p/a Tree"];
+        check(vec![own, outer], Phase::Final, Tier::B, &expected);
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_an_error() {
+        let writable = || vec![workspace(), project(Permission::Write)];
+        let nothing = Err(CannotConfine::NothingEnforces);
+        assert_eq!(of(writable(), Phase::Final, Tier::D), nothing);
+        let manager = PathPermissionManager::new(writable(), Phase::Final);
+        let with = |edit: fn(&mut Facts)| {
+            let mut facts = facts("/p/.massgen/ws");
+            edit(&mut facts);
+            compile(&manager, Tier::A, facts).map(|made| made.dir)
+        };
+        assert_eq!(with(|_| ()), Ok(abs("/p/.massgen/ws")));
+        assert_eq!(
+            with(|facts| facts.program.clear()),
+            Err(CannotConfine::NoProgram)
+        );
+        let root = abs("/p");
+        assert_eq!(
+            with(|facts| facts.layers.clear()),
+            Err(CannotConfine::NoLayer { root })
+        );
+        for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
+            let made = compile(&manager, Tier::A, facts(dir));
+            assert_eq!(made, Err(CannotConfine::DirIsClosed { dir: abs(dir) }));
+        }
+        assert!(compile(&manager, Tier::A, facts("/p/src")).is_ok());
+    }
+
+    #[test]
+    fn only_what_a_command_could_change_is_masked() {
+        let grants = vec![
+            workspace(),
+            project(Permission::Write),
+            grant("/r", GrantKind::Context, Permission::Read),
+        ];
+        let masked = || Facts {
+            masked: vec![abs("/p/.git"), abs("/r/.git"), abs("/elsewhere")],
+            ..facts("/p")
+        };
+        let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
+        let made = |phase| compile(&manager(phase), Tier::B, masked()).unwrap().masked;
+        assert_eq!(made(Phase::Final), [abs("/p/.git")]);
+        assert_eq!(made(Phase::Coordination), []);
+    }
+
+    #[test]
+    fn a_toolchain_opens_nothing_that_a_grant_speaks_for() {
+        let given = Facts {
+            toolchains: vec![abs("/p/.massgen/bin"), abs("/"), abs("/h/.cargo/bin")],
+            ..facts("/p")
+        };
+        let grants = vec![workspace(), project(Permission::Read)];
+        let manager = PathPermissionManager::new(grants, Phase::Final);
+        let made = compile(&manager, Tier::B, given).unwrap();
+        assert_eq!(made.toolchains, [abs("/h/.cargo/bin")]);
+    }
+}
