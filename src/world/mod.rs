@@ -11,6 +11,8 @@ mod sys;
 pub mod clock;
 pub mod files;
 pub mod locate;
+pub mod sandbox;
+pub mod docker;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

@@ -79,7 +79,7 @@ async fn look(
     findings.extend(disk::judge(&state, probe::disk::disk(&state)));
     findings.extend(disk::config_directories(host));
     findings.extend(sandbox::judge(&sandbox));
-    findings.push(docker::look(started).await);
+    findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod survey;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
+pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod confine;
 pub(crate) mod trial;
