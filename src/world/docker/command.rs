@@ -12,8 +12,7 @@ use bollard::errors::Error as EngineError;
 use bollard::exec::{CreateExecOptions, StartExecResults};
 use futures_util::{Stream, StreamExt};
 use rustix::fd::AsFd;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::path::AbsPath;
@@ -164,9 +163,7 @@ impl Running {
         patience: &Patience<'_>,
         mut take: impl FnMut(Written<'_>),
     ) -> Result<Stopped, EngineError> {
-        let interrupt = patience.interrupt.map(AsFd::as_fd);
-        let interrupt = interrupt.map(|fd| AsyncFd::register_with_interest(fd, Interest::READABLE));
-        let interrupt = interrupt.transpose().map_err(io::Error::from)?;
+        let interrupt = patience.interrupt.map(watched).transpose()?;
         let mut next_look = Instant::now();
         loop {
             if Instant::now() >= next_look {
@@ -215,10 +212,15 @@ fn hand_on(written: &LogOutput, take: &mut impl FnMut(Written<'_>)) {
     }
 }
 
+/// An interrupt as the event loop watches it: like a pipe, it can be read from once it is raised.
+fn watched(interrupt: &Interrupt) -> io::Result<Receiver> {
+    Receiver::from_owned_fd_unchecked(interrupt.as_fd().try_clone_to_owned()?)
+}
+
 /// Waits until an interrupt is raised; for ever if there is none.
-async fn raised(interrupt: Option<&AsyncFd<rustix::fd::BorrowedFd<'_>>>) {
+async fn raised(interrupt: Option<&Receiver>) {
     match interrupt {
-        Some(interrupt) => interrupt.readable().await.map_or((), drop),
+        Some(interrupt) => interrupt.readable().await.unwrap_or_default(),
         None => std::future::pending().await,
     }
 }

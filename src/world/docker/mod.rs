@@ -5,10 +5,11 @@
 pub mod client;
 pub mod container;
 pub mod engine;
+pub mod image;
 pub mod mounts;
 pub mod socket;
 mod command;
-mod credentials;
+pub mod credentials;
 mod home;
 mod instance;
 mod labels;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::path::AbsPath;
 use crate::world::clock::Stopwatch;
+use crate::world::docker::client::is_missing;
 use crate::world::docker::command::{
     Call, Mark, Patience, Running, Stopped, Written, is_stopped,
 };
@@ -21,6 +22,8 @@ use crate::world::sandbox::{Ended, Finished, Wait};
 
 /// How long a command may take to be gone once it was ended inside the container.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longer than any run.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// The time between two looks at disks that nobody watches.
 const LOOK_RARELY: Duration = Duration::from_hours(1);
 /// What an engine writes in the place of a command's output if it cannot start it.
@@ -138,6 +141,46 @@ impl Container {
         Ok(finished)
     }
 
+    /// Runs a command of the agent's beside others until it ends or is interrupted, and hands on what
+    /// it writes on both streams. It blocks, and must not be called by part of an event loop.
+    pub fn follow(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        interrupt: &Interrupt,
+        taken: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> io::Result<Ended> {
+        let begun = self.begin();
+        let call = Call {
+            dir: Some(dir.clone()),
+            ..self.call()
+        };
+        let call = call.command(command, &begun.mark);
+        let mut running = self.start(&self.hold(), call).map_err(io::Error::other)?;
+        let mut listen = |until, interrupt| {
+            let patience = Patience {
+                until,
+                interrupt,
+                disk: &|| Some(LOOK_RARELY),
+            };
+            let listening = running.listen(&patience, |written| match written {
+                Written::Out(bytes) | Written::Errors(bytes) => taken(bytes),
+            });
+            self.engine.wait(listening).map_err(io::Error::other)
+        };
+        let stopped = listen(Instant::now() + FOREVER, Some(interrupt))?;
+        if stopped != Stopped::AtItsEnd {
+            self.sweep(&self.hold(), &begun.mark);
+            listen(Instant::now() + END_TIME_MAX, None)?;
+            return Ok(Ended::Interrupted);
+        }
+        match self.engine.wait(running.status(&self.engine.client)) {
+            // The container was made anew, or is closed.
+            Err(error) if is_missing(&error) => Ok(Ended::Interrupted),
+            ended => ended.map_err(io::Error::other),
+        }
+    }
+
     /// Counts a command in.
     pub(super) fn begin(&self) -> Begun {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,8 +259,7 @@ impl Container {
                 disk: &|| Some(LOOK_RARELY),
             };
             // Whether it has helped shows in the command's own end.
-            let swept = self.engine.wait(sweep.listen(&patience, |_| ()));
-            swept.map_or((), drop);
+            drop(self.engine.wait(sweep.listen(&patience, |_| ())));
         }
     }
 }
