@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::confinement::tier::Enclosure;
 use crate::error::ExitStatus;
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
@@ -242,6 +243,15 @@ pub enum Event {
         /// What should be different.
         instructions: String,
     },
+    /// How the commands of some agents are held to their grants.
+    Confined {
+        /// Whose.
+        agents: Vec<AgentId>,
+        /// By what.
+        by: Enclosure,
+        /// What that leaves open, one thing each.
+        leaves_open: Vec<String>,
+    },
     /// The run may not go on: what there is by now counts as it stands.
     CutShort {
         /// How the process will end.
@@ -290,6 +300,7 @@ impl Event {
             | Event::VotesVoided { .. }
             | Event::Delivered { .. }
             | Event::Restarting { .. }
+            | Event::Confined { .. }
             | Event::CutShort { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::place::{LOGS, Place, STATE_DIR};
+use crate::config::place::{LOGS, Place, SANDBOXES, STATE_DIR};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
@@ -22,6 +22,8 @@ pub struct Layout {
     pub sessions: AbsPath,
     /// Where the logs of all runs lie.
     pub logs: AbsPath,
+    /// Where the agents' commands have directories of their own, while a run goes on.
+    pub sandboxes: AbsPath,
 }
 
 /// An agent's workspace.
@@ -83,6 +85,7 @@ impl Layout {
             snapshots: storage(&orchestrator.snapshot_storage),
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),
+            sandboxes: state.join(SANDBOXES),
             state,
         }
     }
@@ -96,6 +99,7 @@ impl Layout {
             &self.snapshots,
             &self.sessions,
             &self.logs,
+            &self.sandboxes,
         ];
         let workspaces = self.workspaces.values();
         shared

@@ -12,8 +12,15 @@ use massgen::cli;
 use massgen::error::{Error, ErrorKind, Result};
 use massgen::host::{Hangup, Host, Stream};
 use massgen::path::AbsPath;
+use massgen::world::sandbox;
+
+/// The one word with which massgen starts itself to build a sandbox around a program.
+const SANDBOX: &str = "__sandbox";
 
 fn main() -> ExitCode {
+    if env::args_os().nth(1).is_some_and(|word| word == SANDBOX) {
+        return ExitCode::from(sandbox::helper());
+    }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     let status = match host(&words) {
         Ok(host) => cli::run(&host),

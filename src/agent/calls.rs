@@ -13,7 +13,7 @@ use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::wording::beginning;
 use crate::world::exec::{self, Change, Observation, Outcome};
-use crate::world::gate::{Denial, Gate};
+use crate::world::gate::{Denial, Gate, Refused};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
@@ -55,9 +55,12 @@ impl Worked {
 
     /// What a call did that was refused.
     pub fn refused(denial: Denial) -> Self {
-        let denied = match denial.wanted {
-            Permission::Read => Vec::new(),
-            Permission::Write => vec![denial],
+        let denied = match denial.refused {
+            Refused::Access {
+                wanted: Permission::Write,
+                ..
+            } => vec![denial],
+            Refused::Access { .. } | Refused::Command { .. } => Vec::new(),
         };
         Self {
             changes: Vec::new(),
@@ -69,10 +72,7 @@ impl Worked {
 impl FileCall {
     fn only_reads(&self) -> bool {
         match &self.call {
-            Ok(call) => call
-                .accesses()
-                .iter()
-                .all(|access| access.wanted == Permission::Read),
+            Ok(call) => call.only_reads(),
             Err(_) => true,
         }
     }

@@ -2,11 +2,13 @@
 //! Texts are short, and the system message is the same in every request of a phase, so that vendors
 //! can cache it: no clock, no counter, nothing that changes.
 
+pub mod commands;
 pub mod shortened;
 
 use std::fmt::Write;
 
 use crate::ballot::Refusal;
+use crate::brief::commands::{Shell, commands};
 use crate::config::{Planning, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
@@ -39,6 +41,8 @@ pub struct Standing<'a> {
     pub places: &'a [Place],
     /// The agent's workspace, if it has one.
     pub workspace: Option<&'a str>,
+    /// What its commands may do, if it may run any.
+    pub shell: Option<Shell<'a>>,
 }
 
 /// An answer as its reader sees it.
@@ -84,6 +88,9 @@ pub fn coordination_system(standing: &Standing<'_>) -> String {
              Nothing is delivered now: the winner does that in the final phase.\n",
         );
     }
+    if let Some(shell) = &standing.shell {
+        commands(&mut out, shell, Phase::Coordination);
+    }
     if let Planning::On { instruction } = standing.planning {
         let default = "Only plan for now: describe what you would do. Leave everything with \
                        effects outside your workspace to the final phase.";
@@ -116,6 +123,9 @@ pub fn final_system(standing: &Standing<'_>, write_paths: &[String]) -> String {
                 paths.join(" or ")
             ),
         };
+    }
+    if let Some(shell) = &standing.shell {
+        commands(&mut out, shell, Phase::Final);
     }
     out
 }
@@ -368,6 +378,7 @@ mod tests {
             planning,
             places,
             workspace: places.first().map(|place| place.path.as_str()),
+            shell: None,
         }
     }
 

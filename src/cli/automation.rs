@@ -70,6 +70,7 @@ impl<'o, 'w> Automation<'o, 'w> {
                 self.output.warning(&format!("{agent} drops out: {reason}"));
                 Ok(())
             }
+            Event::Confined { by, .. } => self.tell("COMMANDS", &by.to_string()),
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { .. }
             | Event::Text { .. }

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
+use crate::orchestrator::shells::Machine;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::grants::mentioned;
 use crate::path::AbsPath;
@@ -90,6 +91,11 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let machine = Machine {
+        executable: host.executable.clone(),
+        env: host.env.clone(),
+        home: host.home.clone(),
+    };
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
@@ -111,6 +117,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         },
         config,
         again: None,
+        machine,
     })
 }
 

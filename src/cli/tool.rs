@@ -29,24 +29,33 @@ pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatu
         Err(denial) => return denied(&denial.to_string()),
     };
     let observation = exec::run(permitted);
-    match observation.outcome {
-        Outcome::Done => report(&observation.content, "allow", ExitStatus::Delivered),
-        Outcome::Failed => report(&observation.content, "allow", ExitStatus::NoAnswer),
-        Outcome::Denied => denied(&observation.content),
-    }
+    let (decision, status) = match observation.outcome {
+        Outcome::Done => ("allow", ExitStatus::Delivered),
+        Outcome::Failed => ("allow", ExitStatus::NoAnswer),
+        Outcome::Denied => ("deny", ExitStatus::Denied),
+    };
+    let report = Report {
+        ok: status == ExitStatus::Delivered,
+        output: &observation.content,
+        exit: observation.exit_code,
+        decision,
+    };
+    (report.to_json(), status)
 }
 
 fn denied(why: &str) -> (String, ExitStatus) {
-    report(why, "deny", ExitStatus::Denied)
+    let report = Report {
+        ok: false,
+        output: why,
+        exit: None,
+        decision: "deny",
+    };
+    (report.to_json(), ExitStatus::Denied)
 }
 
-fn report(output: &str, decision: &'static str, status: ExitStatus) -> (String, ExitStatus) {
-    let report = Report {
-        ok: status == ExitStatus::Delivered,
-        output,
-        exit: None,
-        decision,
-    };
-    // Texts, a flag and a number always have a form in JSON.
-    (serde_json::to_string(&report).unwrap_or_default(), status)
+impl Report<'_> {
+    /// Texts, a flag and a number always have a form in JSON.
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }

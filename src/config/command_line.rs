@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::Pattern;
 use crate::commands::{CommandPolicy, CommandRules, Privileges};
@@ -80,6 +80,20 @@ pub enum Variable {
 }
 
 impl CommandLineConfig {
+    /// The variables besides those that every command has, with their values. One that is passed
+    /// on and has no value in `own`, massgen's environment, is not there.
+    pub fn added_env(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let value = |(name, variable): (&String, &Variable)| {
+            let value = match variable {
+                Variable::Passed => own.get(name)?.clone(),
+                Variable::Written(value) => value.clone(),
+                Variable::Filled(value) => value.expose_secret().to_owned(),
+            };
+            Some((name.clone(), value))
+        };
+        self.env.iter().filter_map(value).collect()
+    }
+
     /// The text rules, when local commands are held to their grants by `tier`. Without anything
     /// that enforces they are strict, unless the user switched the sandbox off in words.
     pub fn rules(&self, tier: Tier) -> CommandRules {

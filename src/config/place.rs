@@ -12,6 +12,8 @@ pub const STATE_DIR: &str = ".massgen";
 const WORKSPACES: &str = "workspaces";
 /// Where the log of each run lies below the state directory.
 pub const LOGS: &str = "massgen_logs";
+/// The directories of agents' commands, below the state directory.
+pub const SANDBOXES: &str = "sandboxes";
 /// Where the latest snapshot of each agent is found unless the config names another place.
 pub const SNAPSHOTS: &str = "snapshots";
 /// Where agents see each other's snapshots unless the config names another place.

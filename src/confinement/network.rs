@@ -1,5 +1,7 @@
 //! Owns what commands may reach of the network.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What the user allows (`command_line_network`).
@@ -35,6 +37,12 @@ impl Domain {
         let is_address = last.bytes().all(|byte| byte.is_ascii_digit());
         let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
         (is_name && !is_address).then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -43,3 +43,74 @@ pub enum TierChoice {
     /// This one or an error.
     Only(Tier),
 }
+
+impl Tier {
+    /// What enforces, in a few words.
+    pub fn means(self) -> &'static str {
+        match self {
+            Tier::A => "namespaces, with an overlay on each write path",
+            Tier::B => "namespaces, with masks and a quarantine for protected names",
+            Tier::C => "Landlock, seccomp and a supervisor",
+            Tier::D => "nothing enforces, so commands are refused",
+            Tier::Off => "switched off, so nothing enforces",
+        }
+    }
+
+    /// What is left open, one thing each; a person should know before relying on it.
+    pub fn leaves_open(self) -> &'static [&'static str] {
+        match self {
+            Tier::A => &["bugs of the kernel"],
+            Tier::B => &[
+                "a protected name that a command makes exists until the command ends",
+                "bugs of the kernel",
+            ],
+            Tier::C => &[
+                "names and sizes of closed files can be seen",
+                "command lines of other processes and `/dev/shm` are shared",
+                "commands cannot write the user's paths: delivery goes through the file tools",
+                "no private `/tmp`, no loopback, no Unix sockets",
+            ],
+            Tier::D => &[],
+            Tier::Off => &["commands may do whatever you may do"],
+        }
+    }
+}
+
+/// What holds the commands of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Enclosure {
+    /// massgen's own sandbox.
+    Sandbox {
+        /// The tier in force.
+        tier: Tier,
+        /// Why no stronger one is.
+        reasons: Vec<String>,
+    },
+    /// A container of the agent's own.
+    Container {
+        /// The image.
+        image: String,
+    },
+}
+
+impl Enclosure {
+    /// What is left open, one thing each.
+    pub fn leaves_open(&self) -> &'static [&'static str] {
+        match self {
+            Enclosure::Sandbox { tier, .. } => tier.leaves_open(),
+            Enclosure::Container { .. } => {
+                &["whatever the engine, its daemon and the image leave open"]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Enclosure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Enclosure::Sandbox { tier, .. } => write!(f, "sandbox {tier} ({})", tier.means()),
+            Enclosure::Container { image } => write!(f, "a container of `{image}`"),
+        }
+    }
+}

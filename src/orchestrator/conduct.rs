@@ -19,6 +19,7 @@ use crate::layout::{Layout, Owner};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::grants::{Mentioned, directories_to_make, manager, real};
 use crate::orchestrator::recordings::Recordings;
+use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
@@ -71,6 +72,8 @@ pub struct Order {
     pub started_with: StartedWith,
     /// What the run follows, where it is played again. It then delivers nothing.
     pub again: Option<Again>,
+    /// What commands need to know about the process.
+    pub machine: Machine,
 }
 
 /// How the user ends a run.
@@ -105,6 +108,8 @@ pub struct Run {
     session: Session,
     task: String,
     events: Receiver<Event>,
+    /// What holds the agents' commands.
+    confined: Vec<Event>,
     given_up: CancellationToken,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
@@ -142,6 +147,9 @@ impl Run {
         if order.again.is_some() {
             team.deliver_nothing();
         }
+        let shells = Shells::prepare(&config, &layout, &order.machine)?;
+        let confined = shells.told();
+        team.run_commands_in(shells);
         let attempts = match config.orchestrator.max_orchestration_restarts {
             0 => Attempts::One,
             _ => Attempts::Several,
@@ -188,6 +196,7 @@ impl Run {
             session,
             task,
             events,
+            confined,
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -219,6 +228,7 @@ impl Run {
             mut session,
             task,
             mut events,
+            confined,
             given_up,
             _workspaces,
             _trace,
@@ -235,6 +245,9 @@ impl Run {
                 () = given_up.cancelled() => Err(interrupted_twice()),
             }
         };
+        for event in confined {
+            listeners.tell(event).await;
+        }
         for message in notices {
             listeners.tell(Event::Warning { message }).await;
         }

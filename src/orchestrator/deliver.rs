@@ -21,7 +21,7 @@ use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Change, ChangeKind, Observation, Outcome};
-use crate::world::gate::Gate;
+use crate::world::gate::{Gate, Refused};
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -175,6 +175,7 @@ fn told(observation: Observation, root: RealPath) -> Vec<Change> {
         outcome,
         content,
         changes,
+        ..
     } = observation;
     if outcome == Outcome::Done || !changes.is_empty() {
         return changes;
@@ -228,10 +229,12 @@ fn rows(worked: &Worked, permissions: &PathPermissionManager) -> Vec<DeliveryRow
         outcomes.insert(path, combined(before, &change.kind));
     }
     for denial in &worked.denied {
-        let denied = DeliveryOutcome::Denied {
-            reason: denial.reason.clone(),
-        };
-        outcomes.entry(denial.path.clone()).or_insert(Some(denied));
+        if let Refused::Access { path, .. } = &denial.refused {
+            let denied = DeliveryOutcome::Denied {
+                reason: denial.reason.clone(),
+            };
+            outcomes.entry(path.clone()).or_insert(Some(denied));
+        }
     }
     let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
         outcome.map(|outcome| DeliveryRow::new(path, outcome))

@@ -7,6 +7,7 @@ pub mod course;
 pub mod deliver;
 pub mod grants;
 pub mod recordings;
+pub mod shells;
 pub mod snapshots;
 pub mod team;
 

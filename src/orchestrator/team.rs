@@ -9,22 +9,26 @@ use crate::agent::Mind;
 use crate::agent::account::Account;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
+use crate::brief::commands::{Shell, UserPaths};
 use crate::brief::{self, Standing};
 use crate::config::{AgentConfig, Config};
+use crate::confinement::tier::Tier;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Mentioned};
+use crate::orchestrator::shells::Shells;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::spending::ledger::Ledger;
-use crate::tools::menu::{Directories, Menu};
+use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
+use crate::world::commands::Commands;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
 
 /// One agent with all that it works with.
@@ -51,6 +55,7 @@ pub struct Team {
     base: AbsPath,
     conflicts: Option<Conflicts>,
     reach: Reach,
+    shells: Option<Shells>,
 }
 
 /// How far the final agent reaches.
@@ -101,12 +106,18 @@ impl Team {
             base,
             conflicts: None,
             reach: Reach::Delivers,
+            shells: None,
         })
     }
 
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on agents that may run commands run them in these.
+    pub fn run_commands_in(&mut self, shells: Shells) {
+        self.shells = Some(shells);
     }
 
     /// From now on nobody writes to the user's paths, not even the final agent.
@@ -147,6 +158,7 @@ impl Team {
             },
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
+            commands: self.commands(member).cloned(),
         };
         let phase = match self.reach {
             Reach::Delivers => phase,
@@ -167,6 +179,7 @@ impl Team {
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
+            shell: self.shell(member),
         };
         match phase {
             Phase::Coordination => brief::coordination_system(&standing),
@@ -176,6 +189,31 @@ impl Team {
                 brief::final_system(&standing, &roots)
             }
         }
+    }
+
+    /// What the commands of `member` run in, once that is made.
+    fn commands(&self, member: &Member) -> Option<&Commands> {
+        self.shells.as_ref()?.of(&member.id)
+    }
+
+    /// What `member` is told about its commands, if it may run some. As long as nothing is made,
+    /// as in a dry run, the config alone says so.
+    fn shell<'a>(&self, member: &'a Member) -> Option<Shell<'a>> {
+        let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
+            return None;
+        };
+        let shells = self.shells.as_ref();
+        if shells.is_some_and(|shells| shells.refuses(&member.id)) {
+            return None;
+        }
+        let tier = self.commands(member).map(Commands::tier);
+        Some(Shell {
+            network: &commands.network,
+            writes: match tier {
+                Some(Tier::C) => UserPaths::ReadOnly,
+                _ => UserPaths::Delivered,
+            },
+        })
     }
 
     /// The tools that `member` is offered in `phase`.
@@ -188,6 +226,10 @@ impl Team {
             directories: match member.config.folder_guard {
                 FolderGuard::Off => Directories::Unnamed,
                 FolderGuard::On { .. } => Directories::Named,
+            },
+            commands: match self.shell(member) {
+                Some(_) => OfferedCommands::Offered,
+                None => OfferedCommands::NotOffered,
             },
         };
         let mut offers = menu.offers();

@@ -59,6 +59,13 @@ impl PathPermissionManager {
         Self { grants, phase }
     }
 
+    /// The same grants in another phase.
+    #[must_use]
+    pub fn in_phase(&self, phase: Phase) -> Self {
+        let grants = self.grants.clone();
+        Self { grants, phase }
+    }
+
     /// Decides about one followed path.
     pub fn decide(&self, path: &RealPath, wanted: Permission) -> Decision<'_> {
         let reached = self

@@ -143,6 +143,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::ToolFinished { .. }
         | Event::Informed { .. }
         | Event::Delivered { .. }
+        | Event::Confined { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     }

@@ -1,5 +1,7 @@
 //! Owns [`ToolCall`]: what a model asked for, parsed and complete, and which paths that touches.
 
+use std::fmt;
+
 use crate::permissions::grant::Permission;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
@@ -255,6 +257,51 @@ pub enum ToolCall<P = UserPath> {
     },
     /// `list_allowed_directories`
     ListAllowedDirectories,
+    /// `execute_command`
+    ExecuteCommand {
+        /// For the shell.
+        command: String,
+        /// How long it may take, in seconds; as the config says without a number.
+        timeout_seconds: Option<u64>,
+        /// The directory that it begins in.
+        dir: P,
+    },
+    /// `start_background_command`
+    StartBackgroundCommand {
+        /// For the shell.
+        command: String,
+        /// The directory that it begins in.
+        dir: P,
+    },
+    /// `get_background_output`
+    GetBackgroundOutput {
+        /// Which one.
+        id: BackgroundId,
+        /// How many bytes of the output the model has already read.
+        offset: u64,
+    },
+    /// `get_background_status`
+    GetBackgroundStatus {
+        /// Which one.
+        id: BackgroundId,
+    },
+    /// `stop_background_command`
+    StopBackgroundCommand {
+        /// Which one.
+        id: BackgroundId,
+    },
+    /// `list_background_commands`
+    ListBackgroundCommands,
+}
+
+/// The number of a background command: its agent's first is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BackgroundId(pub u64);
+
+impl fmt::Display for BackgroundId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// Whether a directory with content is removed.
@@ -317,7 +364,25 @@ impl ToolCall {
             ToolCall::CompareFiles { .. } => "compare_files",
             ToolCall::CompareDirectories { .. } => "compare_directories",
             ToolCall::ListAllowedDirectories => "list_allowed_directories",
+            ToolCall::ExecuteCommand { .. } => "execute_command",
+            ToolCall::StartBackgroundCommand { .. } => "start_background_command",
+            ToolCall::GetBackgroundOutput { .. } => "get_background_output",
+            ToolCall::GetBackgroundStatus { .. } => "get_background_status",
+            ToolCall::StopBackgroundCommand { .. } => "stop_background_command",
+            ToolCall::ListBackgroundCommands => "list_background_commands",
         }
+    }
+
+    /// Whether the call leaves everything as it is, so that it may run beside others of its kind.
+    pub fn only_reads(&self) -> bool {
+        let starts_or_stops = matches!(
+            self,
+            ToolCall::ExecuteCommand { .. }
+                | ToolCall::StartBackgroundCommand { .. }
+                | ToolCall::StopBackgroundCommand { .. }
+        );
+        let reads = |access: &Access<'_>| access.wanted == Permission::Read;
+        !starts_or_stops && self.accesses().iter().all(reads)
     }
 
     /// Every path that the call names, in the order of its parameters, with what it does there.
@@ -331,7 +396,11 @@ impl ToolCall {
             | ToolCall::DirectoryTree { path, .. }
             | ToolCall::SearchFiles { path, .. }
             | ToolCall::GrepFiles { path, .. }
-            | ToolCall::GetFileInfo { path } => vec![access(path, Read, Followed)],
+            | ToolCall::GetFileInfo { path }
+            | ToolCall::ExecuteCommand { dir: path, .. }
+            | ToolCall::StartBackgroundCommand { dir: path, .. } => {
+                vec![access(path, Read, Followed)]
+            }
             ToolCall::ReadMultipleFiles { paths } => paths
                 .iter()
                 .map(|path| access(path, Read, Followed))
@@ -383,12 +452,38 @@ impl ToolCall {
                     access(second, Read, Followed),
                 ]
             }
-            ToolCall::ListAllowedDirectories => Vec::new(),
+            ToolCall::ListAllowedDirectories
+            | ToolCall::GetBackgroundOutput { .. }
+            | ToolCall::GetBackgroundStatus { .. }
+            | ToolCall::StopBackgroundCommand { .. }
+            | ToolCall::ListBackgroundCommands => Vec::new(),
         }
     }
 }
 
 impl<P> ToolCall<P> {
+    /// Whether the call is one of those that run commands or are about them.
+    pub fn is_about_commands(&self) -> bool {
+        matches!(
+            self,
+            ToolCall::ExecuteCommand { .. }
+                | ToolCall::StartBackgroundCommand { .. }
+                | ToolCall::GetBackgroundOutput { .. }
+                | ToolCall::GetBackgroundStatus { .. }
+                | ToolCall::StopBackgroundCommand { .. }
+                | ToolCall::ListBackgroundCommands
+        )
+    }
+
+    /// What the call gives to the shell, if it does.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            ToolCall::ExecuteCommand { command, .. }
+            | ToolCall::StartBackgroundCommand { command, .. } => Some(command),
+            _ => None,
+        }
+    }
+
     /// The same call with every path replaced by what `place` makes of it, in the order of
     /// [`ToolCall::accesses`]. The first error ends it.
     pub fn try_map<Q, E>(self, mut place: impl FnMut(P) -> Result<Q, E>) -> Result<ToolCall<Q>, E> {
@@ -424,6 +519,12 @@ impl<P> ToolCall<P> {
             CompareFiles [first second] context_lines;
             CompareDirectories [first second] content;
             ListAllowedDirectories [];
+            ExecuteCommand [dir] command timeout_seconds;
+            StartBackgroundCommand [dir] command;
+            GetBackgroundOutput [] id offset;
+            GetBackgroundStatus [] id;
+            StopBackgroundCommand [] id;
+            ListBackgroundCommands [];
         })
     }
 }

@@ -1,15 +1,15 @@
-//! Owns the choice of the file tools that an agent is offered. It opens nothing: what a call may
+//! Owns the choice of the tools for files and commands that an agent is offered. It opens nothing: what a call may
 //! touch is for the gate to decide.
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
-use crate::tools::spec::{TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer, ToolSpec};
 
 /// The most directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
 
-/// What decides which file tools an agent is offered.
+/// What decides which tools for files and commands an agent is offered.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu<'a> {
     /// Only these, if given. Here and in `excluded` a name may carry a server's prefix
@@ -21,6 +21,17 @@ pub struct Menu<'a> {
     pub permissions: &'a PathPermissionManager,
     /// Whether the descriptions name the directories.
     pub directories: Directories,
+    /// Whether the agent may run commands.
+    pub commands: Commands,
+}
+
+/// Whether an agent may run commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commands {
+    /// It may.
+    Offered,
+    /// It is not offered the tools.
+    NotOffered,
 }
 
 /// Whether the descriptions of tools name the directories that are open.
@@ -33,7 +44,7 @@ pub enum Directories {
 }
 
 impl Menu<'_> {
-    /// The file tools that the agent is offered, in the order of the table.
+    /// The tools that the agent is offered, in the order of the tables.
     pub fn offers(&self) -> Vec<ToolOffer> {
         let writable = self.permissions.can_write();
         let readable = !self.permissions.grants().is_empty();
@@ -41,11 +52,24 @@ impl Menu<'_> {
             Permission::Read => readable,
             Permission::Write => writable,
         };
-        TOOLS
-            .iter()
-            .filter(|tool| open(tool) && self.is_chosen(tool))
-            .map(|tool| self.offer(tool))
-            .collect()
+        let commands = match self.commands {
+            Commands::Offered => COMMANDS,
+            Commands::NotOffered => &[],
+        };
+        let files = TOOLS.iter().filter(|tool| open(tool));
+        let mut offers = Vec::new();
+        offers.extend(
+            files
+                .filter(|tool| self.is_chosen(tool))
+                .map(|tool| self.offer(tool)),
+        );
+        offers.extend(
+            commands
+                .iter()
+                .filter(|tool| self.is_chosen(tool))
+                .map(ToolSpec::offer),
+        );
+        offers
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {

@@ -3,10 +3,11 @@
 
 use crate::tools::arguments::Arguments;
 use crate::tools::call::{
-    Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
+    BackgroundId, Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection,
+    ToolCall,
 };
 use crate::tools::error::{ParseError, excerpt};
-use crate::tools::spec::{TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -20,12 +21,15 @@ pub const GREP_RESULTS_DEFAULT: u32 = 200;
 /// The most matching lines that a search shows; a greater number counts as this.
 pub const GREP_RESULTS_MAX: u32 = 2000;
 
+/// The longest command, in bytes: Linux hands a program no longer argument (`MAX_ARG_STRLEN`).
+pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
+
 /// A name at least this similar to a tool's (0 to 1, Jaro-Winkler) is taken for a mistyped one.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Reads one call of a file tool; `arguments` is the JSON text of the model.
+/// Reads one call of a file tool or of one that runs commands; `arguments` is the JSON text of the model.
 pub fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
-    let tool = find(name, &[TOOLS])?;
+    let tool = find(name, &[TOOLS, COMMANDS])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     build(tool, &mut arguments)
 }
@@ -159,11 +163,56 @@ fn build_writing(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
             path: take.path("base_path")?,
             selection: selection(take)?,
         }),
+        _ => build_command(tool, take),
+    }
+}
+
+fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+    match tool.name {
+        "execute_command" => Ok(ToolCall::ExecuteCommand {
+            command: command(take)?,
+            timeout_seconds: take.lines("timeout")?,
+            dir: take.path_or_workspace("work_dir")?,
+        }),
+        "start_background_command" => Ok(ToolCall::StartBackgroundCommand {
+            command: command(take)?,
+            dir: take.path_or_workspace("work_dir")?,
+        }),
+        "get_background_output" => Ok(ToolCall::GetBackgroundOutput {
+            id: background_id(take)?,
+            offset: take.count("offset")?.unwrap_or_default(),
+        }),
+        "get_background_status" => Ok(ToolCall::GetBackgroundStatus {
+            id: background_id(take)?,
+        }),
+        "stop_background_command" => Ok(ToolCall::StopBackgroundCommand {
+            id: background_id(take)?,
+        }),
+        "list_background_commands" => Ok(ToolCall::ListBackgroundCommands),
         name => Err(ParseError::UnknownTool {
             name: name.to_owned(),
             nearest: None,
         }),
     }
+}
+
+/// A text that the shell can be given.
+fn command(take: &mut Arguments) -> Result<String, ParseError> {
+    let command = take.text("command")?;
+    if command.trim().is_empty() || command.contains('\0') {
+        return Err(take.refused("command", &command, "a command without NUL bytes"));
+    }
+    if command.len() > COMMAND_BYTES_MAX {
+        let expected = format!("at most {COMMAND_BYTES_MAX} bytes; write a script file instead");
+        return Err(take.refused("command", &command, expected));
+    }
+    Ok(command)
+}
+
+fn background_id(take: &mut Arguments) -> Result<BackgroundId, ParseError> {
+    let id = take.lines("command_id")?;
+    id.map(BackgroundId)
+        .ok_or_else(|| take.missing("command_id"))
 }
 
 fn lines(take: &mut Arguments) -> Result<Lines, ParseError> {

@@ -356,3 +356,60 @@ pub const TOOLS: &[ToolSpec] = &[
         result: "how many files were deleted and refused, and which",
     },
 ];
+
+/// The tools that run commands, in the order in which they are offered.
+pub const COMMANDS: &[ToolSpec] = &[
+    ToolSpec {
+        name: "execute_command",
+        purpose: "Run a shell command (bash) in a sandbox with your permissions, and wait for it.",
+        permission: Permission::Read,
+        parameters: &[
+            required("command", Kind::Text, ""),
+            optional("timeout", Kind::Count, "seconds, default 60"),
+            optional("work_dir", Kind::Text, "default your workspace"),
+        ],
+        result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \
+                 `command`, `work_dir`, and `notes` if there is more to say",
+    },
+    ToolSpec {
+        name: "start_background_command",
+        purpose: "Start a shell command that goes on while you do other things.",
+        permission: Permission::Read,
+        parameters: &[
+            required("command", Kind::Text, ""),
+            optional("work_dir", Kind::Text, ""),
+        ],
+        result: "JSON: `command_id` and `status`",
+    },
+    ToolSpec {
+        name: "get_background_output",
+        purpose: "Read what a background command has printed.",
+        permission: Permission::Read,
+        parameters: &[
+            required("command_id", Kind::Count, ""),
+            optional("offset", Kind::Count, "bytes that you have read"),
+        ],
+        result: "JSON: `output`, `next_offset` for the next call, `status`",
+    },
+    ToolSpec {
+        name: "get_background_status",
+        purpose: "Tell whether a background command still runs.",
+        permission: Permission::Read,
+        parameters: &[required("command_id", Kind::Count, "")],
+        result: "JSON: `status`, `exit_code`, `running_seconds`, `output_bytes`",
+    },
+    ToolSpec {
+        name: "stop_background_command",
+        purpose: "End a background command and all that it started.",
+        permission: Permission::Read,
+        parameters: &[required("command_id", Kind::Count, "")],
+        result: "JSON: `status`",
+    },
+    ToolSpec {
+        name: "list_background_commands",
+        purpose: "List your background commands.",
+        permission: Permission::Read,
+        parameters: &[],
+        result: "JSON: `commands`, each with `command_id`, `command` and `status`",
+    },
+];

@@ -35,11 +35,12 @@ use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
+use crate::world::commands::Commands;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::follow::{Followed, follow};
@@ -72,6 +73,8 @@ pub struct GatePolicy {
     pub conflicts: Option<Conflicts>,
     /// What the agent has read and made. The agent's gate of the final phase gets the same one.
     pub history: Arc<Mutex<History>>,
+    /// How the agent's commands are run; without it they are denied.
+    pub commands: Option<Commands>,
 }
 
 impl GatePolicy {
@@ -83,6 +86,7 @@ impl GatePolicy {
             read_before_delete: ReadBeforeDelete::Off,
             conflicts: None,
             history: Arc::default(),
+            commands: None,
         }
     }
 }
@@ -181,31 +185,59 @@ impl<A> Permitted<A> {
 /// A refused call, as the model reads it. It names no place that no grant reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The path as the model wrote it.
-    pub path: String,
-    /// What the call would have done there.
-    pub wanted: Permission,
+    /// What was refused.
+    pub refused: Refused,
     /// The name of the rule that denies.
     pub rule: &'static str,
     /// Why, as the end of a sentence.
     pub reason: String,
-    /// Where the agent may do what it wanted.
-    pub roots: Vec<RealPath>,
+}
+
+/// What was refused, and what the agent may do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// An access to a path.
+    Access {
+        /// The path as the model wrote it.
+        path: String,
+        /// What the call would have done there.
+        wanted: Permission,
+        /// Where the agent may do that.
+        roots: Vec<RealPath>,
+    },
+    /// A command.
+    Command {
+        /// The part of it that was refused, shortened.
+        command: String,
+        /// What to do instead, as a sentence of its own.
+        way_out: String,
+    },
 }
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, wanted, .. } = self;
-        let access = match wanted {
-            Permission::Read => "read of",
-            Permission::Write => "write to",
-        };
-        writeln!(f, "denied: {access} {path}: {}", self.reason)?;
-        let roots: Vec<String> = self.roots.iter().map(ToString::to_string).collect();
-        if roots.is_empty() {
-            write!(f, "you may {wanted} nothing in this phase")
-        } else {
-            write!(f, "you may {wanted} under: {}", roots.join(", "))
+        let reason = &self.reason;
+        match &self.refused {
+            Refused::Access {
+                path,
+                wanted,
+                roots,
+            } => {
+                let access = match wanted {
+                    Permission::Read => "read of",
+                    Permission::Write => "write to",
+                };
+                writeln!(f, "denied: {access} {path}: {reason}")?;
+                let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
+                if roots.is_empty() {
+                    write!(f, "you may {wanted} nothing in this phase")
+                } else {
+                    write!(f, "you may {wanted} under: {}", roots.join(", "))
+                }
+            }
+            Refused::Command { command, way_out } => {
+                write!(f, "denied: command `{command}`: {reason}\n{way_out}")
+            }
         }
     }
 }
@@ -284,6 +316,7 @@ impl Gate {
 
     /// Follows every path of `call` and asks the manager about it. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
+        self.check_command(&call)?;
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -300,6 +333,34 @@ impl Gate {
         Ok(Permitted {
             action,
             gate: self.clone(),
+        })
+    }
+
+    /// Asks the text rules about what `call` gives to the shell.
+    fn check_command(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        if !call.is_about_commands() {
+            return Ok(());
+        }
+        let Some(commands) = &self.0.policy.commands else {
+            return Err(Denial {
+                refused: Refused::Command {
+                    command: call.command().unwrap_or(call.name()).to_owned(),
+                    way_out: "work with the file tools".to_owned(),
+                },
+                rule: "no-commands",
+                reason: "you may not run commands".to_owned(),
+            });
+        };
+        let Some(line) = call.command() else {
+            return Ok(());
+        };
+        judge(commands.rules(), line).map_err(|refused| Denial {
+            refused: Refused::Command {
+                command: refused.command,
+                way_out: refused.way_out,
+            },
+            rule: refused.rule,
+            reason: refused.reason,
         })
     }
 
@@ -377,6 +438,21 @@ impl Gate {
         &self.0.manager
     }
 
+    /// The root of the grant of the whole tree `root`, if it may be written to.
+    pub(super) fn writable_tree(&self, root: &AbsPath) -> Option<Place> {
+        let is_meant = |open: &&Arc<OpenGrant>| {
+            let grant = open.grant();
+            grant.scope == Scope::Tree && grant.root.as_path() == root.as_path()
+        };
+        let grant = self.0.grants.iter().find(is_meant)?;
+        let real = grant.grant().root.clone();
+        self.allows(&real, Permission::Write).then(|| Place {
+            grant: Arc::clone(grant),
+            rel: RelPath::default(),
+            real,
+        })
+    }
+
     /// What the agent is held to beside the grants.
     pub(super) fn policy(&self) -> &GatePolicy {
         &self.0.policy
@@ -445,14 +521,16 @@ impl Gate {
     fn deny(&self, path: &UserPath, wanted: Permission, refusal: Refusal) -> Denial {
         let roots = self.roots().into_iter();
         Denial {
-            path: path.as_str().to_owned(),
-            wanted,
+            refused: Refused::Access {
+                path: path.as_str().to_owned(),
+                wanted,
+                roots: roots
+                    .filter(|root| root.permission >= wanted)
+                    .map(|root| root.path)
+                    .collect(),
+            },
             rule: refusal.rule,
             reason: refusal.reason,
-            roots: roots
-                .filter(|root| root.permission >= wanted)
-                .map(|root| root.path)
-                .collect(),
         }
     }
 }

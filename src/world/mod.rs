@@ -13,6 +13,7 @@ pub mod files;
 pub mod locate;
 pub mod sandbox;
 pub mod docker;
+pub mod commands;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

@@ -51,6 +51,7 @@ mod races;
 mod records;
 mod replay;
 mod runs;
+mod sandbox;
 mod scripted_team;
 mod store;
 mod telemetry;

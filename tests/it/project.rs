@@ -269,7 +269,7 @@ impl Finished {
 }
 
 /// The binary under test. `tests/all.sh` names a copy where an unprivileged user can run it.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("MASSGEN_TEST_BINARY").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_massgen")),
         PathBuf::from,

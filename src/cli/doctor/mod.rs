@@ -72,13 +72,14 @@ async fn look(
         home: started.home.as_ref(),
         cwd: &started.cwd,
     };
-    let (git, sandbox) = tokio::join!(probe::git::git(around), probe::sandbox::sandbox(around));
-    findings.push(git::judge(&git));
+    findings.push(git::judge(&probe::git::git(around).await));
     findings.extend(terminal::judge(host, probe::terminal::size()));
     let state = host.cwd.join(STATE_DIR);
     findings.extend(disk::judge(&state, probe::disk::disk(&state)));
     findings.extend(disk::config_directories(host));
-    findings.extend(sandbox::judge(&sandbox));
+    let choices = sandbox::choices(team.config.as_ref());
+    let holds = probe::sandbox::look(&choices, &started.executable, &state);
+    findings.extend(sandbox::judge(&holds, team.config.as_ref()));
     findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)
 }

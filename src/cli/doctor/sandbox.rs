@@ -1,24 +1,52 @@
-//! Owns what is said about what could confine commands. This version runs none: agents reach files
-//! through the gate alone, and only what the gate needs is needed.
+//! Owns what is said about what holds agents to their grants: the tier that is in force for their
+//! commands, what it does not promise, and why no stronger one is.
 
 use crate::cli::doctor::finding::{Area, Finding, Verdict};
-use crate::world::probe::sandbox::{Cgroups, Landlock, Namespaces, Sandbox, Worked};
+use crate::config::Config;
+use crate::config::command_line::ExecutionMode;
+use crate::confinement::tier::{Tier, TierChoice};
+use crate::error::Result;
+use crate::world::probe::sandbox::{Cgroups, Found, Holds};
 
-/// What the mechanisms of this machine are good for.
-pub(crate) fn judge(sandbox: &Sandbox) -> Vec<Finding> {
-    vec![
-        gate(sandbox.gate.as_deref()),
-        Area::Sandbox.finds(
-            Verdict::Ok,
-            "commands",
-            "this version runs none, so no run needs what follows",
-        ),
-        landlock(&sandbox.landlock),
-        namespaces(&sandbox.namespaces),
-        bubblewrap(&sandbox.bubblewrap),
-        seccomp(sandbox.seccomp),
-        cgroups(sandbox.cgroups),
-    ]
+/// The sandboxes that the local commands of a team ask for, each once; without any, what a team
+/// would get that does not say.
+pub(crate) fn choices(config: Option<&Config>) -> Vec<TierChoice> {
+    let mut choices = Vec::new();
+    for choice in config.map(wanted).unwrap_or_default() {
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+    if choices.is_empty() {
+        choices.push(TierChoice::Auto);
+    }
+    choices
+}
+
+fn wanted(config: &Config) -> Vec<TierChoice> {
+    let commands = config
+        .agents
+        .iter()
+        .filter_map(|agent| agent.commands.as_ref());
+    let local = commands.filter(|commands| matches!(commands.mode, ExecutionMode::Local));
+    local.map(|commands| commands.sandbox).collect()
+}
+
+/// What the machine is good for. The commands of `config`, if it has any, need what it asks for.
+pub(crate) fn judge(found: &Holds, config: Option<&Config>) -> Vec<Finding> {
+    let needs = config.map(wanted).unwrap_or_default();
+    let mut findings = vec![gate(found.gate.as_deref())];
+    for (choice, tried) in &found.tiers {
+        let finding = commands(*choice, tried);
+        let finding = match finding.verdict() {
+            Verdict::Missing if !needs.contains(choice) => finding.not_needed(),
+            Verdict::Missing | Verdict::Warning | Verdict::Skipped | Verdict::Ok => finding,
+        };
+        findings.push(finding);
+        findings.extend(tried.iter().flat_map(|tried| stronger(tried, found)));
+    }
+    findings.push(cgroups(found.cgroups));
+    findings
 }
 
 fn gate(fault: Option<&str>) -> Finding {
@@ -38,74 +66,64 @@ fn gate(fault: Option<&str>) -> Finding {
     }
 }
 
-fn landlock(found: &Landlock) -> Finding {
-    let finds = |verdict, message: String| Area::Sandbox.finds(verdict, "Landlock", message);
-    match found {
-        Landlock::Holds { version } => finds(
-            Verdict::Ok,
-            format!("version {version}: a confined thread could not leave its directory"),
-        ),
-        Landlock::Absent(why) => finds(Verdict::Warning, format!("not there: {why}"))
-            .remedy("use a kernel from 5.13 on, with `landlock` in its `lsm=` parameter"),
-        Landlock::Fails { how } => finds(Verdict::Warning, format!("does not hold: {how}"))
-            .remedy("report this to whoever provides the kernel or the container"),
-    }
-}
-
-fn namespaces(found: &Namespaces) -> Finding {
-    let finds = |verdict, message: String| Area::Sandbox.finds(verdict, "user namespaces", message);
-    match &found.made {
-        Worked::Yes => finds(Verdict::Ok, "one was made".to_owned()),
-        Worked::NoProgram => finds(
-            Verdict::Warning,
-            "not tried: `unshare` is not in `PATH`".to_owned(),
-        )
-        .remedy("sudo apt-get install util-linux"),
-        Worked::No(why) => {
-            let finding = finds(Verdict::Warning, format!("none can be made: {why}"));
-            let forbidding = found.forbidding.iter();
-            let finding =
-                forbidding.fold(finding, |finding, switch| finding.remedy(allowing(switch)));
-            if found.forbidding.is_empty() {
-                finding.remedy("in a container, its host decides: see `--security-opt` of Docker")
-            } else {
-                finding
-            }
-        }
-    }
-}
-
-/// The command that turns a switch of the kernel the other way.
-fn allowing(switch: &str) -> String {
-    let allowed = match switch.rsplit_once('=') {
-        Some((name, "1")) => format!("{name}=0"),
-        Some(("user.max_user_namespaces", _)) => "user.max_user_namespaces=16384".to_owned(),
-        Some((name, _)) => format!("{name}=1"),
-        None => switch.to_owned(),
+/// The tier in force for commands.
+fn commands(choice: TierChoice, tried: &Result<Found>) -> Finding {
+    let subject = match choice {
+        TierChoice::Auto => "commands".to_owned(),
+        TierChoice::Only(tier) => format!("commands with `command_line_sandbox: {tier}`"),
     };
-    format!("sudo sysctl -w {allowed}")
-}
-
-fn bubblewrap(found: &Worked) -> Finding {
-    let finds = |verdict, message: String| Area::Sandbox.finds(verdict, "bubblewrap", message);
-    match found {
-        Worked::Yes => finds(Verdict::Ok, "it starts".to_owned()),
-        Worked::NoProgram => finds(
-            Verdict::Skipped,
-            "`bwrap` is not in `PATH`, and massgen does without it".to_owned(),
+    let tier = match tried {
+        Ok(found) => found.tier,
+        Err(error) => return Area::Sandbox.lacks(subject, error),
+    };
+    let finds = |verdict, message: &str| Area::Sandbox.finds(verdict, &subject, message);
+    match tier {
+        Tier::A => finds(
+            Verdict::Ok,
+            "tier A: a command could not leave its directories; your own paths change only after it \
+             has ended, without protected names. What you edit meanwhile is kept, and not merged",
         ),
-        Worked::No(why) => finds(Verdict::Warning, format!("it does not start: {why}"))
-            .remedy("see what is said about user namespaces"),
+        Tier::B => finds(
+            Verdict::Ok,
+            "tier B: a command could not leave its directories. A protected name that a command makes \
+             in a write path is there until the command has ended",
+        ),
+        Tier::C => finds(
+            Verdict::Warning,
+            "tier C: a command could not write outside its workspace, nor read what it was not given. \
+             It can see that other files and processes exist; your own paths are read-only for it, and \
+             programs fail that need Unix sockets, a server on this machine or `/tmp` by name",
+        )
+        .remedy("see why no stronger tier is in force"),
+        Tier::D => finds(
+            Verdict::Missing,
+            "tier D: nothing could hold a command to its grants, so all commands are refused; the file \
+             tools work",
+        )
+        .remedy("see why no stronger tier is in force, or run commands in a container: `command_line_execution_mode: docker`"),
+        Tier::Off => finds(
+            Verdict::Warning,
+            "the sandbox is switched off: commands may do all that you may",
+        )
+        .remedy("leave `command_line_sandbox` out, or set it to `auto`"),
     }
 }
 
-fn seccomp(is_there: bool) -> Finding {
-    if is_there {
-        return Area::Sandbox.finds(Verdict::Ok, "seccomp", "system calls can be filtered");
+/// Why no stronger tier than the one in force is.
+fn stronger(tried: &Found, found: &Holds) -> Vec<Finding> {
+    if tried.reasons.is_empty() {
+        return Vec::new();
     }
-    let message = "system calls cannot be filtered";
-    let finding = Area::Sandbox.finds(Verdict::Warning, "seccomp", message);
-    finding.remedy("use a kernel that is built with CONFIG_SECCOMP_FILTER")
+    let message = tried.reasons.join("; ");
+    let finding = Area::Sandbox.finds(Verdict::Warning, "stronger tiers", message);
+    let finding = match found.obstacles.as_slice() {
+        [] => finding.remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, its host decides: see `--security-opt` of Docker"),
+        obstacles => {
+            let remedies = obstacles.iter().map(|obstacle| obstacle.remedy.clone());
+            remedies.fold(finding, Finding::remedy)
+        }
+    };
+    vec![finding]
 }
 
 fn cgroups(found: Cgroups) -> Finding {

@@ -69,6 +69,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::Asked { .. }
         | Event::Replied { .. }
         | Event::Failed { .. }
+        | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::VotesVoided { .. }
         | Event::WinnerSelected { .. }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
 use crate::cli::render::deeds::{clock, deed, outcome, used};
+use crate::confinement::tier::Enclosure;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
@@ -84,6 +85,11 @@ impl<'o, 'w> Render<'o, 'w> {
                 reason,
                 instructions,
             } => self.restarting(reason, instructions),
+            Event::Confined {
+                agents,
+                by,
+                leaves_open,
+            } => self.confined(agents, by, leaves_open),
             Event::Warning { message } => {
                 self.activity = Activity::Shown;
                 self.output.warning(message);
@@ -162,6 +168,13 @@ impl<'o, 'w> Render<'o, 'w> {
             self.line("attempt", Style::Strong, &attempt.to_string());
         }
         self.line("agents", Style::Strong, &joined(agents));
+    }
+
+    /// Says what holds the commands of `agents`, and what that does not promise.
+    fn confined(&mut self, agents: &[AgentId], by: &Enclosure, leaves_open: &[String]) {
+        let (agents, open) = (joined(agents), leaves_open.join("; "));
+        let text = format!("{by} holds those of {agents}; left open: {open}");
+        self.line("commands", Style::Strong, &text);
     }
 
     fn voided(&mut self, voters: &[AgentId]) {

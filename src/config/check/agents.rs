@@ -12,7 +12,7 @@ use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::names_tool;
-use crate::tools::spec::TOOLS;
+use crate::tools::spec::{COMMANDS, TOOLS};
 
 /// What the name of a server's tool begins with; no server is started, so there is none to miss.
 const SERVER_PREFIX: &str = "mcp__";
@@ -224,12 +224,15 @@ impl Checker<'_> {
     fn tool_names(&mut self, backend: &View<'_>, key: &str) -> Vec<String> {
         let texts = backend.texts(key);
         for text in &texts {
-            let is_known = TOOLS.iter().any(|tool| names_tool(text.written, tool));
+            let is_known = TOOLS
+                .iter()
+                .chain(COMMANDS)
+                .any(|tool| names_tool(text.written, tool));
             if is_known || text.written.starts_with(SERVER_PREFIX) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
-            let known = TOOLS.iter().map(|tool| tool.name);
+            let known = TOOLS.iter().chain(COMMANDS).map(|tool| tool.name);
             self.findings.push(match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .at(text.span)

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::tools::menu::{Directories, Menu};
+use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::parse::parse;
-use crate::tools::spec::{Kind, Need, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, Kind, Need, TOOLS, ToolOffer, ToolSpec};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_call};
 
 /// The most bytes of all file tools and the two of the coordination, as a request carries them.
@@ -16,8 +16,13 @@ const ALL_OFFERS_BYTES_MAX: usize = 7680;
 /// The most bytes of the two tools of the coordination, as a request carries them.
 const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 
+/// The most bytes of the tools that run commands, as a request carries them.
+const COMMANDS_OFFERS_BYTES_MAX: usize = 1600;
+
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
-    [TOOLS, COORDINATION, EVALUATION].into_iter().flatten()
+    [TOOLS, COMMANDS, COORDINATION, EVALUATION]
+        .into_iter()
+        .flatten()
 }
 
 /// The `tools` of a Chat Completions request.
@@ -67,6 +72,10 @@ fn offers_are_small() {
         .collect();
     let bytes = wire_bytes(&all);
     assert!(bytes <= ALL_OFFERS_BYTES_MAX, "{bytes}");
+
+    let commands: Vec<ToolOffer> = COMMANDS.iter().map(ToolSpec::offer).collect();
+    let bytes = wire_bytes(&commands);
+    assert!(bytes <= COMMANDS_OFFERS_BYTES_MAX, "{bytes}");
 }
 
 #[test]
@@ -156,12 +165,35 @@ fn writing_tools_are_offered_where_something_is_writable() {
             excluded: &[],
             permissions: &permissions,
             directories: Directories::Unnamed,
+            commands: Commands::NotOffered,
         };
         let offers = menu.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
         let writes = offers.iter().any(|offer| offer.name == "write_file");
         assert_eq!(writes, expected == TOOLS.len());
     }
+}
+
+#[test]
+fn tools_for_commands_are_offered_to_those_who_may_run_them() {
+    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Coordination);
+    let offered = |commands: Commands, excluded: &[&str]| {
+        let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
+        let menu = Menu {
+            allowed: None,
+            excluded: &excluded,
+            permissions: &permissions,
+            directories: Directories::Named,
+            commands,
+        };
+        let mut offers = menu.offers();
+        offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
+        offers.len()
+    };
+    assert_eq!(offered(Commands::NotOffered, &[]), 0);
+    assert_eq!(offered(Commands::Offered, &[]), COMMANDS.len());
+    let without = ["mcp__command_line__execute_command"];
+    assert_eq!(offered(Commands::Offered, &without), COMMANDS.len() - 1);
 }
 
 #[test]
@@ -175,6 +207,7 @@ fn filters_take_tools_out_by_any_of_their_names() {
             excluded,
             permissions: &permissions,
             directories: Directories::Unnamed,
+            commands: Commands::NotOffered,
         }
         .offers()
         .iter()
@@ -204,6 +237,7 @@ fn a_guard_names_the_directories() {
             excluded: &[],
             permissions: &permissions,
             directories: Directories::Named,
+            commands: Commands::NotOffered,
         }
         .offers()
         .into_iter()

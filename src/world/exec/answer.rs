@@ -69,6 +69,7 @@ impl Observation {
             outcome: Outcome::Done,
             content: content.into(),
             changes: Vec::new(),
+            exit_code: None,
         }
     }
 

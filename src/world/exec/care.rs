@@ -20,6 +20,12 @@ pub(super) enum Intent {
     Delete,
     /// It gets another place and keeps its content.
     Move,
+    /// A command has replaced or removed it in a layer of its own, which began at this time, in
+    /// nanoseconds since 1970.
+    Commit {
+        /// When the layer was laid over the file.
+        began_ns: i128,
+    },
 }
 
 /// Why a file has to stay as it is.
@@ -60,7 +66,10 @@ pub(super) fn hindrance(
     if meta.kind != Kind::File {
         return None;
     }
-    let replaces = matches!(intent, Intent::Overwrite | Intent::Edit(_));
+    let replaces = matches!(
+        intent,
+        Intent::Overwrite | Intent::Edit(_) | Intent::Commit { .. }
+    );
     if replaces && meta.names > 1 {
         return Some(Hindrance::ManyNames);
     }
@@ -81,15 +90,20 @@ fn is_users(gate: &Gate, path: &RealPath) -> bool {
 }
 
 fn is_conflict(gate: &Gate, path: &RealPath, meta: &Meta, intent: Intent) -> bool {
-    let conflicts = gate.policy().conflicts.as_ref();
-    let Some(conflicts) = conflicts.filter(|_| is_users(gate, path)) else {
-        return false;
+    let run = gate.policy().conflicts.as_ref();
+    let since_ns = match (run, intent) {
+        (Some(run), _) => run.run_started_ns,
+        (None, Intent::Commit { began_ns }) => began_ns,
+        (None, _) => return false,
     };
+    if !is_users(gate, path) {
+        return false;
+    }
     let history = gate.history();
     let now = Some(meta.version);
     let is_ours = history.made(path) == now;
     let is_known = matches!(intent, Intent::Edit(_)) && history.known(path) == now;
-    meta.version.changed_ns >= conflicts.run_started_ns && !is_ours && !is_known
+    meta.version.changed_ns >= since_ns && !is_ours && !is_known
 }
 
 fn is_unread(gate: &Gate, path: &RealPath, meta: &Meta) -> bool {

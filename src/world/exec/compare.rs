@@ -16,6 +16,7 @@ use crate::world::exec::answer::{
 use crate::world::exec::list::readable;
 use crate::world::exec::text;
 use crate::world::gate::{Gate, Place};
+use crate::world::sys::content::Content;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::Kind;
 use crate::world::sys::survey::Keep;
@@ -156,6 +157,11 @@ fn same_content(one: &Place, other: &Place, bytes_left: &mut u64) -> Result<bool
     *bytes_left = bytes_left
         .checked_sub(size_bytes.saturating_mul(2))
         .ok_or(too_much)?;
+    same_bytes(one, other, size_bytes)
+}
+
+/// Whether the first `size_bytes` of both are the same.
+pub(super) fn same_bytes(one: Content, other: Content, size_bytes: u64) -> Result<bool, Fault> {
     let mut one = BufReader::new(one.take(size_bytes));
     let mut other = BufReader::new(other.take(size_bytes));
     loop {

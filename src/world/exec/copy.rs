@@ -215,6 +215,7 @@ impl Transfer {
             },
             content: content.to_string(),
             changes: self.changes,
+            exit_code: None,
         }
     }
 }

@@ -1,18 +1,24 @@
 //! Owns the carrying out of permitted actions. It is the only folder that opens a [`Permitted`].
 //! Every place is opened beneath its grant's handle; every name found below it is asked about again.
 
+mod aftermath;
 mod answer;
+mod background;
 mod care;
+mod command;
+mod commit;
 mod compare;
 mod copy;
 mod delete;
 pub mod fingerprint;
 mod grep;
 mod list;
+mod masks;
 mod put;
 mod read;
 mod relocate;
 mod selection;
+mod sweep;
 mod text;
 mod write;
 
@@ -22,6 +28,7 @@ use crate::path::RealPath;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
 use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +39,8 @@ pub struct Observation {
     pub content: String,
     /// Every file that the action created, changed or deleted, or left alone for the user's sake.
     pub changes: Vec<Change>,
+    /// The exit status of a command that ended by itself; file tools have none.
+    pub exit_code: Option<i32>,
 }
 
 /// Whether an action did what was asked.
@@ -83,12 +92,18 @@ pub enum ChangeKind {
 /// Carries out a permitted action. It blocks on the disk, so that async callers run it in a
 /// blocking pool.
 pub fn run(permitted: Permitted<Action>) -> Observation {
-    let (action, gate) = permitted.into_action();
-    let shape = Shape::of(&action);
-    carry_out(&gate, action).unwrap_or_else(|stop| shape.observation(stop))
+    run_until(permitted, None)
 }
 
-fn carry_out(gate: &Gate, action: Action) -> Answer {
+/// As [`run`]; a command ends when `interrupt` is raised.
+pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) -> Observation {
+    let (action, gate) = permitted.into_action();
+    let shape = Shape::of(&action);
+    let done = carry_out(&gate, action, interrupt);
+    done.unwrap_or_else(|stop| shape.observation(stop))
+}
+
+fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answer {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
@@ -147,6 +162,18 @@ fn carry_out(gate: &Gate, action: Action) -> Answer {
             content,
         } => compare::compare_directories(gate, &first, &second, content),
         Action::ListAllowedDirectories => Ok(read::list_allowed_directories(gate)),
+        Action::ExecuteCommand {
+            command,
+            timeout_seconds,
+            dir,
+        } => command::execute_command(gate, (&command, &dir), timeout_seconds, interrupt),
+        Action::StartBackgroundCommand { command, dir } => {
+            background::start(gate, (&command, &dir))
+        }
+        Action::GetBackgroundOutput { id, offset } => background::output(gate, id, offset),
+        Action::GetBackgroundStatus { id } => background::status(gate, id),
+        Action::StopBackgroundCommand { id } => background::stop(gate, id),
+        Action::ListBackgroundCommands => background::list(gate),
     }
 }
 
@@ -171,7 +198,13 @@ impl Shape {
             | Action::SearchFiles { .. }
             | Action::GrepFiles { .. }
             | Action::GetFileInfo { .. }
-            | Action::ListAllowedDirectories => Shape::Text,
+            | Action::ListAllowedDirectories
+            | Action::ExecuteCommand { .. }
+            | Action::StartBackgroundCommand { .. }
+            | Action::GetBackgroundOutput { .. }
+            | Action::GetBackgroundStatus { .. }
+            | Action::StopBackgroundCommand { .. }
+            | Action::ListBackgroundCommands => Shape::Text,
             Action::CopyFile { .. } => Shape::Json("copy_file"),
             Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
             Action::DeleteFile { .. } => Shape::Json("delete_file"),
@@ -198,6 +231,10 @@ impl Shape {
             outcome,
             content,
             changes,
+            exit_code: None,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

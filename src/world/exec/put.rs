@@ -23,6 +23,9 @@ pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
     /// What another file holds; a new file takes over that one's permission bits.
     File(&'a Content, &'a Meta),
+    /// What a command made of a file: its content, its permission bits, and when it last changed,
+    /// so that what was built stays newer than what it was built from.
+    Layer(&'a Content, &'a Meta),
 }
 
 /// How a file is put at a place.
@@ -55,7 +58,9 @@ pub(super) fn put(
     }
     let seen = match manner.intent {
         Intent::Edit(version) => Some(version),
-        Intent::Overwrite | Intent::Delete | Intent::Move => old.map(|old| old.version),
+        Intent::Overwrite | Intent::Delete | Intent::Move | Intent::Commit { .. } => {
+            old.map(|old| old.version)
+        }
     };
     if old.map(|old| old.version) != seen {
         return Err(stop(Fault::Changed));
@@ -66,13 +71,7 @@ pub(super) fn put(
         Some(version) => (Over::Only(version), ChangeKind::Changed),
         None => (Over::Nothing, ChangeKind::Created),
     };
-    let durability = match place.grant().kind {
-        GrantKind::Context => Durability::Synced,
-        GrantKind::Workspace
-        | GrantKind::TempWorkspace
-        | GrantKind::PreviousTurn
-        | GrantKind::BuiltIn => Durability::Lazy,
-    };
+    let durability = durability(place, manner.intent);
     let new = match staged.place(name, over, durability) {
         Ok(new) => new,
         Err(Fault::Changed | Fault::Exists) if place.grant().kind == GrantKind::Context => {
@@ -86,6 +85,21 @@ pub(super) fn put(
         path: place.real().clone(),
         kind,
     })
+}
+
+/// What the user gets is on the disk before the call returns; of a commit, all together at its end.
+fn durability(place: &Place, intent: Intent) -> Durability {
+    match (place.grant().kind, intent) {
+        (GrantKind::Context, Intent::Commit { .. }) => Durability::Lazy,
+        (GrantKind::Context, _) => Durability::Synced,
+        (
+            GrantKind::Workspace
+            | GrantKind::TempWorkspace
+            | GrantKind::PreviousTurn
+            | GrantKind::BuiltIn,
+            _,
+        ) => Durability::Lazy,
+    }
 }
 
 /// The regular file at `place`, if one is there. Anything else that is there is a fault.
@@ -110,16 +124,27 @@ fn stage<'d>(
 ) -> Result<Staged<'d>, Fault> {
     let mut staged = match (source, replaced) {
         (Source::Bytes(_), None) => Staged::new(dir)?,
-        (Source::Bytes(_) | Source::File(..), _) => Staged::private(dir)?,
+        (Source::Bytes(_) | Source::File(..) | Source::Layer(..), _) => Staged::private(dir)?,
     };
     match source {
         Source::Bytes(bytes) => staged.write(bytes)?,
-        Source::File(content, meta) => staged.copy(content, meta.version.size_bytes)?,
+        Source::File(content, meta) | Source::Layer(content, meta) => {
+            staged.copy(content, meta.version.size_bytes)?;
+        }
+    }
+    if let Some(old) = replaced {
+        staged.take_over(old)?;
     }
     match (source, replaced) {
-        (_, Some(old)) => staged.take_over(old)?,
         (Source::File(_, meta), None) => staged.set_mode(meta.permission_bits())?,
-        (Source::Bytes(_), None) => {}
+        (Source::Bytes(_), _) | (Source::File(..), Some(_)) => {}
+        (Source::Layer(_, meta), _) => {
+            let bits = meta.permission_bits();
+            if replaced.is_none_or(|old| old.permission_bits() != bits) {
+                staged.set_mode(bits)?;
+            }
+            staged.set_modified(meta.version.modified_ns)?;
+        }
     }
     Ok(staged)
 }
@@ -132,7 +157,8 @@ fn refused(
     why: Hindrance,
 ) -> Stop {
     let stop = Stop::denied(gate, place.real(), why);
-    if (intent, why) != (Intent::Overwrite, Hindrance::Conflict) {
+    let is_whole = matches!(intent, Intent::Overwrite | Intent::Commit { .. });
+    if !is_whole || why != Hindrance::Conflict {
         return stop;
     }
     match keep(gate, place, source) {

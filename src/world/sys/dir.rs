@@ -8,12 +8,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, linkat, mkdirat, openat,
-    openat2, readlinkat, renameat, renameat_with, symlinkat, unlinkat,
+    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, chmod, linkat, mkdirat,
+    openat, openat2, readlinkat, renameat, renameat_with, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::path::{RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::sys::content::Content;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
@@ -49,6 +49,11 @@ impl Dir {
             Mode::empty(),
             resolve,
         )?))
+    }
+
+    /// Opens one of massgen's own directories; a link anywhere in its path is a fault.
+    pub(crate) fn own(path: &AbsPath) -> Result<Self, Fault> {
+        Self::open(&RealPath::vouch(path.as_path()))
     }
 
     /// Opens `/`.
@@ -106,13 +111,18 @@ impl Dir {
 
     /// What stands at `rel`; a link at its end is a link.
     pub(crate) fn meta(&self, rel: &RelPath) -> Result<Meta, Fault> {
-        Meta::of(self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?)
+        Meta::of(self.handle(rel)?)
+    }
+
+    /// A handle on what stands at `rel`, which is not opened; a link at its end is a link.
+    pub(crate) fn handle(&self, rel: &RelPath) -> Result<OwnedFd, Fault> {
+        self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)
     }
 
     /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
     /// opened: opening one can hang or have effects.
     pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(Content, Meta), Fault> {
-        let handle = self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let handle = self.handle(rel)?;
         let meta = Meta::of(&handle)?;
         match meta.kind {
             Kind::File => {}
@@ -132,7 +142,7 @@ impl Dir {
 
     /// The text of the link `rel`.
     pub(crate) fn link_target(&self, rel: &RelPath) -> Result<PathBuf, Fault> {
-        let handle = self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let handle = self.handle(rel)?;
         let target = readlinkat(&handle, "", Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
@@ -169,6 +179,18 @@ impl Dir {
             },
             (listed, _) => Ok(listed),
         }
+    }
+
+    /// Makes the directory `name` with the permission bits of the directory `like`, whatever the
+    /// umask says. Its owner may use it.
+    pub(crate) fn make_dir(&self, name: &OsStr, like: &Meta) -> Result<(), Fault> {
+        mkdirat(&self.0, name, Mode::RWXU)?;
+        let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+        let made = self.dir(&rel)?;
+        Ok(chmod(
+            proc_path(&made),
+            like.permission_bits() | Mode::RWXU,
+        )?)
     }
 
     /// Makes a link at `name` that holds `target`.
@@ -226,6 +248,12 @@ impl Dir {
         Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
+    /// Returns once all that was written to the file system of this directory is on the disk.
+    pub(crate) fn sync_file_system(&self) -> Result<(), Fault> {
+        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(syncfs(readable)?)
+    }
+
     fn beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, Fault> {
         let path = if rel.is_root() {
             Path::new(".")
@@ -277,6 +305,7 @@ pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, Fault> {
     }
 }
 
-fn proc_path(handle: impl AsFd) -> String {
+/// A path by which the kernel reaches `handle`, for calls that take no handle.
+pub(crate) fn proc_path(handle: impl AsFd) -> String {
     format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd())
 }

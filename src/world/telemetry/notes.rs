@@ -92,6 +92,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Asked { .. }
         | Event::Replied { .. }
         | Event::Failed { .. }
+        | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
@@ -137,6 +138,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,

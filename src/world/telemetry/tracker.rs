@@ -109,6 +109,7 @@ impl Tracker {
             Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Failed { .. }
+            | Event::Confined { .. }
             | Event::CutShort { .. }
             | Event::Retrying { .. }
             | Event::Held { .. }

@@ -174,6 +174,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,

@@ -125,6 +125,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
             ("delivered", counted(delivered.count(), "file"))
         }
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
+        Event::Confined { by, .. } => ("commands", by.to_string()),
         Event::CutShort { .. } => ("cut_short", String::new()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),

@@ -195,6 +195,7 @@ impl RunView {
             }
             Event::RunEnded { status, .. } => self.ended = Some(*status),
             Event::RunStarted { .. }
+            | Event::Confined { .. }
             | Event::CutShort { .. }
             | Event::Asking { .. }
             | Event::Text { .. }
@@ -297,6 +298,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::WinnerSelected { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::Asked { .. }
         | Event::Held { .. }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::error::Error;
 
 pub(crate) mod archive;
+pub(crate) mod clear;
 mod content;
 pub(crate) mod dir;
 pub(crate) mod file;

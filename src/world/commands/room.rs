@@ -1,0 +1,74 @@
+//! Owns the private directories of one agent's commands: its home, its temporary files, and the
+//! layers that keep what it changed apart from the user's trees.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::confinement::Layer;
+use crate::error::Result;
+use crate::path::{AbsPath, RealPath};
+use crate::world::sys::own::dir::{self, Audience};
+
+/// The private directories of one agent. A clone is the same room.
+#[derive(Clone, Debug)]
+pub struct Room(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: AbsPath,
+    layers: Mutex<BTreeMap<RealPath, Layer>>,
+}
+
+impl Room {
+    /// Makes the directories inside `root`, which is the agent's alone and stays as long as the run.
+    pub fn prepare(root: &AbsPath) -> Result<Self> {
+        // The sandbox takes no path with a link in it.
+        let root = dir::follow(root)?.to_abs();
+        let room = Self(Arc::new(Inner {
+            root,
+            layers: Mutex::default(),
+        }));
+        for path in [room.home(), room.scratch()] {
+            dir::create_all(&path, Audience::User)?;
+        }
+        Ok(room)
+    }
+
+    /// What `HOME` names.
+    pub fn home(&self) -> AbsPath {
+        self.0.root.join("home")
+    }
+
+    /// What `TMPDIR` names where `/tmp` is not private.
+    pub fn scratch(&self) -> AbsPath {
+        self.0.root.join("tmp")
+    }
+
+    /// Where protected names go that a command made.
+    pub fn quarantine(&self) -> AbsPath {
+        self.0.root.join("quarantine")
+    }
+
+    /// The layer over `root`; the same one in every command.
+    pub fn layer(&self, root: &RealPath) -> Result<Layer> {
+        let mut layers = self.layers();
+        if let Some(layer) = layers.get(root) {
+            return Ok(layer.clone());
+        }
+        let place = self.0.root.join(format!("layers/{}", layers.len()));
+        let layer = Layer {
+            root: root.to_abs(),
+            upper: place.join("upper"),
+            work: place.join("work"),
+        };
+        for path in [&layer.upper, &layer.work] {
+            dir::create_all(path, Audience::User)?;
+        }
+        layers.insert(root.clone(), layer.clone());
+        Ok(layer)
+    }
+
+    fn layers(&self) -> MutexGuard<'_, BTreeMap<RealPath, Layer>> {
+        self.0.layers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns what came of a command in the user's tree once it has ended: what changed there, and what
+//! was kept from it.
+
+use std::collections::BTreeMap;
+
+use crate::path::RealPath;
+use crate::wording::counted;
+use crate::world::exec::answer::{Stop, shown_path};
+use crate::world::exec::{Change, ChangeKind, Outcome};
+use crate::world::gate::Gate;
+
+/// What came of a command in the user's tree.
+#[derive(Debug, Default)]
+pub(super) struct Aftermath {
+    /// What became of the user's files.
+    pub(super) changes: Vec<Change>,
+    /// Names that the command changed and that did not come to be so, and why: for the model.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A name that is not in the user's tree as a command made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Where it is or would be in the user's tree.
+    pub(super) path: RealPath,
+    /// Why it is not so.
+    pub(super) reason: String,
+}
+
+impl Aftermath {
+    /// Adds what came of another tree.
+    pub(super) fn add(&mut self, other: Aftermath) {
+        self.changes.extend(other.changes);
+        self.left_out.extend(other.left_out);
+    }
+
+    /// What the model is told, at most so many names in one note for each reason.
+    pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
+        let mut notes = Vec::new();
+        let done = self.changes.iter().filter(|change| {
+            let Change { kind, .. } = change;
+            matches!(kind, ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted)
+        });
+        match done.count() {
+            0 => {}
+            count => notes.push(format!("{} delivered", counted(count, "change"))),
+        }
+        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for left_out in &self.left_out {
+            let path = shown_path(gate, &left_out.path);
+            reasons.entry(&left_out.reason).or_default().push(path);
+        }
+        for (reason, paths) in reasons {
+            let named = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
+            let more = match paths.len().saturating_sub(named.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!("not delivered: {}{more}: {reason}", named.join(", ")));
+        }
+        notes
+    }
+
+    /// Notes what became of a file.
+    pub(super) fn changed(&mut self, path: &RealPath, kind: ChangeKind) {
+        let path = path.clone();
+        self.changes.push(Change { path, kind });
+    }
+
+    /// Notes for the model that a name is not as the command made it.
+    pub(super) fn leave_out(&mut self, path: &RealPath, reason: impl Into<String>) {
+        let (path, reason) = (path.clone(), reason.into());
+        self.left_out.push(LeftOut { path, reason });
+    }
+
+    /// As [`Aftermath::leave_out`], and notes it among the changes too.
+    pub(super) fn deny(&mut self, path: &RealPath, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.leave_out(path, reason.clone());
+        self.changed(path, ChangeKind::Denied { reason });
+    }
+
+    /// Notes that `path` stayed as it was because of `stop`, and what had happened before.
+    pub(super) fn stopped(&mut self, path: &RealPath, stop: Stop) {
+        let reason = stop.message;
+        self.leave_out(path, reason.clone());
+        if stop.changes.is_empty() {
+            let kind = match stop.outcome {
+                Outcome::Denied => ChangeKind::Denied { reason },
+                Outcome::Done | Outcome::Failed => ChangeKind::Failed { reason },
+            };
+            self.changed(path, kind);
+        }
+        self.changes.extend(stop.changes);
+    }
+}

@@ -1,0 +1,187 @@
+//! Owns the running of permitted commands: what one may do is compiled from the gate's grants, and
+//! what it changed in the user's trees is carried there through the gate afterwards.
+
+use serde_json::{Map, Value, json};
+
+use crate::confinement::Layer;
+use crate::confinement::compile::{Facts, compile};
+use crate::confinement::network::Reach;
+use crate::confinement::tier::Tier;
+use crate::path::{AbsPath, RelPath};
+use crate::world::commands::{Commands, Order};
+use crate::world::exec::aftermath::Aftermath;
+use crate::world::exec::answer::{Answer, Stop, shown_path};
+use crate::world::exec::commit::commit;
+use crate::world::exec::masks::{self, users_trees};
+use crate::world::exec::sweep::sweep;
+use crate::world::exec::{Observation, Outcome};
+use crate::world::gate::{Gate, Place};
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::{Ended, Finished, Wait};
+use crate::world::sys::meta::Kind;
+
+/// The shell that takes a command as its last argument.
+const SHELL: [&str; 2] = ["bash", "-c"];
+
+/// The directory of a Python environment that commands in its parent use.
+const VENV: &str = ".venv";
+
+/// The most names that are told as not changed.
+const LEFT_OUT_TOLD_MAX: usize = 20;
+
+/// A line for the shell, and the directory that it begins in.
+pub(super) type Asked<'a> = (&'a str, &'a Place);
+
+/// `execute_command`
+pub(super) fn execute_command(
+    gate: &Gate,
+    asked: Asked<'_>,
+    timeout_seconds: Option<u64>,
+    interrupt: Option<&Interrupt>,
+) -> Answer {
+    let commands = commands(gate)?;
+    let facts = facts(gate, commands, asked)?;
+    let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
+    let wait = Wait {
+        time_max: commands.time_max(timeout_seconds),
+        output_bytes_max: commands.output_bytes_max(),
+        interrupt: interrupt.unwrap_or(&never),
+        network: None,
+    };
+    let run = |facts: Facts| {
+        let confinement = compile(gate.manager(), commands.tier(), facts);
+        let confinement = confinement.map_err(|why| cannot_run(&why))?;
+        let finished = commands.sandbox().run(&confinement, wait);
+        finished.map_err(|error| cannot_run(&error))
+    };
+    let trees = users_trees(gate);
+    let (finished, aftermath) = if trees.is_empty() {
+        (run(facts)?, Aftermath::default())
+    } else {
+        in_users_trees(gate, commands, &trees, facts, run)?
+    };
+    Ok(observation(gate, asked, &finished, aftermath))
+}
+
+/// Runs a command that may change the user's trees, and carries there what it changed. One command
+/// at a time does.
+fn in_users_trees(
+    gate: &Gate,
+    commands: &Commands,
+    trees: &[Place],
+    facts: Facts,
+    run: impl FnOnce(Facts) -> Result<Finished, Stop>,
+) -> Result<(Finished, Aftermath), Stop> {
+    let mut told = commands.alone();
+    let tier = commands.tier();
+    let standing = masks::look(gate, tier)?;
+    let layer = |tree: &Place| commands.room().layer(tree.real());
+    let layers: Vec<Layer> = match tier {
+        Tier::A => trees.iter().map(layer).collect::<Result<_, _>>(),
+        Tier::B | Tier::C | Tier::D | Tier::Off => Ok(Vec::new()),
+    }
+    .map_err(|error| cannot_run(&error))?;
+    let finished = run(Facts {
+        masked: standing.masks(gate),
+        layers: layers.clone(),
+        ..facts
+    })?;
+    let mut aftermath = Aftermath::default();
+    for layer in &layers {
+        aftermath.add(commit(gate, layer, &mut told)?);
+    }
+    if tier == Tier::B {
+        aftermath.add(sweep(gate, &standing, &commands.room().quarantine())?);
+    }
+    Ok((finished, aftermath))
+}
+
+/// What holds the agent's commands.
+pub(super) fn commands(gate: &Gate) -> Result<&Commands, Stop> {
+    let commands = gate.policy().commands.as_ref();
+    commands.ok_or_else(|| Stop::failed("no commands are run here"))
+}
+
+/// That a command could not be run, with the way out.
+pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
+    Stop::failed(format!("the command was not run: {why}"))
+}
+
+/// What the command is besides the grants.
+pub(super) fn facts(gate: &Gate, commands: &Commands, asked: Asked<'_>) -> Result<Facts, Stop> {
+    let (line, dir) = asked;
+    let found = dir.dir().meta(&dir.below());
+    let found = found.map_err(|fault| Stop::at(gate, "run a command in", dir, fault))?;
+    if found.kind != Kind::Directory {
+        let why = format!("it is {}: expected a directory", found.kind);
+        return Err(Stop::at(gate, "run a command in", dir, why));
+    }
+    let [shell, switch] = SHELL;
+    let order = Order {
+        program: vec![shell.to_owned(), switch.to_owned(), line.to_owned()],
+        dir: dir.real().to_abs(),
+        venv: venv(dir),
+    };
+    Ok(commands.facts(order, Reach::None))
+}
+
+/// The Python environment in `dir`, if there is one.
+fn venv(dir: &Place) -> Option<AbsPath> {
+    let venv = dir.at(&RelPath::new(VENV)?);
+    let bin = venv.at(&RelPath::new("bin")?);
+    let found = bin.dir().meta(&bin.below()).ok()?;
+    (found.kind == Kind::Directory).then(|| venv.real().to_abs())
+}
+
+fn observation(
+    gate: &Gate,
+    asked: Asked<'_>,
+    finished: &Finished,
+    aftermath: Aftermath,
+) -> Observation {
+    let exit_code = match finished.ended {
+        Ended::Exited(code) => Some(code),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => None,
+    };
+    let success = exit_code == Some(0);
+    let mut answer = Map::new();
+    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
+    tell("success", success.into());
+    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
+    tell("stdout", finished.stdout.text.clone().into());
+    tell("stderr", finished.stderr.text.clone().into());
+    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    tell("command", asked.0.into());
+    tell("work_dir", shown_path(gate, asked.1.real()).into());
+    let mut notes: Vec<String> = Vec::new();
+    if exit_code.is_none() {
+        notes.push(finished.ended.to_string());
+    }
+    notes.extend(aftermath.notes(gate, LEFT_OUT_TOLD_MAX));
+    if !notes.is_empty() {
+        tell("notes", notes.into());
+    }
+    Observation {
+        outcome: if success {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        },
+        content: Value::Object(answer).to_string(),
+        changes: aftermath.changes,
+        exit_code,
+    }
+}
+
+/// The exit status that is told of a command that did not end by itself.
+const EXIT_CODE_NONE: i32 = -1;
+
+/// Milliseconds as seconds with three digits after the point.
+fn seconds(millis: u128) -> Value {
+    let millis = u32::try_from(millis).unwrap_or(u32::MAX);
+    json!(f64::from(millis) / 1000.0)
+}

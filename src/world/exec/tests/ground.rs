@@ -1,0 +1,228 @@
+//! A disk for tests: a workspace, a context path that may be written to, and a layer over that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tempfile::TempDir;
+
+use crate::confinement::Layer;
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::world::exec::ChangeKind;
+use crate::world::exec::aftermath::Aftermath;
+use crate::world::exec::commit::commit;
+use crate::world::gate::{Conflicts, Gate, GatePolicy};
+
+/// Longer than the clock that stamps files lags behind the time of day.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+
+/// Lays the layer over `rw`, runs the script in it, and ends.
+pub(super) const OVERLAY: &str = r#"
+cd "$1"
+mount -t overlay overlay -o userxattr,lowerdir=rw,upperdir=layer/upper,workdir=layer/work seen
+cd seen
+eval "$2"
+"#;
+
+/// A disk with a workspace, a context path that may be written to, and a layer over that.
+pub(super) struct Ground {
+    dir: TempDir,
+    pub(super) told: BTreeSet<RealPath>,
+}
+
+impl Ground {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let told = BTreeSet::new();
+        let ground = Self { dir, told };
+        for name in ["ws", "seen", "layer/upper", "layer/work"] {
+            fs::create_dir_all(ground.path(name)).unwrap();
+        }
+        for (name, text) in [
+            ("rw/README.md", "readme\n"),
+            ("rw/run.sh", "echo\n"),
+            ("rw/src/app.py", "x = 1\n"),
+            ("rw/src/old.py", "old\n"),
+            ("rw/vendor/lib/code.c", "code\n"),
+            ("rw/vendor/lib/.git/config", "[core]\n"),
+            ("rw/plain/deep/one", "1\n"),
+            ("rw/.git/config", "[core]\n"),
+            ("rw/.env", "KEY=CANARY\n"),
+            ("rw/LICENSE", "MIT\n"),
+            ("rw/other/inner", "inner\n"),
+            ("outside/secret", "CANARY\n"),
+        ] {
+            ground.write(name, text);
+        }
+        ground
+    }
+
+    pub(super) fn path(&self, rel: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(rel)
+    }
+
+    pub(super) fn real(&self, rel: &str) -> RealPath {
+        RealPath::vouch(self.path(rel))
+    }
+
+    pub(super) fn write(&self, rel: &str, text: &str) {
+        let path = self.path(rel);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(super) fn layer(&self) -> Layer {
+        let path = |rel: &str| AbsPath::new(self.path(rel)).unwrap();
+        Layer {
+            root: path("rw"),
+            upper: path("layer/upper"),
+            work: path("layer/work"),
+        }
+    }
+
+    /// The gate of the final phase; `more` lies in `rw` and is granted too.
+    pub(super) fn gate(&self, conflicts: Option<Conflicts>, more: Vec<Grant>) -> Gate {
+        let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
+        context.protected = vec![RelPath::new("LICENSE").unwrap()];
+        context.hidden = vec![RelPath::new("keys").unwrap()];
+        let workspace = Grant::tree(self.real("ws"), GrantKind::Workspace, Permission::Write);
+        let mut grants = vec![workspace, context];
+        grants.extend(more);
+        let policy = GatePolicy {
+            read_before_delete: ReadBeforeDelete::Enforced,
+            conflicts,
+            history: Arc::new(Mutex::new(History::default())),
+            ..GatePolicy::single_call(self.real("ws"))
+        };
+        Gate::open(PathPermissionManager::new(grants, Phase::Final), policy).unwrap()
+    }
+
+    /// Runs `script` in the overlay, as a command would.
+    #[track_caller]
+    pub(super) fn run(&self, script: &str) {
+        let overlay = Command::new("unshare")
+            .args(["-rm", "sh", "-ec", OVERLAY, "sh"])
+            .arg(self.path(""))
+            .arg(script)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&overlay.stderr);
+        assert!(overlay.status.success(), "{script}: {error}");
+    }
+
+    #[track_caller]
+    pub(super) fn commit(&mut self, gate: &Gate) -> Aftermath {
+        let layer = self.layer();
+        commit(gate, &layer, &mut self.told).unwrap_or_else(|stop| panic!("{}", stop.message))
+    }
+
+    /// Runs `script`, commits, and compares what came of it, one line a change.
+    #[track_caller]
+    pub(super) fn check(&mut self, script: &str, expected: &[&str]) -> Aftermath {
+        let gate = self.gate(None, Vec::new());
+        self.run(script);
+        let carried = self.commit(&gate);
+        assert_eq!(self.lines(&carried), expected, "{script}");
+        carried
+    }
+
+    pub(super) fn lines(&self, carried: &Aftermath) -> Vec<String> {
+        let root = self.real("rw");
+        let changes = carried.changes.iter().map(|change| {
+            let path = change.path.below(&root).unwrap();
+            let kind = match &change.kind {
+                ChangeKind::Created => "created".to_owned(),
+                ChangeKind::Changed => "changed".to_owned(),
+                ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Conflict { .. } => "conflict".to_owned(),
+                ChangeKind::Denied { reason } => format!("denied: {reason}"),
+                ChangeKind::Failed { reason } => format!("failed: {reason}"),
+            };
+            format!("{path} {kind}")
+        });
+        changes.collect()
+    }
+
+    pub(super) fn text(&self, rel: &str) -> String {
+        fs::read_to_string(self.path(rel)).unwrap_or_else(|error| panic!("{rel}: {error}"))
+    }
+
+    pub(super) fn has(&self, rel: &str) -> bool {
+        fs::symlink_metadata(self.path(rel)).is_ok()
+    }
+
+    pub(super) fn mode(&self, rel: &str) -> u32 {
+        fs::symlink_metadata(self.path(rel)).unwrap().mode() & 0o7777
+    }
+
+    /// No file of the tree holds what only files outside hold.
+    #[track_caller]
+    pub(super) fn assert_nothing_leaked(&self) {
+        let state = self.state("rw");
+        let is_leaked =
+            |(path, text): &(&PathBuf, &String)| text.contains("CANARY") && !path.ends_with(".env");
+        assert_eq!(state.iter().find(is_leaked), None);
+    }
+
+    /// Everything below `rel` by its path, with what it holds.
+    pub(super) fn state(&self, rel: &str) -> BTreeMap<PathBuf, String> {
+        let mut state = BTreeMap::new();
+        let mut left = vec![self.path(rel)];
+        while let Some(path) = left.pop() {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                left.extend(
+                    fs::read_dir(&path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+            }
+            let content = if meta.is_file() {
+                fs::read_to_string(&path).unwrap()
+            } else {
+                String::new()
+            };
+            state.insert(path, format!("{:o} {} {content}", meta.mode(), meta.ino()));
+        }
+        state
+    }
+}
+
+/// A thread that exchanges two names as fast as it can, until it is dropped.
+pub(super) struct Exchange {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Exchange {
+    pub(super) fn of(one: PathBuf, other: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let _raced = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            }
+        });
+        let thread = Some(thread);
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}

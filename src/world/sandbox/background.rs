@@ -1,0 +1,284 @@
+//! Owns the commands of one agent that go on while it works. Each has a thread that reads what it
+//! writes; all of them end when this goes.
+
+use std::collections::BTreeMap;
+use std::io::{self, pipe};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::confinement::Confinement;
+use crate::tools::call::BackgroundId;
+use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::output::{Part, Ring};
+use crate::world::sandbox::proxy::Proxy;
+use crate::world::sandbox::running::{Bounds, Running, Stream};
+use crate::world::sandbox::{Ended, Sandbox, Streams};
+
+/// How many commands may go on at once.
+pub const AT_ONCE_MAX: usize = 10;
+/// How many that have ended are remembered with their output.
+const ENDED_MAX: usize = 10;
+/// How much of the output of each is kept, in bytes as the command wrote them: the end.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The commands of one agent that go on while it works.
+#[derive(Debug)]
+pub struct Background {
+    sandbox: Sandbox,
+    commands: Mutex<BTreeMap<BackgroundId, Entry>>,
+}
+
+/// How one of them stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its name.
+    pub id: BackgroundId,
+    /// The command as the agent wrote it.
+    pub command: String,
+    /// How it ended; `None` as long as it goes on.
+    pub ended: Option<Ended>,
+    /// What was to be said about its end.
+    pub notes: Vec<String>,
+    /// How long it has been going on, or did.
+    pub elapsed: Duration,
+    /// How much it has written so far, in bytes.
+    pub output_bytes: u64,
+}
+
+/// Why a command was not started.
+#[derive(Debug, Error)]
+pub enum NotStarted {
+    /// Too many go on already.
+    #[error("{AT_ONCE_MAX} background commands are running already")]
+    TooMany,
+    /// It could not be started, or its sandbox could not be built.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+/// What is done when a command has ended; it says what the agent is to be told about that. It must
+/// not ask for the commands of the agent.
+pub type WhenEnded = Box<dyn FnOnce(&Ended) -> Vec<String> + Send>;
+
+#[derive(Debug)]
+struct Entry {
+    command: String,
+    begun: Instant,
+    interrupt: Interrupt,
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread of a command tells.
+#[derive(Debug)]
+struct Shared {
+    output: Ring,
+    end: Option<End>,
+}
+
+#[derive(Clone, Debug)]
+struct End {
+    ended: Ended,
+    notes: Vec<String>,
+    elapsed: Duration,
+}
+
+impl Background {
+    /// None yet.
+    pub fn new(sandbox: Sandbox) -> Self {
+        Self {
+            sandbox,
+            commands: Mutex::default(),
+        }
+    }
+
+    /// Starts a command, whose standard output and error go one into the other, and waits until it
+    /// runs.
+    ///
+    /// # Errors
+    /// See [`NotStarted`].
+    pub fn start(
+        &self,
+        command: &str,
+        confinement: &Confinement,
+        network: Option<Arc<Proxy>>,
+        when_ended: WhenEnded,
+    ) -> Result<BackgroundId, NotStarted> {
+        let mut commands = self.commands();
+        let going = commands.values().filter(|entry| !entry.has_ended()).count();
+        if going >= AT_ONCE_MAX {
+            return Err(NotStarted::TooMany);
+        }
+        let begun = Instant::now();
+        let (read, written) = pipe()?;
+        let streams = Streams {
+            stdin: None,
+            stderr: written.try_clone()?.into(),
+            stdout: written.into(),
+        };
+        let running = self
+            .sandbox
+            .start(confinement, streams, network.as_deref())?;
+        let interrupt = Interrupt::new()?;
+        let shared = Arc::new(Mutex::new(Shared {
+            output: Ring::new(KEPT_BYTES_MAX),
+            end: None,
+        }));
+        let watch = Watch {
+            running,
+            disk: DiskWatch::over(confinement),
+            interrupt: interrupt.clone(),
+            shared: Arc::clone(&shared),
+            begun,
+            _network: network,
+        };
+        let thread = thread::Builder::new().name("background".to_owned());
+        let thread = thread.spawn(move || watch.follow(read, when_ended))?;
+        let id = commands
+            .keys()
+            .next_back()
+            .map_or(1, |last| last.0.saturating_add(1));
+        let entry = Entry {
+            command: command.to_owned(),
+            begun,
+            interrupt,
+            shared,
+            thread: Some(thread),
+        };
+        commands.insert(BackgroundId(id), entry);
+        forget_oldest(&mut commands);
+        Ok(BackgroundId(id))
+    }
+
+    /// At most `bytes_max` bytes of what a command has written, from the place `from` on; `None` if
+    /// there is no such command.
+    pub fn output(&self, id: BackgroundId, from: u64, bytes_max: usize) -> Option<Part> {
+        let commands = self.commands();
+        let mut shared = commands.get(&id)?.shared();
+        Some(shared.output.part(from, bytes_max))
+    }
+
+    /// How a command stands; `None` if there is no such command.
+    pub fn status(&self, id: BackgroundId) -> Option<Status> {
+        self.commands().get(&id).map(|entry| entry.status(id))
+    }
+
+    /// Ends a command with all that it has started; `None` if there is no such command.
+    pub fn stop(&self, id: BackgroundId) -> Option<Status> {
+        let mut commands = self.commands();
+        let entry = commands.get_mut(&id)?;
+        entry.stop();
+        Some(entry.status(id))
+    }
+
+    /// All that are remembered, the oldest first.
+    pub fn list(&self) -> Vec<Status> {
+        let commands = self.commands();
+        commands
+            .iter()
+            .map(|(id, entry)| entry.status(*id))
+            .collect()
+    }
+
+    fn commands(&self) -> MutexGuard<'_, BTreeMap<BackgroundId, Entry>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All end at once, not one after the other.
+impl Drop for Background {
+    fn drop(&mut self) {
+        let mut commands = self.commands();
+        for entry in commands.values() {
+            entry.interrupt.raise();
+        }
+        commands.values_mut().for_each(Entry::stop);
+    }
+}
+
+fn forget_oldest(commands: &mut BTreeMap<BackgroundId, Entry>) {
+    let ended = commands.iter().filter(|(_, entry)| entry.has_ended());
+    let ended: Vec<BackgroundId> = ended.map(|(id, _)| *id).collect();
+    let too_many = ended.len().saturating_sub(ENDED_MAX);
+    for id in ended.into_iter().take(too_many) {
+        commands.remove(&id);
+    }
+}
+
+impl Entry {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared().end.is_some()
+    }
+
+    fn status(&self, id: BackgroundId) -> Status {
+        let shared = self.shared();
+        let end = shared.end.clone();
+        Status {
+            id,
+            command: self.command.clone(),
+            elapsed: end
+                .as_ref()
+                .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
+            output_bytes: shared.output.total_bytes(),
+            notes: end
+                .as_ref()
+                .map(|end| end.notes.clone())
+                .unwrap_or_default(),
+            ended: end.map(|end| end.ended),
+        }
+    }
+
+    /// Ends the command and waits for its thread.
+    fn stop(&mut self) {
+        self.interrupt.raise();
+        if let Some(thread) = self.thread.take() {
+            // A thread that broke off has dropped its command, which ends it.
+            thread.join().unwrap_or_default();
+        }
+    }
+}
+
+/// What the thread of a command works with.
+struct Watch {
+    running: Running,
+    disk: DiskWatch,
+    interrupt: Interrupt,
+    shared: Arc<Mutex<Shared>>,
+    begun: Instant,
+    /// It answers as long as the command goes on.
+    _network: Option<Arc<Proxy>>,
+}
+
+impl Watch {
+    /// Reads what the command writes until it has ended.
+    fn follow(mut self, output: io::PipeReader, when_ended: WhenEnded) {
+        let bounds = Bounds {
+            interrupt: Some(&self.interrupt),
+            disk: Some(&self.disk),
+            ..Bounds::default()
+        };
+        let shared = &self.shared;
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = |bytes: &[u8]| lock().output.add(bytes);
+        let mut streams = [Stream::new(output, &mut taken)];
+        let (ended, mut notes) = match self.running.conduct(&mut streams, &bounds) {
+            Ok(ended) => (ended, Vec::new()),
+            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
+        };
+        let elapsed = self.begun.elapsed();
+        notes.extend(when_ended(&ended));
+        lock().end = Some(End {
+            ended,
+            notes,
+            elapsed,
+        });
+    }
+}

@@ -1,0 +1,266 @@
+//! Owns massgen's side of the sandboxes that everything runs in which agents start: what the machine
+//! can enforce, the start of a process under it, and its end. It must never weaken a
+//! [`Confinement`]: what cannot be enforced as it stands is refused.
+
+use std::fmt;
+use std::io::{self, pipe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fd::OwnedFd;
+
+use crate::confinement::Confinement;
+use crate::confinement::tier::{Tier, TierChoice};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::obstacles::{Obstacle, obstacles};
+use crate::world::sandbox::output::{Captured, HeadAndTail};
+use crate::world::sandbox::proxy::Proxy;
+use crate::world::sandbox::running::{Bounds, Running, Stream};
+use crate::world::sys;
+use crate::world::sys::launch::spawner::Spawner;
+
+pub mod interrupt;
+mod readable;
+pub mod output;
+mod disk_watch;
+pub mod proxy;
+pub mod running;
+pub mod obstacles;
+mod trial;
+pub mod background;
+pub mod home;
+
+/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
+/// told what to do on the socket that is its standard input, and returns its exit status.
+pub fn helper() -> u8 {
+    sys::sandbox::helper()
+}
+
+/// What holds commands on this machine, found out once. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub struct Sandbox(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tier: Tier,
+    reasons: Vec<String>,
+    executable: AbsPath,
+    spawner: Spawner,
+}
+
+/// What may end a command before it ends by itself, and how much of its output is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
+    /// How long it may take, the building of its sandbox included.
+    pub time_max: Duration,
+    /// How much is kept of each of its two streams, in bytes as the command wrote them.
+    pub output_bytes_max: usize,
+    /// What ends it at once.
+    pub interrupt: &'a interrupt::Interrupt,
+    /// What answers at the listener of its sandbox, if it reaches some domains only.
+    pub network: Option<&'a Proxy>,
+}
+
+/// A command that has ended. Nothing that it started is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How.
+    pub ended: Ended,
+    /// What it wrote on its standard output.
+    pub stdout: Captured,
+    /// What it wrote on its standard error.
+    pub stderr: Captured,
+    /// How long it took, the building of its sandbox included.
+    pub elapsed: Duration,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+    /// It took too long and was killed.
+    OutOfTime,
+    /// It was interrupted and killed.
+    Interrupted,
+    /// It left too little free on a disk and was killed.
+    DiskFull,
+    /// Its sandbox could not be built; it never ran.
+    Refused {
+        /// What was being done.
+        step: String,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(f, "it ended with status {status}"),
+            Ended::Signalled(signal) => write!(f, "signal {signal} ended it"),
+            Ended::OutOfTime => f.write_str("it took too long and was killed"),
+            Ended::Interrupted => f.write_str("it was interrupted"),
+            Ended::DiskFull => f.write_str("it was killed because the disk was nearly full"),
+            Ended::Refused { step, why } => {
+                write!(f, "its sandbox could not be built: {step}: {why}")
+            }
+        }
+    }
+}
+
+/// The streams of a process that is started and not waited for.
+#[derive(Debug)]
+pub struct Streams {
+    /// What it reads; nothing without it.
+    pub stdin: Option<OwnedFd>,
+    /// Where its standard output goes.
+    pub stdout: OwnedFd,
+    /// Where its standard error goes.
+    pub stderr: OwnedFd,
+}
+
+/// The tiers that enforce, strongest first.
+pub const ENFORCING: &[Tier] = &[Tier::A, Tier::B, Tier::C];
+
+/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
+/// told what to do on the socket that is its standard input, and returns its exit status.
+pub fn helper() -> u8 {
+    sys::sandbox::helper()
+}
+
+impl Sandbox {
+    /// Finds out what holds commands here, by setting it to work: a command tries to get out of a
+    /// directory in `place`, where the layers of agents will lie, and nothing of it stays. What the
+    /// user chose is never replaced by something weaker; where nothing can enforce, the tier is D.
+    ///
+    /// # Errors
+    /// What the user chose cannot be had, with the cause and the remedy.
+    pub fn open(choice: TierChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
+        let spawner = Spawner::new();
+        let spawner =
+            spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
+        let of = |tier, reasons| {
+            Self(Arc::new(Inner {
+                tier,
+                reasons,
+                executable: executable.clone(),
+                spawner: spawner.clone(),
+            }))
+        };
+        let mut reasons = Vec::new();
+        let candidates = match choice {
+            TierChoice::Auto => ENFORCING.to_vec(),
+            TierChoice::Only(tier @ (Tier::D | Tier::Off)) => return Ok(of(tier, reasons)),
+            TierChoice::Only(tier) => vec![tier],
+        };
+        for tier in candidates {
+            match trial::fault(&of(tier, Vec::new()), place)? {
+                None => return Ok(of(tier, reasons)),
+                Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
+            }
+        }
+        reasons.extend(obstacles().iter().map(Obstacle::to_string));
+        match choice {
+            TierChoice::Auto => Ok(of(Tier::D, reasons)),
+            TierChoice::Only(tier) => Err(unavailable(tier, &reasons)),
+        }
+    }
+
+    /// How commands are held.
+    pub fn tier(&self) -> Tier {
+        self.0.tier
+    }
+
+    /// Why no stronger tier is in force.
+    pub fn reasons(&self) -> &[String] {
+        &self.0.reasons
+    }
+
+    /// Runs a command to its end. It blocks: call it where that is no harm.
+    ///
+    /// # Errors
+    /// No process could be started or spoken with.
+    pub fn run(&self, confinement: &Confinement, wait: Wait<'_>) -> io::Result<Finished> {
+        let begun = Instant::now();
+        let (out, stdout) = pipe()?;
+        let (err, stderr) = pipe()?;
+        let streams = Streams {
+            stdin: None,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        };
+        let disk = DiskWatch::over(confinement);
+        let bounds = Bounds {
+            until: begun.checked_add(wait.time_max),
+            interrupt: Some(wait.interrupt),
+            disk: Some(&disk),
+            network: wait.network,
+        };
+        let mut running = self.begin(confinement, streams)?;
+        let mut stdout = HeadAndTail::new(wait.output_bytes_max);
+        let mut stderr = HeadAndTail::new(wait.output_bytes_max);
+        let ended = running.conduct(
+            &mut [
+                Stream::new(out, &mut |bytes| stdout.add(bytes)),
+                Stream::new(err, &mut |bytes| stderr.add(bytes)),
+            ],
+            &bounds,
+        )?;
+        Ok(Finished {
+            ended,
+            stdout: stdout.finish(),
+            stderr: stderr.finish(),
+            elapsed: begun.elapsed(),
+        })
+    }
+
+    /// Starts a process that goes on by itself, and waits until it runs.
+    ///
+    /// # Errors
+    /// It could not be started, or its sandbox could not be built.
+    pub fn start(
+        &self,
+        confinement: &Confinement,
+        streams: Streams,
+        network: Option<&Proxy>,
+    ) -> io::Result<Running> {
+        let mut running = self.begin(confinement, streams)?;
+        let bounds = Bounds {
+            network,
+            ..Bounds::default()
+        };
+        match running.begin(&bounds)? {
+            None => Ok(running),
+            Some(ended) => Err(io::Error::other(ended.to_string())),
+        }
+    }
+
+    fn begin(&self, confinement: &Confinement, streams: Streams) -> io::Result<Running> {
+        let Inner {
+            tier,
+            executable,
+            spawner,
+            ..
+        } = &*self.0;
+        if confinement.tier != *tier {
+            let wanted = confinement.tier;
+            let message = format!("tier {wanted} was compiled, and tier {tier} is in force");
+            return Err(io::Error::other(message));
+        }
+        Running::start(spawner, executable, confinement, streams)
+    }
+}
+
+fn unavailable(tier: Tier, reasons: &[String]) -> Error {
+    let reasons = reasons.join("; ");
+    let message = format!("the sandbox of `command_line_sandbox: {tier}` cannot be had: {reasons}");
+    let error = Error::new(ErrorKind::Environment, message)
+        .hint("see `massgen doctor` for what this machine can enforce, or choose `auto`");
+    let remedies = obstacles().into_iter().map(|obstacle| obstacle.remedy);
+    remedies.fold(error, Error::hint)
+}

@@ -1,0 +1,95 @@
+//! Owns what is known to forbid sandboxes on a machine, and what the user can do about it.
+
+use std::fmt;
+
+use crate::path::AbsPath;
+use crate::world::sys::own::file;
+
+/// The longest file of the kernel's that is read, in bytes.
+const KERNEL_FILE_BYTES_MAX: u64 = 4096;
+
+/// Something that forbids namespaces or Landlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// What was found.
+    pub found: &'static str,
+    /// What the user can do.
+    pub remedy: String,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.found)
+    }
+}
+
+/// A switch of the kernel that forbids.
+struct Switch {
+    path: &'static str,
+    forbids: &'static str,
+    found: &'static str,
+    remedy: &'static str,
+}
+
+const SWITCHES: &[Switch] = &[
+    Switch {
+        path: "/proc/sys/kernel/unprivileged_userns_clone",
+        forbids: "0",
+        found: "kernel.unprivileged_userns_clone=0",
+        remedy: "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+    },
+    Switch {
+        path: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        forbids: "1",
+        found: "kernel.apparmor_restrict_unprivileged_userns=1",
+        remedy: "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    },
+    Switch {
+        path: "/proc/sys/user/max_user_namespaces",
+        forbids: "0",
+        found: "user.max_user_namespaces=0",
+        remedy: "sudo sysctl -w user.max_user_namespaces=16384",
+    },
+];
+
+/// Files by which the runtime of a container gives itself away.
+const OF_CONTAINERS: &[&str] = &["/.dockerenv", "/run/.containerenv"];
+
+/// Everything that stands in the way on this machine.
+pub fn obstacles() -> Vec<Obstacle> {
+    let switches = SWITCHES.iter().filter(|switch| is_set(switch));
+    let mut found: Vec<Obstacle> = switches
+        .map(|switch| Obstacle {
+            found: switch.found,
+            remedy: switch.remedy.to_owned(),
+        })
+        .collect();
+    let mut of_containers = OF_CONTAINERS.iter().filter_map(AbsPath::new);
+    if of_containers.any(|path| file::kind(&path).is_ok()) {
+        found.push(Obstacle {
+            found: "this is a container, and its runtime filters system calls",
+            remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
+        });
+    }
+    if security_modules().is_some_and(|modules| !modules.contains("landlock")) {
+        found.push(Obstacle {
+            found: "Landlock is switched off at boot",
+            remedy: "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
+        });
+    }
+    found
+}
+
+/// The security modules of the kernel, where it tells.
+fn security_modules() -> Option<String> {
+    read("/sys/kernel/security/lsm")
+}
+
+fn is_set(switch: &Switch) -> bool {
+    read(switch.path).is_some_and(|value| value.trim() == switch.forbids)
+}
+
+fn read(path: &str) -> Option<String> {
+    let bytes = file::read_capped(&AbsPath::new(path)?, KERNEL_FILE_BYTES_MAX);
+    String::from_utf8(bytes.ok()??).ok()
+}

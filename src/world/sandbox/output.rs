@@ -1,0 +1,235 @@
+//! Owns what is kept of a command's output. All of it is read, so that the command never waits for
+//! us; of what is too much the beginning and the end are kept, or of a background command the end.
+
+use std::collections::VecDeque;
+
+use crate::world::sandbox::readable::{end_of_character, readable, whole_characters};
+
+/// What is kept of one stream of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The beginning and the end, with a note in between if something is left out. What is no UTF-8
+    /// is written as `\xNN`.
+    pub text: String,
+    /// How much is left out, in bytes.
+    pub left_out_bytes: u64,
+}
+
+/// Keeps the beginning and the end of a stream.
+#[derive(Debug)]
+pub(super) struct HeadAndTail {
+    head: Vec<u8>,
+    head_max: usize,
+    tail: VecDeque<u8>,
+    tail_max: usize,
+    left_out_bytes: u64,
+}
+
+impl HeadAndTail {
+    /// Keeps at most `bytes_max` bytes, half of them for the end.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let tail_max = bytes_max / 2;
+        Self {
+            head: Vec::new(),
+            head_max: bytes_max.saturating_sub(tail_max),
+            tail: VecDeque::new(),
+            tail_max,
+            left_out_bytes: 0,
+        }
+    }
+
+    /// Takes what comes next.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let room = self.head_max.saturating_sub(self.head.len());
+        let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+        self.head.extend_from_slice(head);
+        let dropped = keep_last(&mut self.tail, rest, self.tail_max);
+        self.left_out_bytes = self.left_out_bytes.saturating_add(dropped);
+    }
+
+    /// What was kept, as text.
+    pub(super) fn finish(mut self) -> Captured {
+        let tail: &[u8] = self.tail.make_contiguous();
+        if self.left_out_bytes == 0 {
+            self.head.extend_from_slice(tail);
+            return Captured {
+                text: readable(&self.head),
+                left_out_bytes: 0,
+            };
+        }
+        let whole = whole_characters(&self.head);
+        let head = self.head.get(..whole).unwrap_or_default();
+        let cut = end_of_character(tail);
+        let tail = tail.get(cut..).unwrap_or_default();
+        let cut = self.head.len().saturating_sub(whole).saturating_add(cut);
+        let cut = u64::try_from(cut).unwrap_or(u64::MAX);
+        let left_out_bytes = self.left_out_bytes.saturating_add(cut);
+        let (head, tail) = (readable(head), readable(tail));
+        Captured {
+            text: format!("{head}\n[… {left_out_bytes} bytes are left out here …]\n{tail}"),
+            left_out_bytes,
+        }
+    }
+}
+
+/// Keeps the end of a stream, and lets it be read from any place that is still there.
+#[derive(Debug)]
+pub(super) struct Ring {
+    kept: VecDeque<u8>,
+    bytes_max: usize,
+    /// How much of the stream lies before what is kept, in bytes.
+    gone_bytes: u64,
+}
+
+/// A part of a command's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The text. What is no UTF-8 is written as `\xNN`.
+    pub text: String,
+    /// Where it begins, in bytes since the command began: where it was asked for, or later if that
+    /// is not kept any more.
+    pub from: u64,
+    /// Where to ask on.
+    pub next: u64,
+    /// How much there is so far, in bytes since the command began.
+    pub total_bytes: u64,
+}
+
+impl Ring {
+    /// Keeps the last `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            bytes_max,
+            gone_bytes: 0,
+        }
+    }
+
+    /// Takes what comes next.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let dropped = keep_last(&mut self.kept, bytes, self.bytes_max);
+        self.gone_bytes = self.gone_bytes.saturating_add(dropped);
+    }
+
+    /// How much there was so far, in bytes.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let kept = u64::try_from(self.kept.len()).unwrap_or(u64::MAX);
+        self.gone_bytes.saturating_add(kept)
+    }
+
+    /// At most `bytes_max` bytes from the place `from` on. A character that is not whole yet is left
+    /// for the next time.
+    pub(super) fn part(&mut self, from: u64, bytes_max: usize) -> Part {
+        let total_bytes = self.total_bytes();
+        let from = from.clamp(self.gone_bytes, total_bytes);
+        let skipped = usize::try_from(from.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
+        let kept: &[u8] = self.kept.make_contiguous();
+        let rest = kept.get(skipped..).unwrap_or_default();
+        let part = rest.get(..bytes_max).unwrap_or(rest);
+        let whole = match whole_characters(part) {
+            0 => part.len(),
+            whole => whole,
+        };
+        let part = part.get(..whole).unwrap_or_default();
+        let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+        Part {
+            text: readable(part),
+            from,
+            next: from.saturating_add(length),
+            total_bytes,
+        }
+    }
+}
+
+/// Adds `bytes` to `kept`, of which only the last `bytes_max` stay; says how many went.
+fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
+    let too_long = bytes.len().saturating_sub(bytes_max);
+    let bytes = bytes.get(too_long..).unwrap_or_default();
+    let length = kept.len().saturating_add(bytes.len());
+    let too_many = length.saturating_sub(bytes_max);
+    kept.drain(..too_many.min(kept.len()));
+    kept.extend(bytes);
+    u64::try_from(too_long.saturating_add(too_many)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds `bytes` in pieces of `piece` bytes.
+    fn captured(bytes_max: usize, bytes: &[u8], piece: usize) -> Captured {
+        let mut kept = HeadAndTail::new(bytes_max);
+        for piece in bytes.chunks(piece) {
+            kept.add(piece);
+        }
+        kept.finish()
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_are_kept() {
+        for piece in [1, 3, 100] {
+            let check = |bytes_max: usize, bytes: &str, text: &str, left_out_bytes: u64| {
+                let captured = captured(bytes_max, bytes.as_bytes(), piece);
+                assert_eq!(
+                    (captured.text.as_str(), captured.left_out_bytes),
+                    (text, left_out_bytes)
+                );
+            };
+            check(10, "", "", 0);
+            check(10, "0123456789", "0123456789", 0);
+            check(
+                10,
+                "0123456789a",
+                "01234\n[… 1 bytes are left out here …]\n6789a",
+                1,
+            );
+            check(4, "01234567", "01\n[… 4 bytes are left out here …]\n67", 4);
+            check(4, "ä1234567ö", "ä\n[… 7 bytes are left out here …]\nö", 7);
+            check(
+                6,
+                "1ä2345678ö9",
+                "1ä\n[… 7 bytes are left out here …]\nö9",
+                7,
+            );
+            check(0, "012", "\n[… 3 bytes are left out here …]\n", 3);
+        }
+    }
+
+    #[test]
+    fn no_character_is_cut_between_the_two() {
+        let captured = captured(6, "aäöüßaäöüß".as_bytes(), 100);
+        assert_eq!(captured.text, "aä\n[… 13 bytes are left out here …]\nß");
+        assert_eq!(captured.left_out_bytes, 13);
+    }
+
+    #[test]
+    fn output_is_read_on_from_where_it_was_left() {
+        let mut ring = Ring::new(8);
+        let mut check =
+            |add: &str, from: u64, bytes_max: usize, expected: (&str, u64, u64, u64)| {
+                ring.add(add.as_bytes());
+                let part = ring.part(from, bytes_max);
+                let told = (part.text.as_str(), part.from, part.next, part.total_bytes);
+                assert_eq!(told, expected);
+            };
+        check("", 0, 99, ("", 0, 0, 0));
+        check("012", 0, 99, ("012", 0, 3, 3));
+        check("", 3, 99, ("", 3, 3, 3));
+        check("34", 3, 1, ("3", 3, 4, 5));
+        check("", 4, 99, ("4", 4, 5, 5));
+        check("56789", 0, 99, ("23456789", 2, 10, 10));
+        check("", 999, 99, ("", 10, 10, 10));
+        check("0123456789", 10, 2, ("23", 12, 14, 20));
+    }
+
+    #[test]
+    fn a_character_is_read_when_it_is_whole() {
+        let mut ring = Ring::new(8);
+        ring.add(&"aä".as_bytes()[..2]);
+        assert_eq!(ring.part(0, 99).text, "a");
+        ring.add(&"ä".as_bytes()[1..]);
+        assert_eq!(ring.part(1, 99).text, "ä");
+        ring.add(b"\xe4");
+        assert_eq!(ring.part(3, 99).text, "\\xe4");
+    }
+}

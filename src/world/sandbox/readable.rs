@@ -1,0 +1,88 @@
+//! Owns how bytes of a command become text: what is UTF-8 stays as it is, and any other byte is
+//! written as `\xNN`.
+
+use std::fmt::Write;
+
+/// The longest character, in bytes.
+const CHARACTER_BYTES_MAX: usize = 4;
+
+/// `bytes` as text.
+pub(super) fn readable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // A `String` takes whatever is written.
+            write!(text, "\\x{byte:02x}").unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// How many of `bytes` there are without a character at the end that goes on elsewhere.
+pub(super) fn whole_characters(bytes: &[u8]) -> usize {
+    let looked_at = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
+    for back in 1..=looked_at {
+        let at = bytes.len().saturating_sub(back);
+        let Some(byte) = bytes.get(at) else { break };
+        if !is_continuation(*byte) {
+            return if length_of(*byte) > back {
+                at
+            } else {
+                bytes.len()
+            };
+        }
+    }
+    bytes.len()
+}
+
+/// How many of `bytes` are the end of a character that begins elsewhere.
+pub(super) fn end_of_character(bytes: &[u8]) -> usize {
+    let rest = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
+    rest.take_while(|byte| is_continuation(**byte)).count()
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// The length of the character that begins with `byte`; of what begins none, 1.
+fn length_of(byte: u8) -> usize {
+    match byte {
+        0b1100_0000..=0b1101_1111 => 2,
+        0b1110_0000..=0b1110_1111 => 3,
+        0b1111_0000..=0b1111_0111 => 4,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_written_byte_by_byte() {
+        let check = |bytes: &[u8], expected: &str| assert_eq!(readable(bytes), expected);
+        check("grün\n".as_bytes(), "grün\n");
+        check(b"caf\xe9!", "caf\\xe9!");
+        check(b"\xff\xfe\0", "\\xff\\xfe\0");
+        check(b"", "");
+    }
+
+    #[test]
+    fn characters_are_not_cut() {
+        let check = |bytes: &[u8], whole: usize, begun: usize| {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+            assert_eq!(end_of_character(bytes), begun, "{bytes:?}");
+        };
+        check("aü".as_bytes(), 3, 0);
+        check(&"aü".as_bytes()[..2], 1, 0);
+        check(&"ü".as_bytes()[1..], 1, 1);
+        check(&"a🦀".as_bytes()[..4], 1, 0);
+        check(&"🦀".as_bytes()[1..], 3, 3);
+        check("🦀".as_bytes(), 4, 0);
+        check(b"\xe9", 0, 0);
+        check(b"\x80\x80\x80\x80\x80", 5, 3);
+        check(b"", 0, 0);
+    }
+}

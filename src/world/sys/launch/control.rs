@@ -1,0 +1,252 @@
+//! Owns massgen's end of the socket to a process that builds a sandbox: one order goes out, reports
+//! come in. That this end is closed tells the process to kill everything and end.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::time::Instant;
+
+use rustix::cmsg_space;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
+    socketpair,
+};
+
+use crate::confinement::Confinement;
+use crate::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use crate::world::sys::launch::waiting::{Until, wait};
+
+/// Room for what comes in at once, in bytes; reports are short.
+const ROOM_BYTES: usize = 4096;
+/// The longest report that is taken, in bytes.
+const REPORT_BYTES_MAX: usize = 64 * 1024;
+
+/// The socket to a process that builds a sandbox.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: OwnedFd,
+    /// What came in and is no whole report yet.
+    received: Vec<u8>,
+    /// Handles that came in and belong to reports which are not read yet.
+    handles: VecDeque<OwnedFd>,
+}
+
+/// What a look at the socket brings.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// The process tells something.
+    Told(Report),
+    /// It tells that the sandbox listens, and gives the listener.
+    Listening(OwnedFd),
+    /// Nothing for now.
+    Nothing,
+    /// Nothing will ever come again.
+    End,
+}
+
+impl Control {
+    /// A socket, and the end of it that the process gets.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (socket, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let control = Self {
+            socket,
+            received: Vec::new(),
+            handles: VecDeque::new(),
+        };
+        Ok((control, theirs))
+    }
+
+    /// Says what is to be done, and hands over what the program is to read as its standard input.
+    /// A process that does not listen until the moment `until` is given up.
+    pub(crate) fn order(
+        &self,
+        confinement: &Confinement,
+        input: Option<BorrowedFd<'_>>,
+        until: Instant,
+    ) -> io::Result<()> {
+        let too_long = || io::Error::other("what the command is held to is too long to be told");
+        let frame = frame(confinement).ok_or_else(too_long)?;
+        let mut rest = frame.as_slice();
+        let mut input = input;
+        while !rest.is_empty() {
+            match self.send(rest, input) {
+                Ok(sent) => {
+                    rest = rest.get(sent..).unwrap_or_default();
+                    input = None;
+                }
+                Err(Errno::AGAIN) => self.wait_for_room(until)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, bytes: &[u8], handle: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let handles: Vec<BorrowedFd<'_>> = handle.into_iter().collect();
+        if !handles.is_empty() {
+            beside.push(SendAncillaryMessage::ScmRights(&handles));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut beside, flags)
+    }
+
+    fn wait_for_room(&self, until: Instant) -> io::Result<()> {
+        if Instant::now() >= until {
+            let message = "the process that builds the sandbox does not listen";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        wait(&[Some((self.as_fd(), Until::Writable))], Some(until)).map(drop)
+    }
+
+    /// What the process tells next, without waiting for it.
+    pub(crate) fn hear(&mut self) -> io::Result<Heard> {
+        loop {
+            if let Some(report) = self.take_report()? {
+                return match report {
+                    Report::Listening => {
+                        let listener = self.handles.pop_front();
+                        let missing = || io::Error::other("the sandbox's listener is missing");
+                        listener.map(Heard::Listening).ok_or_else(missing)
+                    }
+                    told @ (Report::Started | Report::Refused { .. } | Report::Ended { .. }) => {
+                        Ok(Heard::Told(told))
+                    }
+                };
+            }
+            match self.receive() {
+                Ok(0) | Err(Errno::CONNRESET) => return Ok(Heard::End),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> rustix::io::Result<usize> {
+        let mut room = [0; ROOM_BYTES];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut parts = [IoSliceMut::new(&mut room)];
+        let received = recvmsg(&self.socket, &mut parts, &mut beside, flags)?.bytes;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(handles) = message {
+                self.handles.extend(handles);
+            }
+        }
+        let bytes = room.get(..received).unwrap_or_default();
+        self.received.extend_from_slice(bytes);
+        Ok(received)
+    }
+
+    /// The first report of what came in, if it is whole.
+    fn take_report(&mut self) -> io::Result<Option<Report>> {
+        let Some((head, rest)) = self.received.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let length = body_bytes(*head).filter(|length| *length <= REPORT_BYTES_MAX);
+        let length = length.ok_or_else(|| io::Error::other("a report is too long"))?;
+        let Some((body, rest)) = rest.split_at_checked(length) else {
+            return Ok(None);
+        };
+        let report = serde_json::from_slice(body)?;
+        self.received = rest.to_vec();
+        Ok(Some(report))
+    }
+
+    /// Tells the process to kill everything and end. What it still tells can be heard.
+    pub(crate) fn close(&self) {
+        // Where the other end is gone already, there is nobody to tell.
+        shutdown(&self.socket, Shutdown::Write).unwrap_or_default();
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::net::send;
+
+    use super::*;
+
+    fn put(socket: &OwnedFd, bytes: &[u8]) {
+        assert_eq!(send(socket, bytes, SendFlags::empty()), Ok(bytes.len()));
+    }
+
+    #[test]
+    fn reports_are_heard_when_they_are_whole() {
+        let (mut control, theirs) = Control::pair().unwrap();
+        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
+        let started = frame(&Report::Started).unwrap();
+        let (first, second) = started.split_at(6);
+        put(&theirs, first);
+        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
+        put(&theirs, &[second, &started].concat());
+        for _ in 0..2 {
+            let heard = control.hear().unwrap();
+            assert!(matches!(heard, Heard::Told(Report::Started)), "{heard:?}");
+        }
+        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
+        drop(theirs);
+        assert!(matches!(control.hear().unwrap(), Heard::End));
+    }
+
+    #[test]
+    fn a_listener_comes_with_its_report() {
+        let (mut control, theirs) = Control::pair().unwrap();
+        let listening = frame(&Report::Listening).unwrap();
+        let other = Control {
+            socket: theirs,
+            received: Vec::new(),
+            handles: VecDeque::new(),
+        };
+        let input = std::io::stdin();
+        assert_eq!(
+            other.send(&listening, Some(input.as_fd())),
+            Ok(listening.len())
+        );
+        assert!(matches!(control.hear().unwrap(), Heard::Listening(_)));
+        put(&other.socket, &listening);
+        assert!(control.hear().is_err());
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let (mut control, theirs) = Control::pair().unwrap();
+        put(&theirs, &u32::MAX.to_le_bytes());
+        assert!(control.hear().is_err());
+        let (mut control, theirs) = Control::pair().unwrap();
+        put(&theirs, b"\x02\0\0\0{}");
+        assert!(control.hear().is_err());
+    }
+
+    #[test]
+    fn whoever_does_not_listen_is_given_up() {
+        let (control, _theirs) = Control::pair().unwrap();
+        let soon = Instant::now() + Duration::from_millis(20);
+        let filled = std::iter::repeat_with(|| control.send(&[0; 65536], None));
+        let full = filled.take(1000).find_map(Result::err);
+        assert_eq!(full, Some(Errno::AGAIN));
+        let error = control
+            .wait_for_room(soon)
+            .and_then(|()| control.wait_for_room(soon));
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}

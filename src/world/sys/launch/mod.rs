@@ -1,0 +1,7 @@
+//! Owns massgen's side of the processes that build sandboxes: they are started, spoken with over
+//! one socket each, waited for and killed here. What they are to do is not known here.
+
+pub(crate) mod control;
+pub(crate) mod process;
+pub(crate) mod spawner;
+pub(crate) mod waiting;

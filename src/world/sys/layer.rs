@@ -1,0 +1,130 @@
+//! Owns the marks that the kernel leaves in the upper layer of an overlay: which name is gone, and
+//! which directory stands in the place of another. Who reads them is told when a layer holds a mark
+//! that massgen's overlays never make, because then the layer alone does not say what was changed.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, RawMode, StatxFlags, XattrFlags, chmod, getxattr, removexattr,
+    setxattr, statx,
+};
+use rustix::io::Errno;
+
+use crate::path::RelPath;
+use crate::world::sys::dir::{Dir, proc_path};
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+
+/// On a directory, through which nothing shows of the one below (overlayfs with `userxattr`).
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// What [`OPAQUE`] holds then.
+const OPAQUE_YES: &[u8] = b"y";
+
+/// On what was copied up from the tree below, whatever it holds.
+const ORIGIN: &str = "user.overlay.origin";
+
+/// massgen's own, on a directory that stays in the layer and was carried into the tree below.
+const CARRIED: &str = "user.massgen.carried";
+
+/// More bytes than any mark that is read here holds.
+const MARK_BYTES_MAX: usize = 256;
+
+/// Marks of features that are never switched on: content and names would be elsewhere.
+const UNKNOWN: &[&str] = &["user.overlay.redirect", "user.overlay.metacopy"];
+
+/// Why a name with a mark that is not understood stays where it is.
+const UNREADABLE: &str = "its layer has marks that massgen cannot read";
+
+/// What a name in the layer says about the same name in the tree below.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trace {
+    /// It is gone.
+    Removed,
+    /// It is a directory of the tree below, which shows through.
+    Merged,
+    /// It is a new directory. Where one is below, that shows through.
+    Made(Meta),
+    /// It is a directory that stands in the place of what was there.
+    Replaced(Meta),
+    /// It is a file with this content.
+    File(Meta),
+    /// It is a link with this text.
+    Link,
+    /// It is a pipe, a socket or a device.
+    Special(Kind),
+}
+
+/// What `rel` in the layer `upper` says.
+pub(crate) fn trace(upper: &Dir, rel: &RelPath) -> Result<Trace, Fault> {
+    let handle = upper.handle(rel)?;
+    let meta = Meta::of(&handle)?;
+    match meta.kind {
+        Kind::Link => return Ok(Trace::Link),
+        Kind::Device if is_whiteout(&handle)? => return Ok(Trace::Removed),
+        kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => return Ok(Trace::Special(kind)),
+        Kind::File | Kind::Directory => {}
+    }
+    for unknown in UNKNOWN {
+        if mark(&handle, unknown)?.is_some() {
+            return Err(Fault::Limit(UNREADABLE));
+        }
+    }
+    if meta.kind == Kind::File {
+        return Ok(Trace::File(meta));
+    }
+    match mark(&handle, OPAQUE)?.as_deref() {
+        Some(OPAQUE_YES) => Ok(Trace::Replaced(meta)),
+        Some(_) => Err(Fault::Limit(UNREADABLE)),
+        None if mark(&handle, ORIGIN)?.is_some() || mark(&handle, CARRIED)?.is_some() => {
+            Ok(Trace::Merged)
+        }
+        None => Ok(Trace::Made(meta)),
+    }
+}
+
+/// Says of the directory `rel`, which stays in the layer, that it was carried: what is below shows
+/// through it, and if somebody removes that, it is not made again.
+pub(crate) fn settle(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
+    let handle = upper.handle(rel)?;
+    let path = proc_path(&handle);
+    setxattr(&path, CARRIED, b"y", XattrFlags::empty())?;
+    match removexattr(&path, OPAQUE) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Lets massgen itself read the file or directory `rel` of the layer, whatever the command said.
+pub(crate) fn open_up(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
+    let handle = upper.handle(rel)?;
+    let meta = Meta::of(&handle)?;
+    let needed = match meta.kind {
+        Kind::File => Mode::RUSR,
+        Kind::Directory => Mode::RWXU,
+        Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => return Ok(()),
+    };
+    if meta.mode.contains(needed) {
+        return Ok(());
+    }
+    Ok(chmod(proc_path(&handle), meta.mode | needed)?)
+}
+
+/// A character device of number 0:0 is how an overlay says that a name is gone.
+fn is_whiteout(handle: impl AsFd) -> Result<bool, Fault> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    let stat = statx(handle, "", flags, StatxFlags::BASIC_STATS)?;
+    let file_type = FileType::from_raw_mode(RawMode::from(stat.stx_mode));
+    Ok(file_type == FileType::CharacterDevice
+        && (stat.stx_rdev_major, stat.stx_rdev_minor) == (0, 0))
+}
+
+/// The mark `name`; `None` where there is none, or where the file system cannot have any.
+fn mark(handle: impl AsFd, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+    let mut value = [0; MARK_BYTES_MAX];
+    match getxattr(proc_path(handle), name, &mut value[..]) {
+        Ok(length) => Ok(value.get(..length).map(<[u8]>::to_vec)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}

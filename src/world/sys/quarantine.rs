@@ -1,0 +1,100 @@
+//! Owns the moving of names out of the user's trees into a directory of massgen's, under the path
+//! that they had. Nothing is ever deleted that is not whole there.
+
+use std::ffi::OsStr;
+
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::permissions::history::Version;
+use crate::world::sys::dir::Dir;
+use crate::world::sys::displace::remove_only;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::Kind;
+use crate::world::sys::staged::{Durability, Over, Staged};
+use crate::world::sys::survey::TREE_DEPTH_MAX;
+
+/// Where names are moved to: a numbered directory of its own for each occasion.
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    below: AbsPath,
+    number: Option<RelPath>,
+}
+
+impl Quarantine {
+    /// Moves names below the directory `below`, which is there.
+    pub(crate) fn below(below: &AbsPath) -> Self {
+        Self {
+            below: below.clone(),
+            number: None,
+        }
+    }
+
+    /// Moves `name` of `dir`, which was at `path` and looked like `seen`. If something else stands
+    /// there by now, that stays. Gives the path at which it is kept.
+    pub(crate) fn take(
+        &mut self,
+        dir: &Dir,
+        name: &OsStr,
+        seen: &Version,
+        path: &RealPath,
+    ) -> Result<AbsPath, Fault> {
+        let below = Dir::own(&self.below)?;
+        let number = match &self.number {
+            Some(number) => number.clone(),
+            None => self.number.insert(next(&below)?).clone(),
+        };
+        let path = path
+            .as_path()
+            .strip_prefix("/")
+            .map_err(|_| Fault::Missing)?;
+        let rel = number.join(&RelPath::new(path).ok_or(Fault::Missing)?);
+        let (to, to_name) = below.make_parent_of(&rel)?;
+        match dir.rename_new(name, &to, to_name) {
+            Err(Fault::Replaced) => carry_over(dir, name, (&to, to_name), TREE_DEPTH_MAX)?,
+            moved => moved?,
+        }
+        let now = below.meta(&rel)?.version;
+        let is_copy = now.device != seen.device;
+        if !is_copy && now.inode != seen.inode {
+            to.rename_new(to_name, dir, name)?;
+            return Err(Fault::Changed);
+        }
+        Ok(self.below.join(rel.as_path()))
+    }
+}
+
+/// The number after those that are there.
+fn next(below: &Dir) -> Result<RelPath, Fault> {
+    let number = below.entries()?.len().saturating_add(1);
+    RelPath::new(number.to_string()).ok_or(Fault::Missing)
+}
+
+/// Moves `name` of `dir` to another file system, one file after the other.
+fn carry_over(dir: &Dir, name: &OsStr, to: (&Dir, &OsStr), depth_left: usize) -> Result<(), Fault> {
+    let (to, to_name) = to;
+    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    let meta = dir.meta(&rel)?;
+    match meta.kind {
+        Kind::Directory => {
+            let too_deep = Fault::Limit("it is more than 128 directories deep");
+            let depth_left = depth_left.checked_sub(1).ok_or(too_deep)?;
+            to.make_dir(to_name, &meta)?;
+            let to_rel = RelPath::default().child(to_name).ok_or(Fault::Missing)?;
+            let (from, to) = (dir.dir(&rel)?, to.dir(&to_rel)?);
+            for entry in from.entries()? {
+                carry_over(&from, &entry.name, (&to, &entry.name), depth_left)?;
+            }
+            return dir.remove_dir(name);
+        }
+        Kind::File => {
+            let (content, meta) = dir.open_file(&rel)?;
+            let mut staged = Staged::private(to)?;
+            staged.copy(&content, meta.version.size_bytes)?;
+            staged.set_mode(meta.permission_bits())?;
+            let _kept = staged.place(to_name, Over::Nothing, Durability::Synced)?;
+        }
+        Kind::Link => to.symlink(to_name, &dir.link_target(&rel)?)?,
+        // There is nothing in it that could be kept.
+        Kind::Fifo | Kind::Socket | Kind::Device => return dir.unlink(name),
+    }
+    remove_only(dir, name, &meta.version)
+}

@@ -1,0 +1,106 @@
+//! Owns the helper's end of the socket to massgen: it takes one order and makes reports. That the
+//! other end is closed means that nobody wants the program any more.
+
+use std::io::{self, IoSlice, IoSliceMut, stdin};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
+};
+
+use crate::confinement::Confinement;
+use crate::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+
+/// The socket to massgen.
+#[derive(Debug)]
+pub(crate) struct Control(OwnedFd);
+
+/// What massgen wants.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// The program and all that it may do.
+    pub(crate) confinement: Confinement,
+    /// What the program reads as its standard input; nothing without it.
+    pub(crate) input: Option<OwnedFd>,
+}
+
+impl Control {
+    /// The socket that the process was started with as its standard input.
+    pub(crate) fn inherited() -> io::Result<Self> {
+        Ok(Self(stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// Waits for the order.
+    pub(crate) fn order(&self) -> io::Result<Order> {
+        let mut head = [0; HEAD_BYTES];
+        let input = self.receive_head(&mut head)?;
+        let length = body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
+        let mut body = vec![0; length];
+        let mut rest = body.as_mut_slice();
+        while !rest.is_empty() {
+            let (_, received) = recv(&self.0, &mut *rest, RecvFlags::WAITALL)?;
+            rest = match rest.split_at_mut_checked(received) {
+                Some((_, rest)) if received > 0 => rest,
+                _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        let confinement = serde_json::from_slice(&body)?;
+        Ok(Order { confinement, input })
+    }
+
+    fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::WAITALL | RecvFlags::CMSG_CLOEXEC;
+        let received = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut beside, flags)?;
+        if received.bytes != HEAD_BYTES {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
+                return Ok(handles.next());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells massgen.
+    pub(crate) fn report(&self, report: &Report) -> io::Result<()> {
+        self.pass_on(&framed(report)?)
+    }
+
+    /// Tells massgen what already is a frame.
+    pub(crate) fn pass_on(&self, mut frame: &[u8]) -> io::Result<()> {
+        while !frame.is_empty() {
+            let sent = send(&self.0, frame, SendFlags::NOSIGNAL)?;
+            frame = frame.get(sent..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Tells massgen and hands `handle` over.
+    pub(crate) fn report_with(&self, report: &Report, handle: BorrowedFd<'_>) -> io::Result<()> {
+        let frame = framed(report)?;
+        let handles = [handle];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(&handles));
+        let flags = SendFlags::NOSIGNAL;
+        let sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut beside, flags)?;
+        self.pass_on(frame.get(sent..).unwrap_or_default())
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `report` as a frame.
+pub(crate) fn framed(report: &Report) -> io::Result<Vec<u8>> {
+    frame(report).ok_or_else(|| io::Error::other("the report is too long"))
+}

@@ -1,0 +1,156 @@
+//! Owns the list of system calls that no program of an agent's makes: what changes the machine or
+//! its mounts, what reaches past the filter, and what no test, build or script needs.
+//!
+//! `ptrace` and its kin are not among them: debuggers and leak checkers need them, and the
+//! namespaces and the Landlock domain keep them inside.
+
+use std::io;
+
+use libc::c_long;
+
+use crate::world::sys::sandbox::bpf::{Rule, Verdict, program};
+use crate::world::sys::sandbox::raw;
+
+/// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
+/// program, whatever they do; libraries then take older ones.
+const UNKNOWN_FROM: u32 = 470;
+
+/// `quotactl_fd` and `open_tree_attr`, which have the same number everywhere and no name yet.
+const QUOTACTL_FD: c_long = 443;
+const OPEN_TREE_ATTR: c_long = 467;
+
+const DENIED: Verdict = Verdict::Fail(libc::EPERM);
+
+/// Calls that fail whatever their arguments are.
+const CLOSED: &[c_long] = &[
+    // mounts and roots
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    // namespaces
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    // files by handle, around every directory
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    // rings whose requests no filter sees
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // the kernel itself
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_syslog,
+    libc::SYS_reboot,
+    // keys
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // the machine
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    QUOTACTL_FD,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+];
+
+/// The same, on one architecture only.
+#[cfg(target_arch = "x86_64")]
+const CLOSED_HERE: &[c_long] = &[
+    libc::SYS_kexec_file_load,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+];
+#[cfg(target_arch = "aarch64")]
+const CLOSED_HERE: &[c_long] = &[libc::SYS_kexec_file_load];
+
+/// Every flag of `clone` that asks for a namespace (`linux/sched.h`).
+const NEW_NAMESPACE: u32 = 0x7e02_0000;
+
+/// Requests to a terminal that put words into another program's mouth (`asm-generic/ioctls.h`,
+/// `linux/tiocl.h`).
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+const TIOCCONS: u32 = 0x541d;
+
+/// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
+const FAMILIES: &[u32] = &[1, 2, 10, 16];
+const UNIX: &[u32] = &[1];
+
+/// The rules that hold in every tier.
+pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
+    let closed = CLOSED.iter().chain(CLOSED_HERE);
+    let mut rules: Vec<(c_long, Rule)> = closed
+        .map(|number| (*number, Rule::Always(DENIED)))
+        .collect();
+    rules.extend([
+        // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
+        (libc::SYS_clone3, Rule::Always(Verdict::Fail(libc::ENOSYS))),
+        (
+            libc::SYS_clone,
+            Rule::Argument {
+                index: 0,
+                mask: NEW_NAMESPACE,
+                values: &[0],
+                listed: Verdict::Allow,
+                other: DENIED,
+            },
+        ),
+        (
+            libc::SYS_ioctl,
+            Rule::Argument {
+                index: 1,
+                mask: u32::MAX,
+                values: &[TIOCSTI, TIOCLINUX, TIOCCONS],
+                listed: DENIED,
+                other: Verdict::Allow,
+            },
+        ),
+    ]);
+    rules
+}
+
+/// The rules for sockets where the network is the program's own, or the user opened it.
+pub(crate) fn sockets() -> [(c_long, Rule); 2] {
+    let only = |values| Rule::Argument {
+        index: 0,
+        mask: u32::MAX,
+        values,
+        listed: Verdict::Allow,
+        other: DENIED,
+    };
+    [
+        (libc::SYS_socket, only(FAMILIES)),
+        (libc::SYS_socketpair, only(UNIX)),
+    ]
+}
+
+/// Holds this thread, and all that it starts, to `rules` for good.
+pub(crate) fn install(rules: &[(c_long, Rule)]) -> io::Result<()> {
+    let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
+    raw::filter_calls(&program)
+}

@@ -1,0 +1,235 @@
+//! Owns what a sandbox's root holds: the system and devices, which are the same for every program,
+//! and the pieces of the confinement.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::process::geteuid;
+
+use crate::confinement::Confinement;
+use crate::confinement::network::Reach;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
+use crate::world::sys::sandbox::plan::{Piece, pieces};
+use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::root::{IsDirectory, Root};
+
+/// What toolchains read of the system. Where the machine has a link, the sandbox has the same one.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/var/lib/ca-certificates",
+    "/sys/devices/system/cpu",
+];
+
+/// Files of `/etc` that hold secrets of the machine. Others than root cannot read them anyway.
+const SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/krb5.keytab",
+    "/etc/ssl/private",
+    "/etc/ssh",
+    "/etc/letsencrypt",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/docker",
+    "/etc/kubernetes",
+];
+
+/// Devices that hold nothing of the machine's.
+pub(crate) const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
+
+/// Links in `/dev`, and what they point to.
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+
+/// Where terminals of the sandbox's own are made.
+pub(crate) const TERMINALS: &str = "/dev/pts";
+
+/// The writable places of the sandbox's own.
+pub(crate) const SHARED: &[&str] = &["/tmp", "/dev/shm"];
+
+/// Which file stood at a path: its device and its number there.
+pub(crate) type Identities = BTreeMap<AbsPath, (u64, u64)>;
+
+/// What stands at each path that is opened. Taken before the sandbox begins, it shows later whether
+/// another thing was put in its place.
+pub(crate) fn identities(confinement: &Confinement) -> Built<Identities> {
+    let mut identities = Identities::new();
+    for (path, piece) in pieces(confinement) {
+        if let Piece::Open(_) | Piece::Layer(_) = piece {
+            let identity = machine(&path).and_then(|handle| {
+                let stat = fstat(handle)?;
+                Ok((stat.st_dev, stat.st_ino))
+            });
+            let identity = identity.during(format_args!("opening `{path}`"))?;
+            identities.insert(path, identity);
+        }
+    }
+    Ok(identities)
+}
+
+/// Puts a root together that holds what `confinement` opens.
+pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<Root> {
+    let mut root = Root::new()?;
+    system(&root, confinement.reach)?;
+    devices(&root)?;
+    for path in SHARED {
+        let shared = root.share(Path::new(path));
+        shared.during(format_args!("making `{path}`"))?;
+    }
+    toolchains(&root, confinement)?;
+    for (path, piece) in pieces(confinement) {
+        put(&mut root, &path, piece, known).during(format_args!("mounting `{path}`"))?;
+    }
+    if geteuid().is_root() {
+        for path in SECRETS {
+            let hidden = root.hide(Path::new(path));
+            hidden.during(format_args!("hiding `{path}`"))?;
+        }
+    }
+    Ok(root)
+}
+
+fn system(root: &Root, reach: Reach) -> Built<()> {
+    for path in SYSTEM {
+        let path = Path::new(path);
+        let step = format_args!("mounting `{}`", path.display());
+        let is_link = root.link_like_the_machine(path).during(step)?;
+        if !is_link {
+            show_if_there(root, path).during(step)?;
+        }
+    }
+    if reach == Reach::Host {
+        let names = Path::new("/etc/resolv.conf");
+        let elsewhere = std::fs::canonicalize(names).ok();
+        if let Some(path) = elsewhere.filter(|path| !path.starts_with("/etc")) {
+            show_if_there(root, &path).during("mounting the list of name servers")?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows a path of the machine read-only, if it is there.
+fn show_if_there(root: &Root, path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
+        source => root.show(path, source?, READ_ONLY),
+    }
+}
+
+fn devices(root: &Root) -> Built<()> {
+    for path in DEVICES {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let step = format_args!("mounting `{path}`");
+        let source = openat(CWD, *path, flags, Mode::empty()).during(step)?;
+        let shown = root.show(Path::new(path), source, MountAttrFlags::MOUNT_ATTR_NOSUID);
+        shown.during(step)?;
+    }
+    for (path, target) in DEVICE_LINKS {
+        let linked = root.link(Path::new(path), *target);
+        linked.during(format_args!("making `{path}`"))?;
+    }
+    let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let terminals = [("ptmxmode", "666"), ("mode", "620")];
+    new_system(root, "devpts", TERMINALS, &terminals, quiet)?;
+    // Root owns the switches of the kernel in there, and needs no capability to turn them.
+    new_system(root, "proc", "/proc", &[], quiet | READ_ONLY)
+}
+
+fn new_system(
+    root: &Root,
+    kind: &str,
+    path: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> Built<()> {
+    let step = format_args!("mounting `{path}`");
+    let mount = Mount::new(kind, options, attributes).during(step)?;
+    let placed = root.place(Path::new(path), &mount, IsDirectory::Yes);
+    placed.during(step)
+}
+
+/// Toolchains lie outside of what is opened. A link on the way to one is followed, because the
+/// machine's `PATH` names it like that.
+fn toolchains(root: &Root, confinement: &Confinement) -> Built<()> {
+    let is_open = |path: &AbsPath| {
+        let openings = confinement.open.iter();
+        openings
+            .clone()
+            .any(|opening| path.is_within(&opening.path))
+            || SYSTEM
+                .iter()
+                .any(|system| path.as_path().starts_with(system))
+    };
+    for path in confinement.toolchains.iter().filter(|path| !is_open(path)) {
+        let shown = show_if_there(root, path.as_path());
+        shown.during(format_args!("mounting `{path}`"))?;
+    }
+    Ok(())
+}
+
+fn put(root: &mut Root, path: &AbsPath, piece: Piece<'_>, known: &Identities) -> io::Result<()> {
+    let place = path.as_path();
+    match piece {
+        Piece::Open(permission) => {
+            let source = known_source(path, known)?;
+            let attributes = match permission {
+                Permission::Read => READ_ONLY,
+                Permission::Write => PLAIN,
+            };
+            root.show(place, source, attributes)
+        }
+        Piece::Layer(layer) => {
+            let source = known_source(path, known)?;
+            let overlay = Mount::overlay(source, layer)?;
+            root.place(place, &overlay, IsDirectory::Yes)
+        }
+        Piece::Pin => root.cover_with_itself(place, PLAIN),
+        Piece::Mask => root.cover_with_itself(place, READ_ONLY),
+        Piece::Hide => root.hide(place),
+    }
+}
+
+/// A handle on the same file that stood at `path` before the sandbox began.
+fn known_source(path: &AbsPath, known: &Identities) -> io::Result<OwnedFd> {
+    let source = machine(path)?;
+    let stat = fstat(&source)?;
+    if known.get(path) == Some(&(stat.st_dev, stat.st_ino)) {
+        Ok(source)
+    } else {
+        Err(io::Error::other("it was replaced meanwhile"))
+    }
+}

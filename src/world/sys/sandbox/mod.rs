@@ -1,0 +1,100 @@
+//! Owns the process that builds a sandbox around one program (`massgen __sandbox`). What the program
+//! may do arrives as a value; the kernel is told so in this order, and each step that fails ends all.
+//!
+//! 1. It parts with massgen: own session, no handle but the three of every process.
+//! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in
+//!    namespaces of its own ([`namespaces`]) and is the first process there ([`init`]).
+//! 3. The inner half puts a root directory together ([`furnish`]) and enters it.
+//! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
+//!    its system calls be filtered ([`filter`]).
+//! 5. It starts the program. When that ends, the kernel ends all that is left in there.
+
+pub(crate) mod bpf;
+pub(crate) mod control;
+pub(crate) mod domain;
+pub(crate) mod filter;
+pub(crate) mod furnish;
+pub(crate) mod init;
+pub(crate) mod mounts;
+pub(crate) mod namespaces;
+pub(crate) mod plan;
+pub(crate) mod privileges;
+pub(crate) mod raw;
+pub(crate) mod refusal;
+pub(crate) mod root;
+pub(crate) mod watch;
+
+use std::io;
+
+use rustix::fs::Mode;
+use rustix::process::{
+    Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid, umask,
+};
+
+use crate::confinement::tier::Tier;
+use crate::world::sys::sandbox::control::{Control, Order};
+use crate::world::sys::sandbox::furnish::identities;
+use crate::world::sys::sandbox::namespaces::enter;
+use crate::world::sys::sandbox::raw::Half;
+use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
+
+/// The exit status of a helper that got no order, or could not tell how it went.
+const NO_ORDER: u8 = 1;
+
+/// What others may do with files that a program makes, if it says nothing else.
+const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
+
+/// The whole helper process; its exit status comes back.
+pub(crate) fn helper() -> u8 {
+    match obey() {
+        Ok(()) => 0,
+        Err(_) => NO_ORDER,
+    }
+}
+
+fn obey() -> io::Result<()> {
+    part_with_massgen()?;
+    let control = Control::inherited()?;
+    let order = control.order()?;
+    let done = match order.confinement.tier {
+        Tier::A | Tier::B => walled(&control, order),
+        tier @ (Tier::C | Tier::D | Tier::Off) => Err(Refusal {
+            step: "choosing the tier".to_owned(),
+            why: format!("tier {tier} has no walls"),
+        }),
+    };
+    match done {
+        Ok(done) => done,
+        Err(refusal) => control.report(&refusal.into()),
+    }
+}
+
+/// Whatever happens to massgen or to its terminal, this process is none of it, and ends when the
+/// thread that started it does.
+fn part_with_massgen() -> io::Result<()> {
+    setsid()?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    umask(OTHERS_READ);
+    raw::close_from(3)?;
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    Ok(setrlimit(Resource::Core, none)?)
+}
+
+/// Tiers A and B: a root and namespaces of its own.
+fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
+    let known = identities(&order.confinement)?;
+    let (reader, writer) = io::pipe().during("making a pipe")?;
+    Ok(match enter(order.confinement.reach)? {
+        Half::Outer { pid, handle } => {
+            drop(writer);
+            watch::until_gone(control, pid, &handle, reader)
+        }
+        Half::Inner => {
+            drop(reader);
+            init::run(control, order, &known, writer)
+        }
+    })
+}

@@ -1,0 +1,68 @@
+//! Owns the namespaces: what the inner half of the helper does not share with the machine, who it
+//! is there, and its network.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
+
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{getegid, geteuid};
+
+use crate::confinement::network::Reach;
+use crate::confinement::report::Report;
+use crate::world::sys::sandbox::control::Control;
+use crate::world::sys::sandbox::raw::{self, Half};
+use crate::world::sys::sandbox::refusal::{Built, During};
+
+/// Splits the process; the inner half begins in namespaces of its own.
+pub(crate) fn enter(reach: Reach) -> Built<Half> {
+    let always = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS;
+    let network = match reach {
+        Reach::Host => 0,
+        Reach::None | Reach::Proxy { .. } => libc::CLONE_NEWNET,
+    };
+    raw::split(always | network).during("making namespaces")
+}
+
+/// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
+pub(crate) fn settle() -> Built<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{user} {user} 1")),
+        ("gid_map", format!("{group} {group} 1")),
+    ];
+    for (name, map) in maps {
+        fs::write(format!("/proc/self/{name}"), map).during(format_args!("writing `{name}`"))?;
+    }
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).during("parting with the mounts of the machine")
+}
+
+/// Makes the network that there is usable, and hands massgen the listener of its proxy.
+pub(crate) fn connect(reach: Reach, control: &Control) -> Built<()> {
+    match reach {
+        Reach::Host => Ok(()),
+        Reach::None => switch_loopback_on().during("switching the loopback on"),
+        Reach::Proxy { port } => {
+            switch_loopback_on().during("switching the loopback on")?;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+                .during(format_args!("listening on port {port}"))?;
+            control
+                .report_with(&Report::Listening, listener.as_fd())
+                .during("handing the listener over")
+        }
+    }
+}
+
+fn switch_loopback_on() -> io::Result<()> {
+    let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    raw::switch_loopback_on(socket.as_fd())
+}

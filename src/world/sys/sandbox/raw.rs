@@ -1,0 +1,161 @@
+//! Owns the system calls that no safe wrapper exists for. It is the one file of massgen with unsafe
+//! code; nothing is decided here.
+#![expect(
+    unsafe_code,
+    reason = "these calls have no safe wrapper; each says why it is sound"
+)]
+
+use std::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::process::Pid;
+
+/// Which half of a process that has split in two this is.
+#[derive(Debug)]
+pub(crate) enum Half {
+    /// The one that was there before.
+    Outer {
+        /// The new process.
+        pid: Pid,
+        /// A handle on it.
+        handle: OwnedFd,
+    },
+    /// The new process, in its namespaces.
+    Inner,
+}
+
+/// Splits the process in two, as `fork` does; the new one begins in new namespaces (`CLONE_NEW*`).
+pub(crate) fn split(namespaces: c_int) -> io::Result<Half> {
+    let mut handle: RawFd = -1;
+    let flags = c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and goes on
+    // with the same stack. The calling process has one thread, so no lock is held by another. The
+    // kernel writes only to `handle`.
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags,
+            0_usize,
+            &raw mut handle,
+            0_usize,
+            0_usize,
+        )
+    };
+    match i32::try_from(pid) {
+        Ok(0) => Ok(Half::Inner),
+        Ok(pid) if pid > 0 => {
+            let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process number"))?;
+            // SAFETY: the kernel has just opened this descriptor for us.
+            let handle = unsafe { OwnedFd::from_raw_fd(handle) };
+            Ok(Half::Outer { pid, handle })
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Closes every descriptor from `first` up.
+pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
+    // SAFETY: it is called before anything has been opened, so nobody owns what is closed.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
+    done(closed)
+}
+
+/// What is changed about mounts (`struct mount_attr`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MountChange {
+    /// Flags to set (`MOUNT_ATTR_*`).
+    pub(crate) set: u64,
+    /// Flags to clear.
+    pub(crate) clear: u64,
+    /// How mounts that others make are shared (`MS_PRIVATE` and its kin).
+    pub(crate) propagation: u64,
+    /// A user namespace; none here.
+    pub(crate) user_namespace: u64,
+}
+
+/// Changes a mount, and with `libc::AT_RECURSIVE` in `flags` all below it.
+pub(crate) fn change_mount(
+    mount: BorrowedFd<'_>,
+    flags: c_int,
+    change: MountChange,
+) -> io::Result<()> {
+    // SAFETY: the path is a C string and `change` is of the length that is named; the kernel only
+    // reads both.
+    let changed = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags | libc::AT_EMPTY_PATH,
+            &raw const change,
+            size_of::<MountChange>(),
+        )
+    };
+    done(changed)
+}
+
+/// The beginning of `struct ifreq`: a name and flags.
+#[repr(C)]
+struct Interface {
+    name: [c_char; libc::IFNAMSIZ],
+    flags: c_short,
+    rest: [u8; 22],
+}
+
+/// Switches the loopback interface of this network namespace on.
+pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut interface = Interface {
+        name: [0; libc::IFNAMSIZ],
+        flags: c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(io::Error::other)?,
+        rest: [0; 22],
+    };
+    for (to, from) in interface.name.iter_mut().zip(b"lo") {
+        *to = c_char::try_from(*from).map_err(io::Error::other)?;
+    }
+    // SAFETY: `interface` has the layout and at least the length of `struct ifreq`, and outlives
+    // the call.
+    let set = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
+    done(set.into())
+}
+
+/// Takes a capability from what this process and its children can ever have. `false` when there is
+/// no such capability any more.
+pub(crate) fn give_up_for_good(capability: c_ulong) -> io::Result<bool> {
+    // SAFETY: the call takes numbers only.
+    let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    match done(dropped.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        done => done.map(|()| true),
+    }
+}
+
+/// Lets the kernel judge every later system call of this thread, and of what it starts, by
+/// `program`.
+pub(crate) fn filter_calls(program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: c_ushort::try_from(program.len()).map_err(io::Error::other)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: `program` points to as many instructions as it says; the kernel copies and only reads
+    // them.
+    let set = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    };
+    done(set)
+}
+
+fn done(answer: c_long) -> io::Result<()> {
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

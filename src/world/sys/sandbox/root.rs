@@ -1,0 +1,240 @@
+//! Owns the root directory of a sandbox: a small file system of its own that holds the system
+//! read-only, devices, a private `/tmp`, and what the confinement opens. Nothing is ever made outside
+//! of it: each time a mount point is missing, the device number of the directory is asked first.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, chmodat, fstat, mkdirat, openat, openat2,
+    readlinkat, symlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
+use rustix::process::{chdir, fchdir, pivot_root};
+
+use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY};
+use crate::world::sys::sandbox::refusal::{Built, During};
+
+/// How much `/tmp` and `/dev/shm` may hold together, in bytes and in files.
+const OWN_BYTES_MAX: &str = "2g";
+const OWN_FILES_MAX: &str = "500k";
+
+/// Directories that everybody may write to: `/tmp` and its like.
+const SHARED: Mode = Mode::from_raw_mode(0o1777);
+const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
+const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
+
+/// The root of a sandbox that is being put together.
+#[derive(Debug)]
+pub(crate) struct Root {
+    mount: Mount,
+    /// The device numbers of the file systems that are the sandbox's own.
+    own: Vec<u64>,
+    /// Own file systems that become read-only at the end.
+    unfinished: Vec<Mount>,
+    /// A file without a name that holds nothing and may be read by all.
+    empty_file: Option<OwnedFd>,
+}
+
+impl Root {
+    /// An empty root. It hangs over the machine's, which all paths still lead to.
+    pub(crate) fn new() -> Built<Self> {
+        let options = [
+            ("size", OWN_BYTES_MAX),
+            ("nr_inodes", OWN_FILES_MAX),
+            ("mode", "755"),
+        ];
+        let mount = Mount::new("tmpfs", &options, PLAIN).during("making a file system")?;
+        let device = device(&mount).during("looking at the new file system")?;
+        let over = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let attached = over.and_then(|over| mount.attach(over));
+        attached.during("attaching the new root")?;
+        Ok(Self {
+            mount,
+            own: vec![device],
+            unfinished: Vec::new(),
+            empty_file: None,
+        })
+    }
+
+    /// Shows what `source` stands for at `path`.
+    pub(crate) fn show(
+        &self,
+        path: &Path,
+        source: impl AsFd,
+        attributes: MountAttrFlags,
+    ) -> std::io::Result<()> {
+        let is_directory = is_directory(&source)?;
+        let copy = Mount::copy_of(source)?;
+        copy.restrict(attributes)?;
+        self.place(path, &copy, is_directory)
+    }
+
+    /// Hangs `mount` at `path`.
+    pub(crate) fn place(
+        &self,
+        path: &Path,
+        mount: &Mount,
+        is_directory: IsDirectory,
+    ) -> std::io::Result<()> {
+        let point = match self.existing(path) {
+            Err(Errno::NOENT) => self.made(path, is_directory)?,
+            found => found?,
+        };
+        Ok(mount.attach(point)?)
+    }
+
+    /// Makes what stands at `path` in the sandbox a mount of its own. Nothing happens if nothing
+    /// stands there.
+    pub(crate) fn cover_with_itself(
+        &self,
+        path: &Path,
+        attributes: MountAttrFlags,
+    ) -> std::io::Result<()> {
+        let place = match self.existing(path) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
+        let copy = Mount::copy_of(&place)?;
+        copy.restrict(attributes)?;
+        Ok(copy.attach(place)?)
+    }
+
+    /// Shows nothing at `path`: an empty directory or file. Nothing happens if nothing stands there.
+    pub(crate) fn hide(&mut self, path: &Path) -> std::io::Result<()> {
+        let place = match self.existing(path) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
+        if is_directory(&place)? == IsDirectory::Yes {
+            let empty = Mount::new("tmpfs", &[("size", "64k"), ("mode", "555")], PLAIN)?;
+            empty.attach(place)?;
+            self.own.push(device(&empty)?);
+            self.unfinished.push(empty);
+        } else {
+            let copy = Mount::copy_of(self.empty_file()?)?;
+            copy.restrict(READ_ONLY)?;
+            copy.attach(place)?;
+        }
+        Ok(())
+    }
+
+    fn empty_file(&mut self) -> Result<&OwnedFd, Errno> {
+        let file = if let Some(file) = self.empty_file.take() {
+            file
+        } else {
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            openat(&self.mount, ".", flags, PLAIN_FILE)?
+        };
+        Ok(self.empty_file.insert(file))
+    }
+
+    /// A link at `path`, as the machine has it there. `false` if it has none.
+    pub(crate) fn link_like_the_machine(&self, path: &Path) -> Result<bool, Errno> {
+        match readlinkat(CWD, path, Vec::new()) {
+            Ok(target) => self.link(path, target.as_c_str()).map(|()| true),
+            Err(Errno::INVAL | Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// A link to `target` at `path`, whose directory is there.
+    pub(crate) fn link(&self, path: &Path, target: impl rustix::path::Arg) -> Result<(), Errno> {
+        symlinkat(target, &self.mount, below(path))
+    }
+
+    /// A writable directory of the sandbox's own at `path`.
+    pub(crate) fn share(&self, path: &Path) -> std::io::Result<()> {
+        let place = self.made(path, IsDirectory::Yes)?;
+        chmodat(&self.mount, below(path), SHARED, AtFlags::empty())?;
+        let copy = Mount::copy_of(&place)?;
+        Ok(copy.attach(place)?)
+    }
+
+    /// Makes it the root, and lets go of the machine's. What is the sandbox's own is read-only from
+    /// here on, but for the places that were [shared](Root::share).
+    pub(crate) fn enter(self) -> Built<()> {
+        fchdir(&self.mount).during("going to the new root")?;
+        pivot_root(".", ".").during("changing the root")?;
+        unmount(".", UnmountFlags::DETACH).during("letting go of the old root")?;
+        chdir("/").during("going to the new root")?;
+        for mount in self.unfinished.iter().chain([&self.mount]) {
+            let sealed = mount.restrict_alone(READ_ONLY);
+            sealed.during("making the new root read-only")?;
+        }
+        Ok(())
+    }
+
+    /// A handle on what stands at `path` in the sandbox. Links are refused.
+    fn existing(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        openat2(&self.mount, below(path), flags, Mode::empty(), resolve)
+    }
+
+    /// A handle on `path`, made with all directories on the way.
+    fn made(&self, path: &Path, is_directory: IsDirectory) -> Result<OwnedFd, Errno> {
+        let mut names = below(path).iter().peekable();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut place = openat(&self.mount, ".", flags, Mode::empty())?;
+        while let Some(name) = names.next() {
+            let is_directory = match names.peek() {
+                Some(_) => IsDirectory::Yes,
+                None => is_directory,
+            };
+            place = self.stepped(&place, name, is_directory)?;
+        }
+        Ok(place)
+    }
+
+    fn stepped(
+        &self,
+        place: &OwnedFd,
+        name: &OsStr,
+        is_directory: IsDirectory,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(place, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) if self.own.contains(&device(place)?) => {}
+            opened => return opened,
+        }
+        if is_directory == IsDirectory::Yes {
+            mkdirat(place, name, PLAIN_DIRECTORY)?;
+        } else {
+            let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            openat(place, name, new, PLAIN_FILE)?;
+        }
+        openat(place, name, flags, Mode::empty())
+    }
+}
+
+/// Whether something is a directory or a file of whatever kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IsDirectory {
+    /// A directory.
+    Yes,
+    /// Anything else.
+    No,
+}
+
+/// Whether `handle` stands for a directory.
+pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
+    let kind = FileType::from_raw_mode(fstat(handle)?.st_mode);
+    Ok(if kind == FileType::Directory {
+        IsDirectory::Yes
+    } else {
+        IsDirectory::No
+    })
+}
+
+fn device(handle: impl AsFd) -> Result<u64, Errno> {
+    Ok(fstat(handle)?.st_dev)
+}
+
+/// `path` without the slash that it begins with.
+fn below(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}

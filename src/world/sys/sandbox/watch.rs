@@ -1,0 +1,61 @@
+//! Owns the outer half of the helper, which stays outside the sandbox: it waits until all of the
+//! program is gone, and makes it go when massgen does.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+
+use crate::confinement::report::Report;
+use crate::world::sys::sandbox::control::Control;
+
+/// Waits for the first process of the sandbox, whose end is the end of all, and says how it went.
+pub(crate) fn until_gone(
+    control: &Control,
+    first: Pid,
+    handle: &OwnedFd,
+    mut outcome: PipeReader,
+) -> io::Result<()> {
+    if wait(control, handle)? == Woken::Abandoned {
+        pidfd_send_signal(handle, Signal::KILL)?;
+    }
+    let ended = waitpid(Some(first), WaitOptions::empty())?;
+    let mut frame = Vec::new();
+    outcome.read_to_end(&mut frame)?;
+    if !frame.is_empty() {
+        return control.pass_on(&frame);
+    }
+    // It was ended from outside before it could say how the program did.
+    let signal = ended.and_then(|(_, status)| status.terminating_signal());
+    control.report(&Report::Ended { code: None, signal })
+}
+
+/// What ended the wait.
+#[derive(PartialEq, Eq)]
+enum Woken {
+    /// The first process ended.
+    Ended,
+    /// Nobody wants the program any more.
+    Abandoned,
+}
+
+fn wait(control: &Control, handle: &OwnedFd) -> io::Result<Woken> {
+    loop {
+        let mut both = [
+            PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN | PollFlags::RDHUP),
+        ];
+        match poll(&mut both, None) {
+            Err(Errno::INTR) => continue,
+            woken => woken?,
+        };
+        let [ended, said] = both.map(|each| !each.revents().is_empty());
+        if ended {
+            return Ok(Woken::Ended);
+        } else if said {
+            return Ok(Woken::Abandoned);
+        }
+    }
+}

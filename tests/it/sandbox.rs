@@ -1,0 +1,406 @@
+//! Commands in a sandbox, as real processes: what is kept of their output, what ends them, and that
+//! nothing of them is ever left. What a sandbox keeps them from is shown elsewhere; here everything
+//! holds in each tier that the machine can enforce, and without one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::confinement::compile::{Facts, compile};
+use massgen::confinement::limits::Limits;
+use massgen::confinement::network::Reach;
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::confinement::{Confinement, Layer};
+use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, BackgroundId, NotStarted};
+use massgen::world::sandbox::interrupt::Interrupt;
+use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use tempfile::TempDir;
+
+use crate::project::binary;
+
+/// A command that should end by itself and takes longer hangs.
+const LONG: Duration = Duration::from_mins(1);
+/// What is kept of a stream unless a test is about that, in bytes.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// An agent's directories, and what holds its commands.
+struct Room {
+    dir: TempDir,
+    sandbox: Sandbox,
+}
+
+impl Room {
+    fn new(tier: Tier) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["ws", "project", "upper", "work", "home", "tmp", "state"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let state = abs(&dir.path().join("state"));
+        let executable = abs(&binary());
+        let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &state);
+        match sandbox {
+            Ok(sandbox) => Some(Self { dir, sandbox }),
+            Err(error) => {
+                println!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> AbsPath {
+        abs(&self.dir.path().canonicalize().unwrap().join(name))
+    }
+
+    /// What `command` is held to, by a shell.
+    fn confined(&self, command: &str, edit: impl FnOnce(&mut Facts)) -> Confinement {
+        let grant = |name: &str, kind| {
+            let root = RealPath::vouch(self.path(name).as_path());
+            Grant::tree(root, kind, Permission::Write)
+        };
+        let grants = vec![
+            grant("ws", GrantKind::Workspace),
+            grant("project", GrantKind::Context),
+        ];
+        let env = [
+            ("PATH", "/usr/bin:/bin".to_owned()),
+            ("HOME", self.path("home").to_string()),
+            ("GREETING", "hello".to_owned()),
+        ];
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        let mut facts = Facts {
+            dir: self.path("ws"),
+            home: self.path("home"),
+            scratch: self.path("tmp"),
+            toolchains: Vec::new(),
+            env: env.collect::<BTreeMap<String, String>>(),
+            limits: Limits {
+                disk_free_bytes: 0,
+                ..Limits::default()
+            },
+            reach: Reach::None,
+            layers: vec![Layer {
+                root: self.path("project"),
+                upper: self.path("upper"),
+                work: self.path("work"),
+            }],
+            masked: Vec::new(),
+            hidden: Vec::new(),
+            program: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
+        };
+        edit(&mut facts);
+        let manager = PathPermissionManager::new(grants, Phase::Final);
+        compile(&manager, self.sandbox.tier(), facts).unwrap()
+    }
+
+    fn run(&self, command: &str) -> Finished {
+        self.run_within(command, LONG)
+    }
+
+    fn run_within(&self, command: &str, time_max: Duration) -> Finished {
+        let interrupt = Interrupt::new().unwrap();
+        let wait = Wait {
+            time_max,
+            output_bytes_max: KEPT_BYTES,
+            interrupt: &interrupt,
+            network: None,
+        };
+        self.sandbox
+            .run(&self.confined(command, |_| ()), wait)
+            .unwrap()
+    }
+}
+
+fn abs(path: &Path) -> AbsPath {
+    AbsPath::new(path).unwrap()
+}
+
+/// Does the same in every tier that the machine can enforce, and without one.
+fn in_each_tier(test: impl Fn(&Room)) {
+    let mut tried = Vec::new();
+    for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
+        if let Some(room) = Room::new(tier) {
+            println!("tier {tier}");
+            test(&room);
+            tried.push(tier);
+        }
+    }
+    assert!(tried.contains(&Tier::Off), "{tried:?}");
+}
+
+/// A length of sleep in seconds that no other process on the machine has.
+fn unique_sleep() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("86400.{}{count:04}", process::id())
+}
+
+/// The processes of which a word of the command line is `word`.
+fn processes_with(word: &str) -> Vec<String> {
+    let names = fs::read_dir("/proc").unwrap();
+    let lines = names.filter_map(|entry| {
+        let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0);
+        let found = words.any(|found| found == word.as_bytes());
+        found.then(|| String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    lines.collect()
+}
+
+/// Waits for something that another process is about to do.
+#[track_caller]
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < LONG, "{what} never came");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_command_has_its_output_its_status_and_its_environment() {
+    in_each_tier(|room| {
+        let finished = room.run("echo out; echo err >&2; exit 3");
+        assert_eq!(finished.ended, Ended::Exited(3), "{finished:?}");
+        assert_eq!(finished.stdout.text, "out\n");
+        assert_eq!(finished.stderr.text, "err\n");
+        assert_eq!(room.run("kill -9 $$").ended, Ended::Signalled(9));
+        assert_eq!(room.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
+        let env = room.run("env").stdout.text;
+        assert!(
+            env.contains("GREETING=hello\n") && !env.contains("CARGO"),
+            "{env}"
+        );
+        assert_eq!(
+            room.run("pwd").stdout.text,
+            format!("{}\n", room.path("ws"))
+        );
+        // Nothing is to be read, and nothing of massgen's is open.
+        assert_eq!(
+            room.run("cat; ls /proc/self/fd").stdout.text,
+            "0\n1\n2\n3\n"
+        );
+    });
+}
+
+#[test]
+fn what_takes_too_long_is_killed_and_what_it_wrote_is_kept() {
+    in_each_tier(|room| {
+        for stubborn in ["", "trap '' TERM INT HUP QUIT; "] {
+            let time = unique_sleep();
+            let command =
+                format!("{stubborn}echo begun; sleep {time} & setsid sleep {time}; echo no");
+            let finished = room.run_within(&command, Duration::from_secs(1));
+            assert_eq!(finished.ended, Ended::OutOfTime);
+            assert_eq!(finished.stdout.text, "begun\n");
+            assert_eq!(processes_with(&time), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn nothing_outlives_a_command_that_has_ended() {
+    in_each_tier(|room| {
+        let time = unique_sleep();
+        let command = format!(
+            "sleep {time} & setsid sleep {time} & nohup setsid sh -c 'sleep {time}; :' & \
+             (setsid setsid sleep {time} &) ; echo done"
+        );
+        let finished = room.run(&command);
+        assert_eq!(finished.ended, Ended::Exited(0), "{finished:?}");
+        assert_eq!(finished.stdout.text, "done\n");
+        assert_eq!(processes_with(&time), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_command_is_interrupted_from_another_thread() {
+    in_each_tier(|room| {
+        let time = unique_sleep();
+        let interrupt = Interrupt::new().unwrap();
+        let raised = interrupt.clone();
+        let begun = room.path("ws").join("begun");
+        let watch = {
+            let begun = begun.clone();
+            thread::spawn(move || {
+                wait_until("the command", || begun.as_path().exists());
+                raised.raise();
+            })
+        };
+        let wait = Wait {
+            time_max: LONG,
+            output_bytes_max: KEPT_BYTES,
+            interrupt: &interrupt,
+            network: None,
+        };
+        let confined = room.confined(&format!("echo > begun; sleep {time}"), |_| ());
+        let finished = room.sandbox.run(&confined, wait).unwrap();
+        watch.join().unwrap();
+        assert_eq!(finished.ended, Ended::Interrupted);
+        assert_eq!(processes_with(&time), Vec::<String>::new());
+        // One that is raised already lets nothing begin.
+        fs::remove_file(begun.as_path()).unwrap();
+        assert_eq!(
+            room.sandbox.run(&confined, wait).unwrap().ended,
+            Ended::Interrupted
+        );
+        assert!(!begun.as_path().exists());
+    });
+}
+
+#[test]
+fn a_flood_of_output_is_read_and_not_kept() {
+    in_each_tier(|room| {
+        let finished = room.run("echo first; head -c 1G /dev/zero | tr '\\0' x; echo last");
+        assert_eq!(finished.ended, Ended::Exited(0));
+        let text = &finished.stdout.text;
+        assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
+        let written = 6 + (1 << 30) + 5;
+        let kept = u64::try_from(KEPT_BYTES).unwrap();
+        assert_eq!(finished.stdout.left_out_bytes, written - kept);
+        assert!(text.len() < KEPT_BYTES + 100, "{}", text.len());
+    });
+}
+
+#[test]
+fn a_command_that_leaves_too_little_room_is_ended() {
+    in_each_tier(|room| {
+        let interrupt = Interrupt::new().unwrap();
+        let wait = Wait {
+            time_max: LONG,
+            output_bytes_max: KEPT_BYTES,
+            interrupt: &interrupt,
+            network: None,
+        };
+        let with = |disk_free_bytes| {
+            let confined = room.confined("sleep 0.1", |facts| {
+                facts.limits.disk_free_bytes = disk_free_bytes;
+            });
+            room.sandbox.run(&confined, wait).unwrap().ended
+        };
+        assert_eq!(with(u64::MAX), Ended::DiskFull);
+        assert_eq!(with(0), Ended::Exited(0));
+    });
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        let Some(room) = Room::new(tier) else {
+            continue;
+        };
+        let mut confined = room.confined("echo > ran", |_| ());
+        confined.open.push(massgen::confinement::Opening {
+            path: room.path("missing"),
+            permission: Permission::Read,
+            scope: massgen::permissions::grant::Scope::Tree,
+        });
+        let interrupt = Interrupt::new().unwrap();
+        let wait = Wait {
+            time_max: LONG,
+            output_bytes_max: KEPT_BYTES,
+            interrupt: &interrupt,
+            network: None,
+        };
+        let ended = room.sandbox.run(&confined, wait).unwrap().ended;
+        let Ended::Refused { step, why } = &ended else {
+            panic!("{ended:?}");
+        };
+        assert!(
+            step.contains("missing") || why.contains("missing"),
+            "{ended:?}"
+        );
+        assert!(!room.path("ws").join("ran").as_path().exists());
+    }
+}
+
+#[test]
+fn what_was_compiled_for_another_tier_is_not_run() {
+    let room = Room::new(Tier::Off).unwrap();
+    let mut confined = room.confined("true", |_| ());
+    confined.tier = Tier::C;
+    let interrupt = Interrupt::new().unwrap();
+    let wait = Wait {
+        time_max: LONG,
+        output_bytes_max: KEPT_BYTES,
+        interrupt: &interrupt,
+        network: None,
+    };
+    let error = room.sandbox.run(&confined, wait).unwrap_err();
+    assert!(error.to_string().contains("tier C was compiled"), "{error}");
+}
+
+#[test]
+fn many_commands_run_at_once() {
+    in_each_tier(|room| {
+        thread::scope(|scope| {
+            for number in 0..8 {
+                scope.spawn(move || {
+                    let finished = room.run(&format!("echo {number} > {number}; cat {number}"));
+                    assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
+                });
+            }
+        });
+    });
+}
+
+/// Starts a command in the background.
+fn start(background: &Background, room: &Room, command: &str) -> Result<BackgroundId, NotStarted> {
+    let confined = room.confined(command, |_| ());
+    let note = Box::new(|ended: &Ended| vec![format!("note: {ended}")]);
+    background.start(command, &confined, None, note)
+}
+
+#[test]
+fn a_background_command_is_read_watched_and_stopped() {
+    in_each_tier(|room| {
+        let time = unique_sleep();
+        let background = Background::new(room.sandbox.clone());
+        let command = format!("echo one; echo two >&2; setsid sleep {time}");
+        let id = start(&background, room, &command).unwrap();
+        let written = || background.status(id).unwrap().output_bytes;
+        wait_until("its output", || written() == 8);
+        let all = background.output(id, 0, KEPT_BYTES).unwrap();
+        assert_eq!((all.text.as_str(), all.next), ("one\ntwo\n", 8));
+        let rest = background.output(id, 4, KEPT_BYTES).unwrap();
+        assert_eq!((rest.text.as_str(), rest.next), ("two\n", 8));
+        assert_eq!(background.status(id).unwrap().ended, None);
+        let stopped = background.stop(id).unwrap();
+        assert_eq!(stopped.ended, Some(Ended::Interrupted));
+        assert_eq!(stopped.notes, ["note: it was interrupted"]);
+        assert_eq!(processes_with(&time), Vec::<String>::new());
+
+        let id = start(&background, room, "echo end; exit 4").unwrap();
+        wait_until("its end", || background.status(id).unwrap().ended.is_some());
+        assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
+        assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
+        assert_eq!(background.list().len(), 2);
+        let unknown = "background_99".parse().unwrap();
+        assert_eq!(background.stop(unknown), None);
+    });
+}
+
+#[test]
+fn background_commands_are_few_and_end_together() {
+    in_each_tier(|room| {
+        let time = unique_sleep();
+        let background = Background::new(room.sandbox.clone());
+        let sleep = format!("trap '' TERM; sleep {time}");
+        for _ in 0..AT_ONCE_MAX {
+            start(&background, room, &sleep).unwrap();
+        }
+        let refused = start(&background, room, &sleep);
+        assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
+        assert_eq!(processes_with(&time).is_empty(), false);
+        drop(background);
+        assert_eq!(processes_with(&time), Vec::<String>::new());
+    });
+}
