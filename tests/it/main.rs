@@ -52,6 +52,7 @@ mod records;
 mod replay;
 mod runs;
 mod sandbox;
+mod sandbox_tier_c;
 mod scripted_team;
 mod store;
 mod telemetry;

@@ -21,4 +21,5 @@ pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod launch;
 pub(crate) mod trial;
+pub(crate) mod cgroup;
 pub(crate) mod sandbox;

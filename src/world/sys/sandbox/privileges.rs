@@ -5,24 +5,24 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
-    set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities,
+    clear_ambient_capability_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
 use crate::confinement::limits::Limits;
+use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::refusal::{Built, During};
 
 /// Gives up every privilege, and every way to one.
 pub(crate) fn renounce() -> Built<()> {
     set_no_new_privs(true).during("giving up new privileges")?;
-    let root_is_nobody = CapabilitiesSecureBits::NO_ROOT
-        | CapabilitiesSecureBits::NO_ROOT_LOCKED
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
-        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
-    set_capabilities_secure_bits(root_is_nobody).during("making root a user like others")?;
-    bound().during("emptying the set of possible capabilities")?;
+    let held = capabilities(None).during("looking at capabilities")?;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        give_up_ways()?;
+    }
+    // Without that one the ways stay, and lead nowhere: nothing new can be had by starting a
+    // program, and nothing is left.
     clear_ambient_capability_set().during("giving up ambient capabilities")?;
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -30,6 +30,16 @@ pub(crate) fn renounce() -> Built<()> {
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, none).during("giving up capabilities")
+}
+
+fn give_up_ways() -> Built<()> {
+    let root_is_nobody = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
+    set_capabilities_secure_bits(root_is_nobody).during("making root a user like others")?;
+    bound().during("emptying the set of possible capabilities")
 }
 
 fn bound() -> io::Result<()> {
@@ -40,14 +50,15 @@ fn bound() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the limits that the kernel holds each process to.
-pub(crate) fn limit(limits: &Limits) -> Built<()> {
-    let mut each = vec![
-        (Resource::Core, 0),
-        (Resource::Fsize, limits.file_bytes),
-        (Resource::Nproc, limits.processes),
-    ];
+/// Sets the limits that the kernel holds each process to. The number of processes is one only where
+/// a namespace keeps the program's apart: elsewhere the kernel counts all of the user's.
+pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
+    let mut each = vec![(Resource::Core, 0), (Resource::Fsize, limits.file_bytes)];
+    if matches!(tier, Tier::A | Tier::B) {
+        each.push((Resource::Nproc, limits.processes));
+    }
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
+    each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
         let limit = Rlimit {
             current: Some(most),
