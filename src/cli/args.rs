@@ -91,6 +91,17 @@ Without `--online` nothing leaves this machine, and nothing is left behind on it
 
 Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
 
+const DOCKER_EXAMPLES: &str = "\
+Examples:
+  massgen docker build
+  massgen docker build --sudo
+  massgen docker dockerfile > Dockerfile        (to build an image of your own from)
+
+The image holds what commands of agents need: bash, git, ripgrep, gh, Python and Node. A config
+names another one with `command_line_docker_image`.
+
+Exit status: 0 built, 3 no engine, or it could not be built.";
+
 /// Everything that was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -267,6 +278,9 @@ pub(crate) enum Command {
     /// Tries what a run needs; says what is missing and what to do about it.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Builds the image that agents' containers are made from.
+    #[command(subcommand, arg_required_else_help = false, after_help = DOCKER_EXAMPLES)]
+    Docker(DockerCommand),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -302,6 +316,19 @@ pub(crate) struct DoctorArguments {
     /// Prints one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What can be done about containers.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum DockerCommand {
+    /// Builds the image, with the engine that a run would use.
+    Build {
+        /// Builds the one for `command_line_docker_enable_sudo`. Default: the one without `sudo`.
+        #[arg(long)]
+        sudo: bool,
+    },
+    /// Prints what it is built by.
+    Dockerfile,
 }
 
 /// Which schema is printed.

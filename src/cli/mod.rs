@@ -16,6 +16,7 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod docker;
 mod doctor;
 mod dry_run;
 mod environment;
@@ -130,6 +131,7 @@ fn carry_out(
             output.result(&format!("{:#}\n", schema::events()))?;
         }
         Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
+        Some(Command::Docker(command)) => docker::run(host, command, output)?,
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
     }

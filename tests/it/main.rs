@@ -28,6 +28,7 @@ mod cli;
 mod config;
 mod corpus;
 mod disk;
+mod docker;
 mod docs;
 mod doctor;
 mod edits;
