@@ -268,6 +268,15 @@ impl Finished {
     }
 }
 
+/// The machine as commands of a run in this process would know it.
+pub(crate) fn machine() -> Machine {
+    Machine {
+        executable: AbsPath::new(binary()).unwrap(),
+        env: BTreeMap::new(),
+        home: None,
+    }
+}
+
 /// The binary under test. `tests/all.sh` names a copy where an unprivileged user can run it.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("MASSGEN_TEST_BINARY").map_or_else(
