@@ -129,12 +129,6 @@ pub struct Streams {
 /// The tiers that enforce, strongest first.
 pub const ENFORCING: &[Tier] = &[Tier::A, Tier::B, Tier::C];
 
-/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
-/// told what to do on the socket that is its standard input, and returns its exit status.
-pub fn helper() -> u8 {
-    sys::sandbox::helper()
-}
-
 impl Sandbox {
     /// Finds out what holds commands here, by setting it to work: a command tries to get out of a
     /// directory in `place`, where the layers of agents will lie, and nothing of it stays. What the
