@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use massgen::orchestrator::shells::Machine;
+use massgen::path::AbsPath;
 use tempfile::TempDir;
 
 /// A run that takes longer hangs.
