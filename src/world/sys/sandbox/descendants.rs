@@ -51,12 +51,19 @@ impl Descendants {
         })
     }
 
+    /// Kills all of them at once, if that can be done without looking for them.
+    pub(crate) fn kill_if_kept_in(self) {
+        if self.signals == SignalReach::Descendants {
+            // Between two forks, so nothing can run away; without descendants there is nothing to do.
+            raw::signal_all(Signal::KILL).unwrap_or_default();
+        }
+    }
+
     /// Kills all of them and returns when none is left.
     pub(crate) fn end(self) {
         loop {
             match self.signals {
-                // The kernel does this in one step, between two forks: nothing can run away.
-                SignalReach::Descendants => raw::signal_all(Signal::KILL).unwrap_or_default(),
+                SignalReach::Descendants => self.kill_if_kept_in(),
                 SignalReach::User => kill_listed(),
             }
             if none_is_left() {
