@@ -76,7 +76,7 @@ Examples:
   massgen replay last --keep
 
 The recorded replies are played again in the order of the record: no model is asked, no key is
-needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen/replays`.
+needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen`.
 Your own paths are only read: a replay delivers nothing.
 
 Exit status: 0 the same, 1 different; others as for a run.";

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::config::command_line::{CommandLineConfig, Variable};
 use crate::config::place::{Place, STATE_DIR};
-use crate::config::vendors::{VENDORS, is_known_host};
+use crate::config::vendors::{is_known_host, key_variables};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
@@ -68,11 +68,8 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
 /// what the user's environment holds.
 pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let own = |name: &str| {
-        let mut vendors = VENDORS.iter();
-        vendors.any(|vendor| vendor.key_variables.contains(&name))
-    };
-    let kept = env.iter().filter(|(name, _)| own(name));
+    let is_key = |name: &str| key_variables().any(|variable| variable == name);
+    let kept = env.iter().filter(|(name, _)| is_key(name));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
@@ -234,11 +231,15 @@ mod tests {
     fn a_found_config_sees_keys_and_no_other_variable() {
         let env = [
             ("OPENAI_API_KEY", "k"),
+            ("DEEPSEEK_API_KEY", "k"),
             ("AWS_SECRET_ACCESS_KEY", "s"),
             ("HOME", "/h"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let seen = variables_of_found(&BTreeMap::from(env));
-        assert_eq!(seen.into_keys().collect::<Vec<_>>(), ["OPENAI_API_KEY"]);
+        assert_eq!(
+            seen.into_keys().collect::<Vec<_>>(),
+            ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]
+        );
     }
 }

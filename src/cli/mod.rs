@@ -42,7 +42,6 @@ mod report;
 mod result;
 mod run;
 mod schema;
-mod speeches;
 mod shell;
 mod task;
 mod team;

@@ -22,11 +22,11 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner, Workspace};
-use crate::orchestrator::shells::Machine;
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::grants::mentioned;
+use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::prompt;
 use crate::replay::compare::{Completeness, Difference, Names, first_difference, happenings};
@@ -41,8 +41,8 @@ use crate::world::store::trace::Detail;
 
 /// Events that may wait to be looked at.
 const EVENTS_WAITING_MAX: usize = 1024;
-/// Where runs are played again, below the state directory.
-const REPLAYS: &str = "replays";
+/// What the name of a directory begins with in which a run is played again.
+const SCRATCH_PREFIX: &str = "replay_";
 
 /// What a run came to that was played again.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ pub async fn play(
     machine: Machine,
     stop: Stop,
 ) -> Result<Replayed> {
-    prepare_state_dir(state, [&state.join(REPLAYS)])?;
-    let scratch = Scratch::make(&state.join(REPLAYS), "replay_")?;
+    prepare_state_dir(state, [])?;
+    let scratch = Scratch::make(state, SCRATCH_PREFIX)?;
     let layout = layout(&record.config, state, scratch.path());
     let moves = moves(&record, &layout);
     let names = names(&record, &layout);

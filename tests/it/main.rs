@@ -50,6 +50,7 @@ mod races;
 mod records;
 mod replay;
 mod runs;
+mod sandbox_helper;
 mod sandbox;
 mod scripted_team;
 mod store;

@@ -441,9 +441,9 @@ pub static BACKEND: Section = Section {
 pub static FALLBACK: Section = Section {
     path: "agents[].backend.fallback[]",
     doc: "A model that is asked when the one before it cannot go on: its key is bad, it is unknown, \
-          overloaded for too long, or the conversation is too long for it. Keys that are not listed \
-          go into every request, as in `backend`.",
-    others: Others::Passed,
+          overloaded for too long, or the conversation is too long for it. Keys of the model's API \
+          are written as in `backend`.",
+    others: Others::AsInBackend,
     keys: &[
         Key::served(
             &["type"],

@@ -7,6 +7,7 @@ use crate::world::sys::own::dir::{self, Audience, Made};
 use crate::world::sys::own::file::{self, Durability};
 
 pub mod redact;
+pub(crate) mod speeches;
 pub mod line;
 pub mod trace;
 pub mod event_log;

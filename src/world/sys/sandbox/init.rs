@@ -24,7 +24,7 @@ use crate::world::sys::sandbox::control::{Control, Order, framed};
 use crate::world::sys::sandbox::domain::{Domain, Rights};
 use crate::world::sys::sandbox::filter;
 use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, TERMINALS, furnished};
-use crate::world::sys::sandbox::namespaces;
+use crate::world::sys::sandbox::namespaces::{self, Owner};
 use crate::world::sys::sandbox::plan::{Piece, pieces};
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::refusal::{Built, During};
@@ -37,18 +37,27 @@ const OOM_SCORE: &str = "500";
 /// Where programs are looked for if the environment has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// What the outer half found out before the namespaces were there.
+#[derive(Debug)]
+pub(crate) struct Before {
+    /// Whom the process belongs to.
+    pub(crate) owner: Owner,
+    /// What stands at each path that is opened.
+    pub(crate) identities: Identities,
+}
+
 /// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
 pub(crate) fn run(
     control: &Control,
     order: Order,
-    known: &Identities,
+    before: &Before,
     mut outcome: PipeWriter,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if is_alone(&outcome)? {
         return Ok(());
     }
-    let report = match built(control, &order.confinement, known)
+    let report = match built(control, &order.confinement, before)
         .and_then(|()| started(&order.confinement, order.input))
     {
         Ok(program) => {
@@ -71,12 +80,12 @@ fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
     Ok(reader.iter().any(|reader| !reader.revents().is_empty()))
 }
 
-fn built(control: &Control, confinement: &Confinement, known: &Identities) -> Built<()> {
+fn built(control: &Control, confinement: &Confinement, before: &Before) -> Built<()> {
     let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     score.during("offering itself when memory is short")?;
-    namespaces::settle()?;
+    namespaces::settle(before.owner)?;
     namespaces::connect(confinement.reach, control)?;
-    furnished(confinement, known)?.enter()?;
+    furnished(confinement, &before.identities)?.enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
     privileges::limit(&confinement.limits)?;

@@ -34,7 +34,8 @@ use rustix::process::{
 use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::control::{Control, Order};
 use crate::world::sys::sandbox::furnish::identities;
-use crate::world::sys::sandbox::namespaces::enter;
+use crate::world::sys::sandbox::init::Before;
+use crate::world::sys::sandbox::namespaces::{Owner, enter};
 use crate::world::sys::sandbox::raw::Half;
 use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
 
@@ -85,7 +86,10 @@ fn part_with_massgen() -> io::Result<()> {
 
 /// Tiers A and B: a root and namespaces of its own.
 fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
-    let known = identities(&order.confinement)?;
+    let before = Before {
+        owner: Owner::of_this_process(),
+        identities: identities(&order.confinement)?,
+    };
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
@@ -94,7 +98,7 @@ fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
         }
         Half::Inner => {
             drop(reader);
-            init::run(control, order, &known, writer)
+            init::run(control, order, &before, writer)
         }
     })
 }
