@@ -18,7 +18,8 @@ use massgen::confinement::{Confinement, Layer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, BackgroundId, NotStarted};
+use massgen::tools::call::BackgroundId;
+use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
 use tempfile::TempDir;
@@ -383,7 +384,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
-        let unknown = "background_99".parse().unwrap();
+        let unknown = BackgroundId(99);
         assert_eq!(background.stop(unknown), None);
     });
 }

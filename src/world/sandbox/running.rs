@@ -40,7 +40,7 @@ pub struct Running {
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
-    _group: Group,
+    group: Group,
     /// The kernel kills the process when the thread that started it ends.
     _spawner: Spawner,
 }
@@ -128,7 +128,7 @@ impl Running {
             control: Some(control),
             stage: Stage::Building,
             next_look: begun,
-            _group: group,
+            group,
             _spawner: spawner.clone(),
         };
         ordered.map(|()| running)
@@ -150,6 +150,11 @@ impl Running {
                 self.conduct(&mut [], &bounds).map(Some)
             }
         }
+    }
+
+    /// How many of its processes were killed because together they took more memory than they may.
+    pub fn killed_for_memory(&self) -> u64 {
+        self.group.killed_for_memory()
     }
 
     /// Waits until it has ended by itself, or `interrupt` is raised and it was ended.

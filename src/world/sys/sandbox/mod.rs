@@ -28,6 +28,7 @@ pub(crate) mod openings;
 pub(crate) mod program;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
+pub(crate) mod layers;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod plan;
@@ -104,10 +105,21 @@ fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
         owner: Owner::of_this_process(),
         identities: identities(&order.confinement)?,
     };
+    let mut set_aside = Vec::new();
+    for layer in &order.confinement.layers {
+        let moved = layers::set_aside(layer);
+        if moved.during(format_args!("preparing the layer on `{}`", layer.root))? {
+            set_aside.push(layer.clone());
+        }
+    }
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
             drop(writer);
+            for layer in &set_aside {
+                // What stays is removed before the layer is used again.
+                layers::remove_what_was_set_aside(layer).unwrap_or_default();
+            }
             watch::until_gone(control, pid, &handle, reader)
         }
         Half::Inner => {
