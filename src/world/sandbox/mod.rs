@@ -25,7 +25,7 @@ use crate::world::sys::launch::spawner::Spawner;
 pub mod interrupt;
 mod readable;
 pub mod output;
-mod disk_watch;
+pub(in crate::world) mod disk_watch;
 pub mod proxy;
 pub mod running;
 pub mod obstacles;
