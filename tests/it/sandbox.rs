@@ -18,7 +18,8 @@ use massgen::confinement::{Confinement, Layer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, BackgroundId, NotStarted};
+use massgen::tools::call::BackgroundId;
+use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
 use tempfile::TempDir;
@@ -58,8 +59,17 @@ impl Room {
         abs(&self.dir.path().canonicalize().unwrap().join(name))
     }
 
-    /// What `command` is held to, by a shell.
+    /// What `command` is held to, by a shell, in the final phase.
     fn confined(&self, command: &str, edit: impl FnOnce(&mut Facts)) -> Confinement {
+        self.confined_in(Phase::Final, command, edit)
+    }
+
+    fn confined_in(
+        &self,
+        phase: Phase,
+        command: &str,
+        edit: impl FnOnce(&mut Facts),
+    ) -> Confinement {
         let grant = |name: &str, kind| {
             let root = RealPath::vouch(self.path(name).as_path());
             Grant::tree(root, kind, Permission::Write)
@@ -97,7 +107,7 @@ impl Room {
             program: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
         };
         edit(&mut facts);
-        let manager = PathPermissionManager::new(grants, Phase::Final);
+        let manager = PathPermissionManager::new(grants, phase);
         compile(&manager, self.sandbox.tier(), facts).unwrap()
     }
 
@@ -341,12 +351,22 @@ fn what_was_compiled_for_another_tier_is_not_run() {
 #[test]
 fn many_commands_run_at_once() {
     in_each_tier(|room| {
+        let run = |number: i32| {
+            let command = format!("echo {number} > {number}; cat {number}");
+            let interrupt = Interrupt::new().unwrap();
+            let wait = Wait {
+                time_max: LONG,
+                output_bytes_max: KEPT_BYTES,
+                interrupt: &interrupt,
+                network: None,
+            };
+            let confined = room.confined_in(Phase::Coordination, &command, |_| ());
+            let finished = room.sandbox.run(&confined, wait).unwrap();
+            assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
+        };
         thread::scope(|scope| {
             for number in 0..8 {
-                scope.spawn(move || {
-                    let finished = room.run(&format!("echo {number} > {number}; cat {number}"));
-                    assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
-                });
+                scope.spawn(move || run(number));
             }
         });
     });
@@ -355,8 +375,7 @@ fn many_commands_run_at_once() {
 /// Starts a command in the background.
 fn start(background: &Background, room: &Room, command: &str) -> Result<BackgroundId, NotStarted> {
     let confined = room.confined(command, |_| ());
-    let note = Box::new(|ended: &Ended| vec![format!("note: {ended}")]);
-    background.start(command, &confined, None, note)
+    background.start(command, &confined, None)
 }
 
 #[test]
@@ -375,7 +394,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, None);
         let stopped = background.stop(id).unwrap();
         assert_eq!(stopped.ended, Some(Ended::Interrupted));
-        assert_eq!(stopped.notes, ["note: it was interrupted"]);
+        assert_eq!(stopped.fault, None);
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
         let id = start(&background, room, "echo end; exit 4").unwrap();
@@ -383,8 +402,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
-        let unknown = "background_99".parse().unwrap();
-        assert_eq!(background.stop(unknown), None);
+        assert_eq!(background.stop(BackgroundId(99)), None);
     });
 }
 
@@ -399,7 +417,7 @@ fn background_commands_are_few_and_end_together() {
         }
         let refused = start(&background, room, &sleep);
         assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
-        assert_eq!(processes_with(&time).is_empty(), false);
+        assert!(!processes_with(&time).is_empty());
         drop(background);
         assert_eq!(processes_with(&time), Vec::<String>::new());
     });

@@ -41,8 +41,8 @@ pub struct Status {
     pub command: String,
     /// How it ended; `None` as long as it goes on.
     pub ended: Option<Ended>,
-    /// What was to be said about its end.
-    pub notes: Vec<String>,
+    /// Why it cannot be watched any more, if so.
+    pub fault: Option<String>,
     /// How long it has been going on, or did.
     pub elapsed: Duration,
     /// How much it has written so far, in bytes.
@@ -59,10 +59,6 @@ pub enum NotStarted {
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
-
-/// What is done when a command has ended; it says what the agent is to be told about that. It must
-/// not ask for the commands of the agent.
-pub type WhenEnded = Box<dyn FnOnce(&Ended) -> Vec<String> + Send>;
 
 #[derive(Debug)]
 struct Entry {
@@ -83,7 +79,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct End {
     ended: Ended,
-    notes: Vec<String>,
+    fault: Option<String>,
     elapsed: Duration,
 }
 
@@ -106,7 +102,6 @@ impl Background {
         command: &str,
         confinement: &Confinement,
         network: Option<Arc<Proxy>>,
-        when_ended: WhenEnded,
     ) -> Result<BackgroundId, NotStarted> {
         let mut commands = self.commands();
         let going = commands.values().filter(|entry| !entry.has_ended()).count();
@@ -137,7 +132,7 @@ impl Background {
             _network: network,
         };
         let thread = thread::Builder::new().name("background".to_owned());
-        let thread = thread.spawn(move || watch.follow(read, when_ended))?;
+        let thread = thread.spawn(move || watch.follow(read))?;
         let id = commands
             .keys()
             .next_back()
@@ -228,10 +223,7 @@ impl Entry {
                 .as_ref()
                 .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
-            notes: end
-                .as_ref()
-                .map(|end| end.notes.clone())
-                .unwrap_or_default(),
+            fault: end.as_ref().and_then(|end| end.fault.clone()),
             ended: end.map(|end| end.ended),
         }
     }
@@ -259,7 +251,7 @@ struct Watch {
 
 impl Watch {
     /// Reads what the command writes until it has ended.
-    fn follow(mut self, output: io::PipeReader, when_ended: WhenEnded) {
+    fn follow(mut self, output: io::PipeReader) {
         let bounds = Bounds {
             interrupt: Some(&self.interrupt),
             disk: Some(&self.disk),
@@ -269,15 +261,14 @@ impl Watch {
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
         let mut streams = [Stream::new(output, &mut taken)];
-        let (ended, mut notes) = match self.running.conduct(&mut streams, &bounds) {
-            Ok(ended) => (ended, Vec::new()),
-            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
+        let (ended, fault) = match self.running.conduct(&mut streams, &bounds) {
+            Ok(ended) => (ended, None),
+            Err(error) => (Ended::Interrupted, Some(error.to_string())),
         };
         let elapsed = self.begun.elapsed();
-        notes.extend(when_ended(&ended));
         lock().end = Some(End {
             ended,
-            notes,
+            fault,
             elapsed,
         });
     }

@@ -224,11 +224,7 @@ impl Sandbox {
         network: Option<&Proxy>,
     ) -> io::Result<Running> {
         let mut running = self.begin(confinement, streams)?;
-        let bounds = Bounds {
-            network,
-            ..Bounds::default()
-        };
-        match running.begin(&bounds)? {
+        match running.begin(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }

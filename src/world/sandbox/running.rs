@@ -130,20 +130,25 @@ impl Running {
     }
 
     /// Waits until the process runs; how it ended if it never did.
-    pub(super) fn begin(&mut self, bounds: &Bounds<'_>) -> io::Result<Option<Ended>> {
-        let until = bounds.until.unwrap_or(Instant::now() + START_TIME_MAX);
+    pub(super) fn begin(&mut self, network: Option<&Proxy>) -> io::Result<Option<Ended>> {
         let bounds = Bounds {
-            until: Some(until),
-            ..*bounds
+            until: Some(Instant::now() + START_TIME_MAX),
+            network,
+            ..Bounds::default()
         };
         while self.stage == Stage::Building {
             self.step(&mut [], &bounds)?;
         }
-        match self.stage {
-            Stage::Building | Stage::Started => Ok(None),
-            Stage::Ending(..) | Stage::Killed(..) | Stage::Over(_) => {
+        match &self.stage {
+            Stage::Ending(Ended::Refused { .. } | Ended::OutOfTime, _) => {
                 self.conduct(&mut [], &bounds).map(Some)
             }
+            // One that is short may have ended already.
+            Stage::Building
+            | Stage::Started
+            | Stage::Ending(..)
+            | Stage::Killed(..)
+            | Stage::Over(_) => Ok(None),
         }
     }
 
