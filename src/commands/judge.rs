@@ -1,9 +1,9 @@
-//! Owns the judgement about a command line: each check with its outcome, and the refusal that
-//! follows.
+//! Owns the judgement about a command line: the checks in their order, and the refusal that follows.
+//! It looks at parsed commands only.
 
 use crate::commands::line::{Line, SimpleCommand, Starts};
 use crate::commands::parse::parse;
-use crate::commands::rules::RULES;
+use crate::commands::rules::{RULES, Rule};
 use crate::commands::{CommandPolicy, CommandRules, Refused};
 use crate::wording::one_line;
 
@@ -19,40 +19,67 @@ const BLOCKED: &str = "blocked-commands";
 /// The rule of `command_line_allowed_commands`.
 const ALLOWED: &str = "allowed-commands";
 
+/// A check of one command, or of the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The rule that was asked.
+    pub rule: &'static str,
+    /// Why it refuses, if it does.
+    pub refused: Option<Refused>,
+}
+
 /// Whether the rules let a command line through.
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), Refused> {
     let parsed = parse(line);
-    match judge_line(rules, line, &parsed) {
+    let whole = check_line(rules, line, &parsed).into_iter();
+    let each = parsed.commands.iter();
+    let each = each.flat_map(|command| check_command(rules, command));
+    match whole.chain(each).find_map(|check| check.refused) {
         Some(refused) => Err(refused),
-        None => {
-            let mut commands = parsed.commands.iter();
-            match commands.find_map(|command| judge_command(rules, command)) {
-                Some(refused) => Err(refused),
-                None => Ok(()),
-            }
-        }
+        None => Ok(()),
     }
 }
 
-/// Why a line is refused as a whole, whatever its commands are.
-pub fn judge_line(rules: &CommandRules, line: &str, parsed: &Line) -> Option<Refused> {
+/// The check of a line as a whole, where all of it has to be understood.
+pub fn check_line(rules: &CommandRules, line: &str, parsed: &Line) -> Option<Check> {
     let why = rules.need_all()?;
-    let unread = parsed.unread?;
-    Some(Refused {
+    let refused = parsed.unread.map(|unread| Refused {
         rule: UNREADABLE,
         command: one_line(line, SHOWN_CHARS_MAX),
         reason: format!("{unread}, and {why}"),
         way_out: "write simpler commands, one call each, or put them into a script".to_owned(),
+    });
+    Some(Check {
+        rule: UNREADABLE,
+        refused,
     })
 }
 
-/// Why one of a line's commands is refused.
-pub fn judge_command(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
-    by_policy(rules, command)
-        .or_else(|| by_block_list(rules, command))
-        .or_else(|| as_unknown(rules, command))
-        .or_else(|| by_allow_list(rules, command))
+/// The checks of one of a line's commands, in the order in which they count.
+pub fn check_command<'a>(
+    rules: &'a CommandRules,
+    command: &'a SimpleCommand,
+) -> impl Iterator<Item = Check> + 'a {
+    let policy = RULES.iter().filter(|rule| rules.ask(rule));
+    let policy = policy.map(|rule| Check {
+        rule: rule.name,
+        refused: (rule.refuses)(command)
+            .then(|| refused(rule.name, command, rule.because.to_owned(), rule.way_out)),
+    });
+    let lists: [(&'static str, List); 3] = [
+        (BLOCKED, by_block_list),
+        (UNKNOWN, as_unknown),
+        (ALLOWED, by_allow_list),
+    ];
+    let lists = lists.into_iter().map(|(rule, list)| Check {
+        rule,
+        refused: list(rules, command),
+    });
+    policy.chain(lists.filter(|check| rules.lists(check.rule)))
 }
+
+/// What a list of the config says about a command.
+type List = fn(&CommandRules, &SimpleCommand) -> Option<Refused>;
 
 fn refused(rule: &'static str, command: &SimpleCommand, reason: String, way_out: &str) -> Refused {
     Refused {
@@ -61,21 +88,6 @@ fn refused(rule: &'static str, command: &SimpleCommand, reason: String, way_out:
         reason,
         way_out: way_out.to_owned(),
     }
-}
-
-fn by_policy(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
-    let holds = RULES.iter().filter(|rule| {
-        let is_lifted = rule.lifted_by == Some(rules.privileges);
-        (rule.policy == CommandPolicy::Standard || rules.policy == rule.policy) && !is_lifted
-    });
-    let mut against = holds.filter(|rule| (rule.refuses)(command));
-    let rule = against.next()?;
-    Some(refused(
-        rule.name,
-        command,
-        rule.because.to_owned(),
-        rule.way_out,
-    ))
 }
 
 fn by_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
@@ -138,6 +150,21 @@ fn by_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refuse
 }
 
 impl CommandRules {
+    /// Whether a rule of the table is asked.
+    fn ask(&self, rule: &Rule) -> bool {
+        let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
+        holds && rule.lifted_by != Some(self.privileges)
+    }
+
+    /// Whether there is something that this check of a list holds commands against.
+    fn lists(&self, rule: &str) -> bool {
+        match rule {
+            BLOCKED => !self.blocked.is_empty(),
+            ALLOWED => self.allowed.is_some(),
+            _ => self.need_all().is_some(),
+        }
+    }
+
     /// Why every command of a line must be known, if it must.
     fn need_all(&self) -> Option<&'static str> {
         if self.allowed.is_some() || !self.blocked.is_empty() {

@@ -83,6 +83,18 @@ pub enum Multiplies {
 }
 
 impl SimpleCommand {
+    /// The command of these words; what sets variables at its beginning is no part of its name.
+    pub(super) fn of_words(words: Vec<Word>) -> Self {
+        let assignments = words.iter().take_while(|word| word.sets_variable()).count();
+        let mut words = words.into_iter();
+        let set = words.by_ref().take(assignments);
+        Self {
+            assignments: set.map(|word| word.raw).collect(),
+            words: words.collect(),
+            ..Self::default()
+        }
+    }
+
     /// Its name as written, without quotes; `None` if only the run shows it, or there is none.
     pub fn name(&self) -> Option<String> {
         self.words.first()?.value()
@@ -166,6 +178,14 @@ impl Word {
             Piece::Text(text) | Piece::Unknown(text) => text.as_str(),
         });
         pieces.collect()
+    }
+
+    /// Whether it has the form `NAME=value`.
+    fn sets_variable(&self) -> bool {
+        let shown = self.shown();
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let name = shown.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
     }
 
     /// The end of the word that is known: all of it, or what follows the last unknown piece if a

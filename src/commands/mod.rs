@@ -7,6 +7,7 @@ pub mod parse;
 pub mod pattern;
 pub mod rules;
 mod starters;
+mod tree;
 mod word;
 
 #[cfg(test)]

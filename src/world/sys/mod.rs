@@ -17,6 +17,7 @@ pub(crate) mod quarantine;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
+pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod launch;
 pub(crate) mod trial;

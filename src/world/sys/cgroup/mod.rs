@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, getpid, kill_process};
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -110,19 +110,23 @@ impl Cgroups {
     /// Makes a group with these limits, as far as the machine can hold them.
     pub(crate) fn make(&self, limits: &Limits) -> io::Result<Group> {
         let name = self.new_name();
-        let mut group = Group { dirs: Vec::new() };
+        let mut group = Group {
+            dirs: Vec::new(),
+            limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
+        };
         for place in &self.places {
+            let wanted = place.resources.iter();
+            let wanted: Vec<(Resource, u64)> = wanted
+                .filter_map(|resource| most(*resource, limits).map(|most| (*resource, most)))
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
             let dir = place.dir.join(&name);
             fs::create_dir(dir.as_path())?;
             group.dirs.push((place.version, dir.clone()));
-            for resource in &place.resources {
-                let most = match resource {
-                    Resource::Memory => limits.memory_bytes,
-                    Resource::Processes => Some(limits.processes),
-                };
-                if let Some(most) = most {
-                    set(&dir, place.version, *resource, most)?;
-                }
+            for (resource, most) in wanted {
+                set(&dir, place.version, resource, most)?;
             }
         }
         Ok(group)
@@ -139,6 +143,7 @@ impl Cgroups {
 #[derive(Debug)]
 pub(crate) struct Group {
     dirs: Vec<(Version, AbsPath)>,
+    limits_memory: bool,
 }
 
 impl Group {
@@ -148,6 +153,11 @@ impl Group {
             write(dir, "cgroup.procs", process.as_raw_nonzero())?;
         }
         Ok(())
+    }
+
+    /// Whether it holds a limit on memory.
+    pub(crate) fn limits_memory(&self) -> bool {
+        self.limits_memory
     }
 
     /// How many of its processes the kernel has killed because there was no more memory for them.
@@ -172,6 +182,19 @@ impl Drop for Group {
         for (_, dir) in &self.dirs {
             remove(dir);
         }
+    }
+}
+
+/// Whether processes are root's, which the kernel counts no processes of.
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// How much of a resource there may be; `None` for as much as there is.
+fn most(resource: Resource, limits: &Limits) -> Option<u64> {
+    match resource {
+        Resource::Memory => limits.memory_bytes,
+        Resource::Processes => Some(limits.processes),
     }
 }
 

@@ -112,18 +112,15 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub(crate) fn check(confinement: &Confinement) -> Result<(), String> {
     let lowered = confinement.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
-    let lowered = lowered.map(|opening| (&opening.path, "only be read"));
-    let masked = confinement
-        .masked
-        .iter()
-        .map(|path| (path, "stay as it is"));
-    let hidden = confinement.hidden.iter().map(|path| (path, "be hidden"));
-    for (path, wish) in lowered.chain(masked).chain(hidden) {
+    let kept = lowered.map(|opening| &opening.path);
+    let kept = kept.chain(&confinement.masked).map(|path| (path, "only read"));
+    let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
+    for (path, kept) in kept.chain(hidden) {
         for root in writable(confinement) {
-            if path.is_within(root) && (path != root || wish == "be hidden") {
+            if path.is_within(root) && (path != root || kept == "hidden") {
                 return Err(format!(
-                    "`{path}` is to {wish}, but lies in `{root}`, where commands may write: only \
-                     tiers A and B can hold that"
+                    "`{path}` cannot be {kept}, because commands may write to `{root}` around it; \
+                     tiers A and B can do that"
                 ));
             }
         }
@@ -157,8 +154,7 @@ pub(crate) fn open_all(confinement: &Confinement, domain: &mut Domain) -> io::Re
         }
     }
     for opening in &confinement.open {
-        walk.opening(opening)
-            .map_err(|error| io::Error::other(format!("`{}`: {error}", opening.path)))?;
+        walk.opening(opening)?;
     }
     for own in [&confinement.home, &confinement.scratch] {
         walk.open(&exact(own)?, Rights::Write)?;

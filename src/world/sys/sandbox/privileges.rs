@@ -1,9 +1,12 @@
 //! Owns what a process gives up for good before it starts an agent's program, and what its limits
 //! are. All of it is inherited and none of it can be taken back.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+
+use std::fs;
 use std::io;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities,
     clear_ambient_capability_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
@@ -50,16 +53,20 @@ fn bound() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the limits that the kernel holds each process to. The number of processes is one only where
-/// a namespace keeps the program's apart: elsewhere the kernel counts all of the user's.
+/// Sets the limits that the kernel holds each process to. Who started massgen may have set lower
+/// ones.
 pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
-    let mut each = vec![(Resource::Core, 0), (Resource::Fsize, limits.file_bytes)];
-    if matches!(tier, Tier::A | Tier::B) {
-        each.push((Resource::Nproc, limits.processes));
-    }
+    let mut each = vec![
+        (Resource::Core, 0),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Nproc, most_processes(tier, limits.processes)),
+    ];
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
+        let most = getrlimit(resource)
+            .maximum
+            .map_or(most, |held| held.min(most));
         let limit = Rlimit {
             current: Some(most),
             maximum: Some(most),
@@ -67,4 +74,20 @@ pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
         setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))?;
     }
     Ok(())
+}
+
+/// How many processes the kernel has to count for `wanted` of the program's. Without a namespace it
+/// counts all of the user's, so there are as many more as the machine has now.
+fn most_processes(tier: Tier, wanted: u64) -> u64 {
+    match tier {
+        Tier::A | Tier::B => wanted,
+        Tier::C | Tier::D | Tier::Off => wanted.saturating_add(processes_now().unwrap_or(0)),
+    }
+}
+
+/// The processes and threads of the whole machine: `/proc/loadavg` says `running/all` of them.
+fn processes_now() -> Option<u64> {
+    let line = fs::read_to_string("/proc/loadavg").ok()?;
+    let (_, all) = line.split_whitespace().nth(3)?.split_once('/')?;
+    all.parse().ok()
 }
