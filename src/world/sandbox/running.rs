@@ -40,7 +40,7 @@ pub struct Running {
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
-    _group: Group,
+    group: Group,
     /// The kernel kills the process when the thread that started it ends.
     _spawner: Spawner,
 }
@@ -118,20 +118,22 @@ impl Running {
             stdout: streams.stdout,
             stderr: streams.stderr,
         };
-        let process = spawner.start(executable, ends)?;
-        group.take_in(process.id())?;
         let begun = Instant::now();
-        let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
-        let ordered = control.order(confinement, input, begun + START_TIME_MAX);
+        // From here on its end is seen to, whatever fails.
         let running = Self {
-            process,
+            process: spawner.start(executable, ends)?,
             control: Some(control),
             stage: Stage::Building,
             next_look: begun,
-            _group: group,
+            group,
             _spawner: spawner.clone(),
         };
-        ordered.map(|()| running)
+        running.group.take_in(running.process.id())?;
+        let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
+        if let Some(control) = &running.control {
+            control.order(confinement, input, begun + START_TIME_MAX)?;
+        }
+        Ok(running)
     }
 
     /// Waits until the process runs; how it ended if it never did.
@@ -155,15 +157,6 @@ impl Running {
             | Stage::Killed(..)
             | Stage::Over(_) => Ok(None),
         }
-    }
-
-    /// Waits until it has ended by itself, or `interrupt` is raised and it was ended.
-    pub fn wait(&mut self, interrupt: &Interrupt) -> io::Result<Ended> {
-        let bounds = Bounds {
-            interrupt: Some(interrupt),
-            ..Bounds::default()
-        };
-        self.conduct(&mut [], &bounds)
     }
 
     /// Leads it to its end, which `bounds` may bring about; reads what it writes.
