@@ -22,9 +22,10 @@ use massgen::tools::call::BackgroundId;
 use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::project::binary;
+use crate::project::{Project, binary};
 
 /// A command that should end by itself and takes longer hangs.
 const LONG: Duration = Duration::from_mins(1);
@@ -421,4 +422,121 @@ fn background_commands_are_few_and_end_together() {
         drop(background);
         assert_eq!(processes_with(&time), Vec::<String>::new());
     });
+}
+
+/// A project in which the workspace and one path of the user's are granted.
+fn granted() -> Project {
+    let project = Project::new().dir("ws").dir("src");
+    let grants = serde_json::json!({
+        "workspace": project.path("ws"),
+        "context_paths": [{"path": project.path("src"), "permission": "write"}],
+    });
+    project.file("grants.json", grants.to_string())
+}
+
+/// `massgen sandbox` with these words after `--`.
+fn sandboxed(project: Project, words: &[&str]) -> Project {
+    let options = [
+        "sandbox",
+        "--grants",
+        "grants.json",
+        "--sandbox",
+        "off",
+        "--",
+    ];
+    project.args(options).args(words)
+}
+
+#[test]
+fn one_command_runs_on_the_users_streams_with_its_own_status() {
+    let words = ["sh", "-c", "cat; echo 'it'\"'\"'s' >&2; pwd; exit 5"];
+    let project = sandboxed(granted().stdin("typed\n"), &words);
+    let finished = project.failure(5);
+    assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
+    assert_eq!(finished.stderr(), "it's\n");
+    sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
+    sandboxed(granted(), &["true"]).success();
+}
+
+#[test]
+fn one_command_is_asked_about_and_held_as_an_agents() {
+    let refused = sandboxed(granted(), &["sudo", "true"]).failure(4);
+    assert!(refused.stderr().contains("sudo"), "{}", refused.stderr());
+    let usage = granted()
+        .args(["sandbox", "--grants", "grants.json"])
+        .failure(2);
+    assert!(usage.stderr().contains("CMD"), "{}", usage.stderr());
+    let held = |phase: &str| {
+        let options = ["sandbox", "--grants", "grants.json", "--phase", phase, "--"];
+        let command = "echo x > ../src/new; echo x > new; cat ../grants.json; true";
+        granted()
+            .args(options)
+            .args(["sh", "-c", command])
+            .success()
+    };
+    let sandbox = Room::new(Tier::A).or_else(|| Room::new(Tier::B));
+    if sandbox.is_none() {
+        return;
+    }
+    let _kept_out = held("coordination")
+        .has_file("ws/new", "x\n")
+        .has_no("src/new");
+    let finished = held("final");
+    assert_eq!(finished.stdout(), "");
+    let _delivered = finished
+        .has_file("ws/new", "x\n")
+        .has_file("src/new", "x\n");
+}
+
+/// Whether nothing of the command is left, and no directory of massgen's.
+#[track_caller]
+fn check_gone(project: &Project, time: &str) {
+    wait_until("the end of all processes", || {
+        processes_with(time).is_empty()
+    });
+    let left: Vec<_> = fs::read_dir(project.path("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn whatever_ends_massgen_ends_its_commands() {
+    for tier in ["A", "B", "C", "off"] {
+        if Room::new(tier_named(tier)).is_none() {
+            continue;
+        }
+        for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
+            let time = unique_sleep();
+            let command = format!("trap '' TERM INT HUP; setsid sleep {time} & sleep {time}");
+            let project = granted().dir("tmp");
+            let tmp = project.path("tmp");
+            let options = [
+                "sandbox",
+                "--grants",
+                "grants.json",
+                "--sandbox",
+                tier,
+                "--",
+            ];
+            let project = project.env("TMPDIR", &tmp).args(options);
+            let project = project.args(["sh", "-c", &command]);
+            let mut massgen = project.command().spawn().unwrap();
+            wait_until("the command", || processes_with(&time).len() >= 2);
+            let pid = Pid::from_child(&massgen);
+            kill_process(pid, signal).unwrap();
+            let status = massgen.wait().unwrap();
+            if signal == Signal::KILL {
+                wait_until("its end", || processes_with(&time).is_empty());
+            } else {
+                assert_eq!(status.code(), Some(130), "tier {tier}");
+                check_gone(&project, &time);
+            }
+        }
+    }
+}
+
+fn tier_named(name: &str) -> Tier {
+    match name.parse().unwrap() {
+        TierChoice::Only(tier) => tier,
+        TierChoice::Auto => panic!("{name} is no tier"),
+    }
 }
