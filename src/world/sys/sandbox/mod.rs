@@ -8,14 +8,27 @@
 //! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
+//!
+//! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
+//! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod domain;
+pub(crate) mod caller;
+pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
 pub(crate) mod init;
 pub(crate) mod layers;
+pub(crate) mod link;
+pub(crate) mod metadata;
+pub(crate) mod narrow;
+pub(crate) mod notice;
+pub(crate) mod openings;
+pub(crate) mod program;
+pub(crate) mod supervisor;
+pub(crate) mod worker;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod plan;
@@ -60,7 +73,8 @@ fn obey() -> io::Result<()> {
     let order = control.order()?;
     let done = match order.confinement.tier {
         Tier::A | Tier::B => walled(&control, order),
-        tier @ (Tier::C | Tier::D | Tier::Off) => Err(Refusal {
+        Tier::C => supervisor::run(&control, order),
+        tier @ (Tier::D | Tier::Off) => Err(Refusal {
             step: "choosing the tier".to_owned(),
             why: format!("tier {tier} has no walls"),
         }),
