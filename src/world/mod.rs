@@ -20,3 +20,4 @@ pub mod store;
 pub mod http;
 pub mod telemetry;
 pub mod probe;
+pub mod ground;
