@@ -21,17 +21,15 @@ pub struct Account {
     ledger: Arc<Mutex<Ledger>>,
 }
 
-/// A request that has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The model that was asked.
-    pub model: &'a Model,
-    /// In which phase.
-    pub phase: Phase,
-    /// What the vendor counted, as far as it has said so.
-    pub usage: Usage,
-    /// Why there is no whole reply, if there is none.
-    pub fault: Option<&'a BackendError>,
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With a whole reply.
+    Whole,
+    /// Without one.
+    Failed,
+    /// Nobody waited for its end: the vendor may have counted more by then.
+    GivenUp,
 }
 
 impl Account {
@@ -45,23 +43,29 @@ impl Account {
         self.ledger().agent_ended_by(&self.agent)
     }
 
-    /// Charges a request and gives what it cost; `None` if that is not known. A request that failed
-    /// before anything was counted cost nothing; a whole reply that was not counted may have.
-    pub fn charge(&self, asked: Asked<'_>) -> Option<Money> {
-        let price = asked.model.price.as_ref();
-        let is_counted = asked.usage != Usage::default();
-        let cost = match price {
-            Some(price) if is_counted => Some(price.cost(&asked.usage)),
-            Some(price) if price.is_free() => Some(Money::ZERO),
-            Some(_) | None if !is_counted && asked.fault.is_some() => Some(Money::ZERO),
-            Some(_) | None => None,
+    /// Charges a request to `model`, of which the vendor has counted `usage`, and gives what it cost;
+    /// `None` if that is not known. A request that failed before anything was counted cost nothing;
+    /// a whole reply that was not counted may have, and so may one that was given up.
+    pub fn charge(
+        &self,
+        (model, phase): (&Model, Phase),
+        usage: Usage,
+        ending: Ending,
+    ) -> Option<Money> {
+        let is_counted = usage != Usage::default();
+        let cost = match (&model.price, ending) {
+            (Some(price), _) if price.is_free() => Some(Money::ZERO),
+            (_, Ending::GivenUp) => None,
+            (Some(price), _) if is_counted => Some(price.cost(&usage)),
+            (_, Ending::Failed) if !is_counted => Some(Money::ZERO),
+            (_, Ending::Failed | Ending::Whole) => None,
         };
         let post = Post {
             agent: self.agent.clone(),
-            model: Arc::clone(&asked.model.name),
-            phase: asked.phase,
+            model: Arc::clone(&model.name),
+            phase,
         };
-        self.ledger().charge(post, asked.usage, cost);
+        self.ledger().charge(post, usage, cost);
         cost
     }
 

@@ -12,6 +12,7 @@ use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::wording::beginning;
+use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Change, Observation, Outcome};
 use crate::world::gate::{Denial, Gate, Refused};
 
@@ -179,7 +180,7 @@ impl Mind {
                     success: observation.outcome == Outcome::Done,
                     denied: observation.outcome == Outcome::Denied,
                     summary: beginning(&observation.content, SHOWN_CHARS_MAX),
-                    elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    elapsed_ms: milliseconds(begun.elapsed()),
                 };
                 self.emit(finished).await;
                 let Observation {

@@ -6,6 +6,7 @@ pub mod calls;
 pub mod cues;
 pub mod patience;
 pub mod present;
+mod request;
 pub mod round;
 mod shorten;
 mod step;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures_util::StreamExt;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use crate::agent::account::Asked;
+use crate::agent::account::Ending;
+use crate::agent::request::OpenRequest;
 use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
@@ -18,6 +18,7 @@ use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
 use crate::event::{Event, StopReason};
 use crate::spending::Usage;
+use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
 /// request in fifty thousand fails for good.
@@ -72,8 +73,8 @@ impl Tries {
             }
             FaultKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
-        let wait = self.waits.next()?.max(asked_for);
-        (wait <= RETRY_WAIT_MAX).then_some(wait)
+        let own = self.waits.next()?.min(RETRY_WAIT_MAX);
+        (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
     }
 
     /// Whether the conversation may be shortened once more.
@@ -199,37 +200,21 @@ impl Mind {
         let Some(model) = self.models.first() else {
             return Err(permanent("the agent has no model"));
         };
-        let asked = Instant::now();
-        self.emit(Event::Asking {
-            agent: self.agent.clone(),
-            model: Arc::clone(&model.name),
-        })
-        .await;
-        let mut usage = Usage::default();
-        let reply = self.hear(model, &mut usage).await;
-        let elapsed_ms = milliseconds(asked.elapsed());
-        let counted = usage.total_tokens();
+        let mut request = OpenRequest::begin(self, model).await;
+        let reply = self.hear(model, &mut request.usage).await;
+        let counted = request.usage.total_tokens();
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.settle(counted);
         }
-        let cost_usd = self.account.charge(Asked {
-            model,
-            phase: self.phase,
-            usage,
-            fault: reply.as_ref().err(),
-        });
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
-        tracing::debug!(agent, messages, elapsed_ms, failed, "a model was asked");
-        self.emit(Event::Asked {
-            agent: self.agent.clone(),
-            model: Arc::clone(&model.name),
-            phase: self.phase,
-            usage,
-            cost_usd,
-            elapsed_ms,
-        })
-        .await;
+        tracing::debug!(agent, messages, failed, "a model was asked");
+        let ending = if failed {
+            Ending::Failed
+        } else {
+            Ending::Whole
+        };
+        request.end(ending).await;
         reply
     }
 
@@ -328,6 +313,31 @@ fn with_wait(mut fault: BackendError) -> BackendError {
     fault
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks how often a request is tried again that goes on failing so, however the waits jitter.
+    #[track_caller]
+    fn check(fault: FaultKind, expected: usize) {
+        for _ in 0..200 {
+            let mut tries = Tries::new();
+            let waits: Vec<Duration> = std::iter::from_fn(|| tries.wait(fault)).collect();
+            assert_eq!(waits.len(), expected, "{fault:?}: {waits:?}");
+            assert!(
+                waits.iter().all(|wait| *wait <= RETRY_WAIT_MAX),
+                "{waits:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_is_tried_again_as_often_as_its_fault_may_heal() {
+        let after = |retry_after| FaultKind::Transient { retry_after };
+        check(FaultKind::Permanent, 0);
+        check(FaultKind::Unreachable, UNREACHABLE_RETRIES_MAX);
+        check(after(None), RETRIES_MAX);
+        check(after(Some(RETRY_WAIT_MAX)), RETRIES_MAX);
+        check(after(Some(RETRY_WAIT_MAX + Duration::from_millis(1))), 0);
+    }
 }

@@ -1,9 +1,9 @@
 //! Owns how fast models are asked: limits of requests and tokens in a minute, shared by all agents of
-//! a run and honoured before anything is sent. Whoever may not send yet is told how long to wait, in
-//! the order of asking.
+//! a run and honoured before anything is sent. Whoever may not send yet is told how long to wait, and
+//! nobody who asks later makes that longer.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ pub struct Pacing {
 pub struct Slot {
     /// How long to wait before.
     pub wait: Duration,
-    /// The limit that makes it wait the longest.
+    /// The limit that it waits for last.
     pub reason: String,
     /// Where its tokens are counted.
     tokens: Vec<(Arc<Gauge>, u64)>,
@@ -114,32 +114,50 @@ impl Pace {
 impl Pacing {
     /// Takes the next free slot for a request of `bytes`; `None` if no limit holds.
     pub fn slot(&self, bytes: usize) -> Option<Slot> {
-        if self.gauges.is_empty() {
-            return None;
+        let tokens = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+        (!self.gauges.is_empty()).then(|| self.slot_from(Instant::now(), tokens))
+    }
+
+    fn slot_from(&self, now: Instant, estimate: u64) -> Slot {
+        // All limits at once: what one of them holds back must not count as sent with another.
+        // Everybody locks them in the order of the config.
+        let gauges = self.gauges.iter();
+        let mut windows: Vec<_> = gauges.map(|gauge| (gauge, gauge.window())).collect();
+        for (_, window) in &mut windows {
+            window.forget(now);
         }
-        let now = Instant::now();
-        let estimate = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
-        let mut slot = Slot {
-            wait: Duration::ZERO,
-            reason: String::new(),
-            tokens: Vec::new(),
-        };
-        for gauge in &self.gauges {
-            let amount = match gauge.unit {
-                Unit::Requests => 1,
-                Unit::Tokens => estimate,
-            };
-            let (id, at) = gauge.with(|window| window.take(now, amount));
-            let wait = at.saturating_duration_since(now);
-            if wait > slot.wait {
-                slot.wait = wait;
-                slot.reason.clone_from(&gauge.what);
-            }
-            if gauge.unit == Unit::Tokens {
-                slot.tokens.push((Arc::clone(gauge), id));
+        let (at, reason) = free_in_all(&windows, now, estimate);
+        let tokens = windows.iter_mut().filter_map(|(gauge, window)| {
+            let id = window.enter(at, gauge.amount(estimate));
+            (gauge.unit == Unit::Tokens).then(|| (Arc::clone(gauge), id))
+        });
+        Slot {
+            wait: at.saturating_duration_since(now),
+            reason,
+            tokens: tokens.collect(),
+        }
+    }
+}
+
+/// The first time from `now` on at which every limit lets a request of so many tokens through, and
+/// the limit that it waits for until then.
+fn free_in_all(
+    windows: &[(&Arc<Gauge>, MutexGuard<'_, Window>)],
+    now: Instant,
+    tokens: u64,
+) -> (Instant, String) {
+    let (mut at, mut reason) = (now, "");
+    loop {
+        let before = at;
+        for (gauge, window) in windows {
+            let free = window.free_from(at, gauge.amount(tokens));
+            if free > at {
+                (at, reason) = (free, &gauge.what);
             }
         }
-        Some(slot)
+        if at == before {
+            return (at, reason.to_owned());
+        }
     }
 }
 
@@ -147,14 +165,22 @@ impl Slot {
     /// Counts the tokens that the vendor counted, in place of the estimate.
     pub fn settle(self, tokens: u64) {
         for (gauge, id) in self.tokens {
-            gauge.with(|window| window.correct(id, tokens));
+            gauge.window().correct(id, tokens);
         }
     }
 }
 
 impl Gauge {
-    fn with<T>(&self, look: impl FnOnce(&mut Window) -> T) -> T {
-        look(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much of the limit a request of so many tokens takes.
+    fn amount(&self, tokens: u64) -> u64 {
+        match self.unit {
+            Unit::Requests => 1,
+            Unit::Tokens => tokens,
+        }
     }
 }
 
@@ -167,30 +193,43 @@ impl Window {
         }
     }
 
-    /// Enters `amount` at the first time from `now` on at which it may be sent, after all that was
-    /// entered before. What is more than the limit by itself is sent as if it were the limit.
-    fn take(&mut self, now: Instant, amount: u64) -> (u64, Instant) {
-        while self
-            .sent
-            .front()
-            .is_some_and(|sent| sent.at + MINUTE <= now)
-        {
-            self.sent.pop_front();
-        }
-        let amount = amount.min(self.most);
-        let mut at = self.sent.back().map_or(now, |last| last.at.max(now));
-        let mut sum = amount;
-        for sent in self.sent.iter().rev() {
-            sum = sum.saturating_add(sent.amount);
-            if sum > self.most {
-                at = at.max(sent.at + MINUTE);
-                break;
-            }
-        }
+    /// Leaves out what was sent too long ago to count `now`.
+    fn forget(&mut self, now: Instant) {
+        let counts = |sent: &Sent| sent.at + MINUTE > now;
+        while self.sent.pop_front_if(|sent| !counts(sent)).is_some() {}
+    }
+
+    /// The first time from `from` on at which `amount` may be sent. What is more than the limit by
+    /// itself is sent as if it were the limit.
+    fn free_from(&self, from: Instant, amount: u64) -> Instant {
+        let later = |at: &Instant| self.later_than(*at, amount.min(self.most));
+        std::iter::successors(Some(from), later)
+            .last()
+            .unwrap_or(from)
+    }
+
+    /// The end of the first minute around `at` that has no room for `amount`; nothing if all have.
+    fn later_than(&self, at: Instant, amount: u64) -> Option<Instant> {
+        // Every minute that holds `at` ends there, or where something is sent that waits by now.
+        let waiting = self.sent.iter().map(|sent| sent.at);
+        let ends = waiting.filter(|end| *end > at && *end < at + MINUTE);
+        std::iter::once(at).chain(ends).find_map(|end| {
+            let is_within = |sent: &&Sent| sent.at <= end && sent.at + MINUTE > end;
+            let within = self.sent.iter().filter(is_within);
+            let sum = within.fold(amount, |sum, sent| sum.saturating_add(sent.amount));
+            let oldest = self.sent.iter().find(is_within)?;
+            (sum > self.most).then(|| oldest.at + MINUTE)
+        })
+    }
+
+    /// Enters `amount`, which is sent `at` this time. Gives the name of the entry.
+    fn enter(&mut self, at: Instant, amount: u64) -> u64 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        self.sent.push_back(Sent { id, at, amount });
-        (id, at)
+        let place = self.sent.partition_point(|sent| sent.at <= at);
+        let amount = amount.min(self.most);
+        self.sent.insert(place, Sent { id, at, amount });
+        id
     }
 
     fn correct(&mut self, id: u64, amount: u64) {
@@ -212,7 +251,10 @@ mod tests {
         let sent: Vec<u64> = asked
             .iter()
             .map(|(second, amount)| {
-                let (_, at) = window.take(start + Duration::from_secs(*second), *amount);
+                let now = start + Duration::from_secs(*second);
+                window.forget(now);
+                let at = window.free_from(now, *amount);
+                window.enter(at, *amount);
                 at.duration_since(start).as_secs()
             })
             .collect();
@@ -228,18 +270,36 @@ mod tests {
         );
         check(2, &[(0, 1), (50, 1), (55, 1), (70, 1)], &[0, 50, 60, 110]);
         check(2, &[(0, 1), (0, 1), (200, 1)], &[0, 0, 200]);
-        check(100, &[(0, 60), (1, 60), (2, 40)], &[0, 60, 60]);
+        // What fits beside one that waits does not wait for it, and never delays it.
+        check(100, &[(0, 60), (1, 60), (2, 40), (3, 1)], &[0, 60, 2, 62]);
         // One that is too great by itself waits for an empty minute, not for ever.
         check(100, &[(0, 10), (1, 500), (2, 1)], &[0, 60, 120]);
+    }
+
+    #[test]
+    fn what_one_limit_holds_back_counts_later_with_the_others() {
+        let limit = RateLimit {
+            vendor: None,
+            model: None,
+            requests_per_minute: Some(2),
+            tokens_per_minute: Some(100),
+        };
+        let gauges = Pace::new(&[limit]).gauges.into_iter();
+        let pacing = Pacing {
+            gauges: gauges.map(|(_, gauge)| gauge).collect(),
+        };
+        let start = Instant::now();
+        let seconds =
+            [100, 100, 0, 0, 0].map(|tokens| pacing.slot_from(start, tokens).wait.as_secs());
+        assert_eq!(seconds, [0, 60, 0, 60, 120]);
     }
 
     #[test]
     fn a_count_of_the_vendor_replaces_the_estimate() {
         let start = Instant::now();
         let mut window = Window::new(100);
-        let (id, _) = window.take(start, 10);
+        let id = window.enter(start, 10);
         window.correct(id, 95);
-        let (_, at) = window.take(start, 10);
-        assert_eq!(at, start + MINUTE);
+        assert_eq!(window.free_from(start, 10), start + MINUTE);
     }
 }

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
+use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
 use crate::world::store::runs::LAST;
@@ -39,6 +40,7 @@ Examples:
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   massgen explain path src/main.rs --config team.yaml --phase final
+  massgen explain command \"timeout 60 pytest -q | tail\" --config team.yaml --agent tester
   massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
   massgen explain calls --grants grants.json < calls.jsonl";
 
@@ -74,7 +76,7 @@ Examples:
   massgen replay last --keep
 
 The recorded replies are played again in the order of the record: no model is asked, no key is
-needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen/replays`.
+needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen`.
 Your own paths are only read: a replay delivers nothing.
 
 Exit status: 0 the same, 1 different; others as for a run.";
@@ -88,6 +90,17 @@ Examples:
 Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
 
 Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
+
+const DOCKER_EXAMPLES: &str = "\
+Examples:
+  massgen docker build
+  massgen docker build --sudo
+  massgen docker dockerfile > Dockerfile        (to build an image of your own from)
+
+The image holds what commands of agents need: bash, git, ripgrep, gh, Python and Node. A config
+names another one with `command_line_docker_image`.
+
+Exit status: 0 built, 3 no engine, or it could not be built.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -265,6 +278,9 @@ pub(crate) enum Command {
     /// Tries what a run needs; says what is missing and what to do about it.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Builds the image that agents' containers are made from.
+    #[command(subcommand, arg_required_else_help = false, after_help = DOCKER_EXAMPLES)]
+    Docker(DockerCommand),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -300,6 +316,19 @@ pub(crate) struct DoctorArguments {
     /// Prints one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What can be done about containers.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum DockerCommand {
+    /// Builds the image, with the engine that a run would use.
+    Build {
+        /// Builds the one for `command_line_docker_enable_sudo`. Default: the one without `sudo`.
+        #[arg(long)]
+        sudo: bool,
+    },
+    /// Prints what it is built by.
+    Dockerfile,
 }
 
 /// Which schema is printed.
@@ -391,6 +420,8 @@ pub(crate) struct ReplayArguments {
 pub(crate) enum ExplainCommand {
     /// Says whether a path may be read and written, by which grant and rule.
     Path(ExplainPathArguments),
+    /// Says which commands a command line is made of, and what may be run, by which rule and in what.
+    Command(ExplainCommandArguments),
     /// Says which paths a prompt opens, and what the agents read of it.
     Prompt {
         /// The prompt.
@@ -426,6 +457,32 @@ pub(crate) struct ExplainPathArguments {
     pub json: bool,
 }
 
+/// Which command line is explained, and for whom.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainCommandArguments {
+    /// The command line, as an agent would give it to `execute_command`.
+    #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
+    pub command: String,
+    /// The agent that runs it. Default: the only one.
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
+    /// The phase that it runs it in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// The team. Default: looked up as for a run; without one, the rules are those of a config that
+    /// says nothing.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints JSON. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Which call is carried out, and for whom.
 #[derive(Args, Debug)]
 pub(crate) struct ToolArguments {
@@ -448,6 +505,10 @@ pub(crate) struct ToolArguments {
         hide_default_value = true
     )]
     pub phase: PhaseArgument,
+    /// What holds a command to its grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config
+    /// says, else `auto`.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
 }
 
 /// Where the grants of a call stand.

@@ -20,17 +20,17 @@ use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::vendors::VENDORS;
+use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
-use crate::orchestrator::shells::Machine;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::grants::mentioned;
+use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
 use crate::world::store::trace::Detail;
@@ -91,11 +91,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         telemetry,
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let machine = Machine {
-        executable: host.executable.clone(),
-        env: host.env.clone(),
-        home: host.home.clone(),
-    };
+    let machine = machine(&host);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
@@ -119,6 +115,15 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         again: None,
         machine,
     })
+}
+
+/// What commands need to know about the process.
+pub(crate) fn machine(host: &Host) -> Machine {
+    Machine {
+        executable: host.executable.clone(),
+        env: host.env.clone(),
+        home: host.home.clone(),
+    }
 }
 
 /// The models of all agents; nobody is called yet.
@@ -150,7 +155,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
         )
         .hint("`script` is relative to the directory of the config file")
     };
-    let bytes = read_capped(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
+    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
     String::from_utf8(bytes).map_err(|error| {
         Error::new(
             ErrorKind::Config,
@@ -168,10 +173,7 @@ fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
         .flat_map(|agent| agent.backend.with_fallbacks())
         .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
-    let names = VENDORS
-        .iter()
-        .flat_map(|vendor| vendor.key_variables.iter());
-    let set = names
+    let set = key_variables()
         .filter_map(|name| host.env(name))
         .map(SecretString::from);
     written.chain(set).collect()

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::config::command_line::{CommandLineConfig, Variable};
+use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
+use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig};
 use crate::config::place::{Place, STATE_DIR};
-use crate::config::vendors::{VENDORS, is_known_host};
+use crate::config::vendors::{is_known_host, key_variables};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
@@ -68,11 +69,8 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
 /// what the user's environment holds.
 pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let own = |name: &str| {
-        let mut vendors = VENDORS.iter();
-        vendors.any(|vendor| vendor.key_variables.contains(&name))
-    };
-    let kept = env.iter().filter(|(name, _)| own(name));
+    let is_key = |name: &str| key_variables().any(|variable| variable == name);
+    let kept = env.iter().filter(|(name, _)| is_key(name));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
@@ -93,12 +91,31 @@ fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
         Variable::Written(_) => false,
     };
     let yours = commands.env.iter().find(|(_, value)| is_yours(value));
+    if let ExecutionMode::Docker(docker) = &commands.mode
+        && let Some(what) = opened_to_container(docker)
+    {
+        return Some(what);
+    }
     if commands.sandbox == TierChoice::Only(Tier::Off) {
         Some("switches the sandbox of commands off".to_owned())
     } else if commands.network != Network::Off {
         Some("opens the network to commands".to_owned())
     } else {
         yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
+    }
+}
+
+/// What a container is given that nothing but a config can give it.
+fn opened_to_container(docker: &DockerConfig) -> Option<String> {
+    let exposed = docker.credentials.exposed();
+    if !exposed.is_empty() {
+        Some(format!("gives commands {}", exposed.join(", ")))
+    } else if docker.network != ContainerNetwork::None {
+        Some("opens the network to commands".to_owned())
+    } else if docker.root != BecomingRoot::Never {
+        Some("lets commands become root in their container".to_owned())
+    } else {
+        None
     }
 }
 
@@ -231,14 +248,39 @@ mod tests {
     }
 
     #[test]
+    fn a_found_config_opens_nothing_to_containers() {
+        for (line, expected) in [
+            ("docker_image: mine", ""),
+            ("docker_network_mode: bridge", "opens the network"),
+            ("docker_enable_sudo: true", "become root"),
+            ("docker_credentials: {mount: [ssh_keys]}", "`~/.ssh`"),
+            ("docker_credentials: {env_file: .env}", "all variables of"),
+            ("docker_credentials: {env_vars: [TOKEN]}", "`TOKEN`"),
+            ("docker_credentials: {pass_all_env: true}", "whole environment"),
+            (
+                "docker_credentials: {additional_mounts: {/srv/k: {bind: /k}}}",
+                "`/srv/k`",
+            ),
+        ] {
+            let run = "type: openrouter, cwd: w, enable_mcp_command_line: true, \
+                       command_line_execution_mode: docker";
+            check(&format!("{run}, command_line_{line}"), ".", expected);
+        }
+    }
+
+    #[test]
     fn a_found_config_sees_keys_and_no_other_variable() {
         let env = [
             ("OPENAI_API_KEY", "k"),
+            ("DEEPSEEK_API_KEY", "k"),
             ("AWS_SECRET_ACCESS_KEY", "s"),
             ("HOME", "/h"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let seen = variables_of_found(&BTreeMap::from(env));
-        assert_eq!(seen.into_keys().collect::<Vec<_>>(), ["OPENAI_API_KEY"]);
+        assert_eq!(
+            seen.into_keys().collect::<Vec<_>>(),
+            ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]
+        );
     }
 }

@@ -3,28 +3,36 @@
 
 use std::io;
 
-use crate::cli::args::{ExplainPathArguments, GrantsSource, ToolArguments};
+use crate::cli::args::{
+    ExplainCommandArguments, ExplainPathArguments, GrantsSource, ToolArguments,
+};
+use crate::cli::conduct::machine;
 use crate::cli::environment;
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
+use crate::cli::explain::command::CommandReport;
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::output::{Form, Output};
+use crate::cli::shell::Shell;
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::config::Config;
+use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants::{directories_to_make, real};
+use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::tools::spec::COMMANDS;
 use crate::world::files::read_capped;
 use crate::world::gate::{Gate, GatePolicy};
 use crate::world::locate::{Located, locate};
@@ -47,6 +55,16 @@ enum Missing {
 struct Gates {
     agents: Vec<AgentGates>,
     _held: Vec<Workspace>,
+    _shell: Option<Shell>,
+}
+
+/// What is asked of the gates.
+#[derive(Clone, Copy, Debug)]
+enum Needs {
+    /// To decide about files.
+    Files,
+    /// To run commands, held so; without a choice, as the config says.
+    Commands(Option<TierChoice>),
 }
 
 /// Prints what may be done to a path.
@@ -55,7 +73,13 @@ pub(crate) fn explain_path(
     question: &ExplainPathArguments,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    let mut gates = of_team(question.config.as_deref(), Missing::LeftOut, host, output)?;
+    let mut gates = of_team(
+        question.config.as_deref(),
+        Missing::LeftOut,
+        Needs::Files,
+        host,
+        output,
+    )?;
     if let Some(name) = &question.agent {
         gates.agents = vec![gates.take(Some(name))?];
     }
@@ -70,13 +94,37 @@ pub(crate) fn explain_path(
     }
 }
 
+/// Prints what a command line is made of, and whether and in what it may be run.
+pub(crate) fn explain_command(
+    host: &Host,
+    question: &ExplainCommandArguments,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let phase = question.phase.into();
+    let config = question.config.as_deref();
+    let has_team = config.is_some() || TeamFile::default(host)?.is_some();
+    let report = if has_team {
+        let needs = Needs::Commands(None);
+        let mut gates = of_team(config, Missing::LeftOut, needs, host, output)?;
+        let asked = gates.take(question.agent.as_deref())?;
+        let agent = asked.agent.as_ref().map(ToString::to_string);
+        CommandReport::new(&question.command, agent, phase, Some(asked.gate(phase)))
+    } else {
+        CommandReport::new(&question.command, None, phase, None)
+    };
+    match Form::from(question.json) {
+        Form::Json => output.result(&report.to_json()),
+        Form::Text => output.result(&report.to_string()),
+    }
+}
+
 /// Answers the calls on standard input.
 pub(crate) fn explain_calls(
     host: &Host,
     source: &GrantsSource,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    let gates = of_source(source, host, output)?;
+    let gates = of_source(source, Needs::Files, host, output)?;
     calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
 }
 
@@ -90,7 +138,12 @@ pub(crate) fn tool(
         STANDARD_INPUT => read_text(io::stdin())?,
         typed => typed.to_owned(),
     };
-    let mut gates = of_source(&call.source, host, output)?;
+    let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
+        Needs::Commands(call.sandbox)
+    } else {
+        Needs::Files
+    };
+    let mut gates = of_source(&call.source, needs, host, output)?;
     let caller = gates.take(call.agent.as_deref())?;
     let gate = caller.gate(call.phase.into());
     let (report, status) = tool::carry_out(gate, &call.name, &arguments);
@@ -98,14 +151,19 @@ pub(crate) fn tool(
     Ok(status)
 }
 
-fn of_source(source: &GrantsSource, host: &Host, output: &mut Output<'_>) -> Result<Gates> {
+fn of_source(
+    source: &GrantsSource,
+    needs: Needs,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
     match &source.grants {
-        Some(file) => of_grants_file(file, host),
-        None => of_team(source.config.as_deref(), Missing::Made, host, output),
+        Some(file) => of_grants_file(file, needs, host),
+        None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
     }
 }
 
-fn of_grants_file(file: &str, host: &Host) -> Result<Gates> {
+fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -115,20 +173,27 @@ fn of_grants_file(file: &str, host: &Host) -> Result<Gates> {
     };
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
+    let shell = match needs {
+        Needs::Files => None,
+        Needs::Commands(choice) => Some(Shell::open(host, choice.unwrap_or_default())?),
+    };
+    let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
-        coordination: grants.gate(Phase::Coordination)?,
-        delivery: grants.gate(Phase::Final)?,
+        coordination: grants.gate(Phase::Coordination, commands.cloned())?,
+        delivery: grants.gate(Phase::Final, commands.cloned())?,
     };
     Ok(Gates {
         agents: vec![agents],
         _held: Vec::new(),
+        _shell: shell,
     })
 }
 
 fn of_team(
     config: Option<&str>,
     missing: Missing,
+    needs: Needs,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -141,6 +206,9 @@ fn of_team(
     for agent in &mut config.agents {
         // A single call has no history that could say what was read.
         agent.read_before_delete = ReadBeforeDelete::Off;
+        if let (Some(commands), Needs::Commands(Some(choice))) = (&mut agent.commands, needs) {
+            commands.sandbox = choice;
+        }
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let held = match missing {
@@ -150,6 +218,9 @@ fn of_team(
     let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
     for member in &mut team.members {
         leave_missing_out(member)?;
+    }
+    if let Needs::Commands(_) = needs {
+        team.run_commands_in(Shells::prepare(&config, &layout, &machine(&host))?);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
@@ -161,6 +232,7 @@ fn of_team(
     Ok(Gates {
         agents: gates.collect::<Result<_>>()?,
         _held: held,
+        _shell: None,
     })
 }
 

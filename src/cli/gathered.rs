@@ -14,6 +14,7 @@ use crate::error::{Error, ExitStatus};
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
+use crate::world::clock::milliseconds;
 
 /// The most denials that are listed; the rest is counted.
 const DENIALS_MAX: usize = 1000;
@@ -187,7 +188,7 @@ impl Gathered {
             cost_is_complete: self.books.run().cost_is_complete,
             usage: Used::of(&self.books),
             warnings: ended.warnings.to_vec(),
-            duration_ms: u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: milliseconds(ended.elapsed),
         }
     }
 }

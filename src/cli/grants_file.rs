@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
+use crate::world::commands::Commands;
 use crate::world::gate::{Gate, GatePolicy};
 use crate::world::locate::{Located, locate};
 
@@ -91,10 +92,14 @@ impl GrantsFile {
         }
     }
 
-    /// Opens the gate for calls in `phase`.
-    pub fn gate(&self, phase: Phase) -> Result<Gate> {
+    /// Opens the gate for calls in `phase`; `commands` are how commands are run.
+    pub fn gate(&self, phase: Phase, commands: Option<Commands>) -> Result<Gate> {
         let manager = PathPermissionManager::new(self.grants.clone(), phase);
-        Gate::open(manager, GatePolicy::single_call(self.base.clone()))
+        let policy = GatePolicy {
+            commands,
+            ..GatePolicy::single_call(self.base.clone())
+        };
+        Gate::open(manager, policy)
     }
 }
 

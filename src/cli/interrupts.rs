@@ -7,9 +7,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Hangup;
 use crate::orchestrator::conduct::Stop;
 
+/// What the kernel sends when a file would grow beyond `ulimit -f`, as `signal(7)` of Linux has it.
+const SIGXFSZ: i32 = 25;
+
 /// Takes the signals from now on. A hangup that the process was started to ignore (`nohup`) is left
-/// alone.
+/// alone. A file that would grow beyond `ulimit -f` is an error where it is written, as on a full
+/// disk, and no longer ends the process.
 pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
+    drop(receive(SignalKind::from_raw(SIGXFSZ))?);
     let mut interrupts = receive(SignalKind::interrupt())?;
     let mut terminations = receive(SignalKind::terminate())?;
     let mut hangups = match hangup {

@@ -16,6 +16,7 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod docker;
 mod doctor;
 mod dry_run;
 mod environment;
@@ -42,7 +43,7 @@ mod report;
 mod result;
 mod run;
 mod schema;
-mod speeches;
+mod shell;
 mod task;
 mod team;
 mod team_file;
@@ -117,6 +118,9 @@ fn carry_out(
         Some(Command::Explain(ExplainCommand::Path(question))) => {
             gates::explain_path(host, &question, output)?;
         }
+        Some(Command::Explain(ExplainCommand::Command(question))) => {
+            gates::explain_command(host, &question, output)?;
+        }
         Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
         }
@@ -127,6 +131,7 @@ fn carry_out(
             output.result(&format!("{:#}\n", schema::events()))?;
         }
         Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
+        Some(Command::Docker(command)) => docker::run(host, command, output)?,
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,
     }

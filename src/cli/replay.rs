@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::cli::args::ReplayArguments;
+use crate::cli::conduct::machine;
 use crate::cli::interrupts::listen;
 use crate::cli::logs::find;
 use crate::cli::output::{Form, Output};
@@ -79,7 +80,7 @@ async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
         soon: user.soon.child_token(),
         at_once: user.at_once,
     };
-    let played = play(record, &state, host.home.as_ref(), stop).await?;
+    let played = play(record, &state, machine(host), stop).await?;
     if user.soon.is_cancelled() {
         return Err(Error::new(
             ErrorKind::Interrupted,

@@ -6,12 +6,12 @@ use serde::Serialize;
 use crate::cli::format::OutputFormat;
 use crate::cli::gathered::{Begun, Ended, Gathered};
 use crate::cli::output::Output;
-use crate::cli::speeches::Speeches;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
 use crate::world::clock::{self, Stopwatch};
 use crate::world::store::line::Line;
 use crate::world::store::redact::Redactor;
+use crate::world::store::speeches::Speeches;
 
 /// How much a script is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

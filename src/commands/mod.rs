@@ -1,7 +1,17 @@
 //! Owns the text rules about command lines: the sign on the wall, not the wall. They give early and
 //! clear answers, judge parsed commands and never substrings, and nothing rests on them.
 
+pub mod judge;
+pub mod line;
+pub mod parse;
 pub mod pattern;
+pub mod rules;
+mod starters;
+mod tree;
+mod word;
+
+#[cfg(test)]
+mod tests;
 
 use crate::commands::pattern::Pattern;
 
@@ -37,4 +47,17 @@ pub enum Privileges {
     Refused,
     /// Allowed: the container is made for it (`command_line_docker_enable_sudo`).
     Allowed,
+}
+
+/// Why a command line is refused by text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The rule that refuses.
+    pub rule: &'static str,
+    /// The simple command that it is about, or the beginning of the line.
+    pub command: String,
+    /// Why, as the end of the sentence "… is refused: …".
+    pub reason: String,
+    /// What to do instead.
+    pub way_out: String,
 }

@@ -28,7 +28,7 @@ pub fn schema() -> Value {
 fn section_schema(section: &Section) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for key in section.keys {
+    for key in section.known() {
         for name in key.names.iter().copied() {
             properties.insert(name.to_owned(), key_schema(section, name, key));
             if key.status == Status::Required {
@@ -42,7 +42,7 @@ fn section_schema(section: &Section) -> Map<String, Value> {
     schema.insert("properties".to_owned(), properties.into());
     schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
     schema.insert("required".to_owned(), required.into());
-    let others = section.others == Others::Passed;
+    let others = section.others != Others::Refused;
     schema.insert("additionalProperties".to_owned(), others.into());
     schema
 }
@@ -56,7 +56,7 @@ fn key_schema(section: &Section, name: &str, key: &Key) -> Value {
         }
         Status::Refused => (format!("An error: {}.", key.doc), Some(("not", json!({})))),
     };
-    let is_backend_type = section.others == Others::Passed && name == "type";
+    let is_backend_type = section.others != Others::Refused && name == "type";
     let shape = if is_backend_type {
         let served = VENDORS.iter().filter(|vendor| vendor.is_served());
         json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })

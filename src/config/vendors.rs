@@ -346,6 +346,17 @@ impl Vendor {
         }
     }
 
+    /// Where it is asked: at `written`, else where its variable says, else at its own endpoint.
+    pub fn endpoint(
+        &self,
+        written: Option<&str>,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        let from_env = || env(self.base_url_variable?).filter(|url| !url.is_empty());
+        let own = || self.base_url.map(str::to_owned);
+        written.map(str::to_owned).or_else(from_env).or_else(own)
+    }
+
     /// The variables that may hold the key for `base_url`, in the order in which they are asked.
     /// Only `chatcompletion` goes to hosts of others, and takes the key of the host it goes to.
     pub fn key_variables_at(&self, base_url: &Url) -> &'static [&'static str] {
@@ -407,6 +418,13 @@ pub fn is_known_host(url: &Url) -> bool {
         || KEYS_OF_HOSTS
             .iter()
             .any(|(domain, _)| is_within(host, domain))
+}
+
+/// Every variable that may hold a key.
+pub fn key_variables() -> impl Iterator<Item = &'static str> {
+    let of_types = VENDORS.iter().map(|vendor| vendor.key_variables);
+    let of_hosts = KEYS_OF_HOSTS.iter().map(|(_, variables)| *variables);
+    of_types.chain(of_hosts).flatten().copied()
 }
 
 /// Whether `name` is a variable that says where requests to models go.
@@ -486,6 +504,25 @@ mod tests {
             &["VLLM_API_KEY"],
             KeyNeed::Optional,
         );
+    }
+
+    #[test]
+    fn an_endpoint_is_written_or_set_or_the_vendors_own() {
+        #[track_caller]
+        fn check(vendor: &str, written: Option<&str>, set: &str, expected: Option<&str>) {
+            let env = |name: &str| (name == "AZURE_OPENAI_ENDPOINT").then(|| set.to_owned());
+            let found = find(vendor).unwrap().endpoint(written, env);
+            assert_eq!(found.as_deref(), expected, "{vendor} {written:?} {set:?}");
+        }
+
+        let (written, set) = ("https://a.example", "https://b.example");
+        check("azure_openai", Some(written), set, Some(written));
+        check("azure_openai", None, set, Some(set));
+        // An empty variable is as good as none.
+        check("azure_openai", None, "", None);
+        check("grok", None, set, Some("https://api.x.ai/v1"));
+        check("grok", Some(written), set, Some(written));
+        check("inference", None, set, None);
     }
 
     #[test]

@@ -112,6 +112,12 @@ pub fn compile(
     })
 }
 
+/// What of the user's would be open to a command of an agent with the grants of `manager`, and what
+/// of that would show nothing.
+pub fn reach(manager: &PathPermissionManager, tier: Tier) -> (Vec<Opening>, Vec<AbsPath>) {
+    (openings(manager, tier), hidden(manager, Vec::new()))
+}
+
 /// One opening for each root, shallower before deeper. Of several grants of one root, the manager's
 /// first speaks, as it does for files.
 fn openings(manager: &PathPermissionManager, tier: Tier) -> Vec<Opening> {

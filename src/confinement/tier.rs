@@ -1,6 +1,7 @@
 //! Owns the tiers of enforcement and the user's choice among them.
 
 use std::fmt;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,24 @@ impl fmt::Display for Tier {
             Tier::C => "C",
             Tier::D => "D",
             Tier::Off => "off",
+        })
+    }
+}
+
+/// What a choice of a tier may be, as it is typed.
+pub const CHOICES: &[&str] = &["auto", "A", "B", "C", "off"];
+
+impl FromStr for TierChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "auto" => TierChoice::Auto,
+            "A" => TierChoice::Only(Tier::A),
+            "B" => TierChoice::Only(Tier::B),
+            "C" => TierChoice::Only(Tier::C),
+            "off" => TierChoice::Only(Tier::Off),
+            _ => return Err(format!("expected one of {}", CHOICES.join(", "))),
         })
     }
 }

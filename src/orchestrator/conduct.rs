@@ -241,6 +241,8 @@ impl Run {
         };
         let playing = async {
             tokio::select! {
+                // A run that is given up before it begins is recorded as begun.
+                biased;
                 played = play(turn) => played,
                 () = given_up.cancelled() => Err(interrupted_twice()),
             }

@@ -68,7 +68,8 @@ pub fn happenings<'e>(
                 shown: shown.unwrap_or_default(),
             });
         }
-        if let Event::RunStarted { .. } = event {
+        // Who is shown something and then does nothing more has decided nothing by it.
+        if let Event::RunStarted { .. } | Event::CutShort { .. } = event {
             shown.clear();
         }
     }
@@ -148,4 +149,30 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::RunEnded { .. } => return None,
     }
     Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the winner of a run has been shown something that counts, if `between` happens after
+    /// it was shown the answer of another.
+    #[track_caller]
+    fn check(between: &str, expected: bool) {
+        let lines = [
+            r#"{"type":"informed","agent":"a","labels":["agent2.1"]}"#,
+            between,
+            r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
+        ];
+        let events = lines.map(|line| serde_json::from_str::<Event>(line).unwrap());
+        let happenings = happenings(&events, &Names::default());
+        let winner = happenings.last().unwrap();
+        assert_eq!(!winner.shown.is_empty(), expected, "{between}");
+    }
+
+    #[test]
+    fn what_an_agent_was_shown_when_the_run_was_cut_short_decided_nothing() {
+        check(r#"{"type":"cut_short","status":"interrupted"}"#, false);
+        check(r#"{"type":"asking","agent":"a","model":"m"}"#, true);
+    }
 }

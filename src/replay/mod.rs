@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner, Workspace};
+use crate::orchestrator::shells::Machine;
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
@@ -40,8 +41,8 @@ use crate::world::store::trace::Detail;
 
 /// Events that may wait to be looked at.
 const EVENTS_WAITING_MAX: usize = 1024;
-/// Where runs are played again, below the state directory.
-const REPLAYS: &str = "replays";
+/// What the name of a directory begins with in which a run is played again.
+const SCRATCH_PREFIX: &str = "replay_";
 
 /// What a run came to that was played again.
 #[derive(Debug)]
@@ -58,11 +59,11 @@ pub struct Replayed {
 pub async fn play(
     record: Record,
     state: &AbsPath,
-    home: Option<&AbsPath>,
+    machine: Machine,
     stop: Stop,
 ) -> Result<Replayed> {
-    prepare_state_dir(state, [&state.join(REPLAYS)])?;
-    let scratch = Scratch::make(&state.join(REPLAYS), "replay_")?;
+    prepare_state_dir(state, [])?;
+    let scratch = Scratch::make(state, SCRATCH_PREFIX)?;
     let layout = layout(&record.config, state, scratch.path());
     let moves = moves(&record, &layout);
     let names = names(&record, &layout);
@@ -72,7 +73,7 @@ pub async fn play(
     } else {
         Completeness::BreaksOff
     };
-    let run = Run::prepare(order(record, layout, &moves, home, &stop.soon), stop)?;
+    let run = Run::prepare(order(record, layout, &moves, machine, &stop.soon), stop)?;
     let (shown, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
     let watching = async {
         let mut seen = Vec::new();
@@ -110,6 +111,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> Layout {
         snapshots: scratch.join("snapshots"),
         sessions: scratch.join("sessions"),
         logs: scratch.join("massgen_logs"),
+        sandboxes: scratch.join("sandboxes"),
     }
 }
 
@@ -146,7 +148,7 @@ fn order(
     record: Record,
     layout: Layout,
     moves: &[(AbsPath, String)],
-    home: Option<&AbsPath>,
+    machine: Machine,
     stop: &CancellationToken,
 ) -> Order {
     let departed = CancellationToken::new();
@@ -154,7 +156,7 @@ fn order(
         departed: departed.clone(),
         stop: stop.clone(),
     };
-    let prompt = prompt::parse(&record.task, &record.cwd, home, &look);
+    let prompt = prompt::parse(&record.task, &record.cwd, machine.home.as_ref(), &look);
     let question = record.question();
     Order {
         layout,
@@ -176,6 +178,7 @@ fn order(
             arguments: Vec::new(),
             detail: Detail::Plain,
         },
+        machine,
     }
 }
 

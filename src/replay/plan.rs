@@ -77,6 +77,7 @@ struct Planning {
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
     concluded: Concluded,
+    has_answer: bool,
     last: Last,
     /// Conversations in which nothing has happened yet; one that stays so was never begun.
     untouched: BTreeMap<AgentId, Talk>,
@@ -116,6 +117,7 @@ impl Planning {
         | Event::Voted { agent, .. }
         | Event::Refused { agent, .. } = event
         {
+            self.has_answer |= matches!(event, Event::Answered { .. });
             self.handed_in(agent);
         } else if let Event::DroppedOut {
             agent, timed_out, ..
@@ -134,7 +136,9 @@ impl Planning {
             self.open(agent);
         } else if let Event::CutShort { .. } = event {
             self.cut();
-            self.concluded = Concluded::Yes;
+            if !self.has_answer {
+                self.concluded = Concluded::Yes;
+            }
         } else if let Event::FinalAnswer { .. } = event {
             self.concluded = Concluded::Yes;
         } else if let Event::RunEnded { status, .. } = event
@@ -177,6 +181,7 @@ impl Planning {
         self.steps.clear();
         self.presents = None;
         self.concluded = Concluded::No;
+        self.has_answer = false;
         self.place = Place::Coordination;
         for agent in agents {
             self.open(agent);
@@ -375,6 +380,22 @@ mod tests {
         check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
         let given_up = [&coordination[..], &[ended()]].concat();
         check(&given_up, "Cut; a: 1Waits; b: 0Waits");
+    }
+
+    #[test]
+    fn a_run_that_was_given_up_while_it_ended_is_not_complete() {
+        #[track_caller]
+        fn check(events: &[Event], expected: bool) {
+            assert_eq!(Plan::of(events).is_complete, expected);
+        }
+        let rest = ",\"label\":\"agent1.1\",\"content\":\"\",\"snapshot\":null";
+        let answered = [started(), event("answered", "a", rest)];
+        check(&[&answered[..], &[cut(), ended()]].concat(), false);
+        check(&[&answered[..], &[cut(), won(), ended()]].concat(), false);
+        let told = [cut(), won(), final_answer(), ended()];
+        check(&[&answered[..], &told].concat(), true);
+        check(&[started(), cut(), ended()], true);
+        check(&[&answered[..], &[ended()]].concat(), false);
     }
 
     #[test]

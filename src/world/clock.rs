@@ -86,6 +86,11 @@ impl Stopwatch {
     }
 }
 
+/// A duration as events tell it.
+pub fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Moment;

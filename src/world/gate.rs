@@ -34,6 +34,10 @@ use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::commands::judge::judge;
+use crate::confinement::Opening;
+use crate::confinement::compile::reach;
+use crate::confinement::tier::Tier;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
@@ -362,6 +366,16 @@ impl Gate {
             rule: refused.rule,
             reason: refused.reason,
         })
+    }
+
+    /// How the agent's commands are run; `None` if it may run none.
+    pub fn commands(&self) -> Option<&Commands> {
+        self.0.policy.commands.as_ref()
+    }
+
+    /// What would be open to a command that `tier` holds, and what of that would show nothing.
+    pub fn openings(&self, tier: Tier) -> (Vec<Opening>, Vec<AbsPath>) {
+        reach(&self.0.manager, tier)
     }
 
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.

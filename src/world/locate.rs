@@ -33,12 +33,12 @@ impl Located {
 
 /// Follows `path` and says what stands there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<Located> {
-    let root = Dir::root().map_err(|fault| cannot_open(path, fault))?;
+    let root = Dir::root().map_err(|fault| failed(path, fault))?;
     let place = match follow(&root, path.as_path(), FinalLink::Followed) {
         Ok(Followed::Place(place)) => place,
         Ok(Followed::Stuck(_, obstacle)) => return Err(cannot_open(path, obstacle)),
         Ok(Followed::Nowhere) => return Err(cannot_open(path, "its links lead nowhere")),
-        Err(fault) => return Err(cannot_open(path, fault)),
+        Err(fault) => return Err(failed(path, fault)),
     };
     let below = |root: &RealPath| place.below(root).unwrap_or_default();
     let kind = root.real_path().and_then(|path| root.meta(&below(&path)));
@@ -47,8 +47,20 @@ pub fn locate(path: &AbsPath) -> Result<Located> {
         Ok(Kind::File) => Ok(Located::File(place)),
         Ok(kind) => Err(cannot_open(path, format!("it is {kind}"))),
         Err(Fault::Missing) => Ok(Located::Missing(place)),
-        Err(fault) => Err(cannot_open(path, fault)),
+        Err(fault) => Err(failed(path, fault)),
     }
+}
+
+/// A path that cannot be opened is a mistake of the config, unless nothing can be opened any more.
+fn failed(path: &AbsPath, fault: Fault) -> Error {
+    if fault.is_exhaustion() {
+        return Error::new(
+            ErrorKind::Environment,
+            format!("cannot open `{path}`: {fault}"),
+        )
+        .hint("see whether the limit of open files is met: `ulimit -n`");
+    }
+    cannot_open(path, fault)
 }
 
 fn cannot_open(path: &AbsPath, why: impl Display) -> Error {

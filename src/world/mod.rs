@@ -12,6 +12,7 @@ pub mod clock;
 pub mod files;
 pub mod locate;
 pub mod sandbox;
+pub mod docker;
 pub mod commands;
 pub mod gate;
 pub mod exec;

@@ -66,14 +66,14 @@ pub(crate) fn published_stream() -> Vec<String> {
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     vec![
         Ok(text("I read b\u{e9}d\u{1f600}.")),
-        Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
-        Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
         Ok(ReplyEvent::Usage(Usage {
             input_tokens: 120,
             cached_tokens: 100,
             output_tokens: 34,
             ..Usage::default()
         })),
+        Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
+        Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
         Ok(ReplyEvent::End(StopReason::Done)),
     ]
 }
@@ -187,6 +187,12 @@ async fn a_conversation_grows_only_at_its_end() {
         },
         result("a", "hello"),
         result("b", "error: malformed"),
+        // Some vendors refuse an empty message.
+        Message::Assistant {
+            text: String::new(),
+            calls: Vec::new(),
+            echo: None,
+        },
         Message::Assistant {
             text: "Done.".to_owned(),
             calls: Vec::new(),
@@ -310,16 +316,16 @@ async fn a_body_that_is_not_streamed_is_read_too() {
     assert_eq!(
         collect(&backend, simple_request()).await,
         [
-            Ok(ReplyEvent::Reasoning("Hm.".to_owned())),
-            Ok(text("Hello.")),
-            Ok(call("a", "vote", "{}")),
-            Ok(call("b", "vote", "{\"n\":1}")),
             Ok(ReplyEvent::Usage(Usage {
                 input_tokens: 5,
                 cached_tokens: 0,
                 output_tokens: 7,
                 ..Usage::default()
             })),
+            Ok(ReplyEvent::Reasoning("Hm.".to_owned())),
+            Ok(text("Hello.")),
+            Ok(call("a", "vote", "{}")),
+            Ok(call("b", "vote", "{\"n\":1}")),
             Ok(ReplyEvent::End(StopReason::Done)),
         ]
     );
@@ -437,23 +443,64 @@ async fn a_reply_ends_for_one_of_three_reasons() {
 async fn the_last_count_of_tokens_holds_wherever_it_stands() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});
     let early = json!({"prompt_tokens": 9, "completion_tokens": 1});
-    let expected = [
+    let usage = |cached_tokens, output_tokens| {
         ReplyEvent::Usage(Usage {
             input_tokens: 9,
-            cached_tokens: 4,
-            output_tokens: 2,
+            cached_tokens,
+            output_tokens,
             ..Usage::default()
-        }),
-        ReplyEvent::End(StopReason::Done),
-    ];
+        })
+    };
+    let end = ReplyEvent::End(StopReason::Done);
     let without_choices = event(&json!({"choices": null, "usage": counts}));
-    check_stream(&[without_choices, finish("stop")], &expected).await;
+    check_stream(
+        &[without_choices, finish("stop")],
+        &[usage(4, 2), end.clone()],
+    )
+    .await;
     let stream = [
         event(&json!({"choices": [], "usage": early})),
         event(&json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": counts}]})),
         "data: [DONE]\n\n".to_owned(),
     ];
-    check_stream(&stream, &expected).await;
+    check_stream(&stream, &[usage(0, 1), usage(4, 2), end]).await;
+}
+
+#[tokio::test]
+async fn reasoning_is_output_whether_or_not_the_vendor_counts_it_as_completion() {
+    for (completion, total) in [(9, 135), (103, 135), (103, 0)] {
+        let stream = [
+            event(&json!({"choices": [], "usage": {
+                "prompt_tokens": 32, "completion_tokens": completion, "total_tokens": total,
+                "completion_tokens_details": {"reasoning_tokens": 94},
+            }})),
+            finish("stop"),
+        ];
+        let usage = Usage {
+            input_tokens: 32,
+            output_tokens: 103,
+            reasoning_tokens: 94,
+            ..Usage::default()
+        };
+        let end = ReplyEvent::End(StopReason::Done);
+        check_stream(&stream, &[ReplyEvent::Usage(usage), end]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_counted_of_a_stream_that_is_cut_is_told() {
+    let counts = json!({"prompt_tokens": 9, "completion_tokens": 1});
+    let choice = json!({"index": 0, "delta": {"content": "Hi"}});
+    let piece = event(&json!({"choices": [choice], "usage": counts}));
+    let (_server, backend) = serve(Answer::stream().piece(piece).end()).await;
+    let events = collect(&backend, simple_request()).await;
+    let counted = Usage {
+        input_tokens: 9,
+        output_tokens: 1,
+        ..Usage::default()
+    };
+    assert_eq!(events[0], Ok(ReplyEvent::Usage(counted)));
+    assert!(events.last().unwrap().is_err(), "{events:?}");
 }
 
 #[tokio::test]

@@ -297,6 +297,38 @@ fn an_endpoint_is_asked_for_its_models() {
     check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
 }
 
+#[test]
+fn agents_with_keys_of_their_own_are_judged_by_them() {
+    let endpoint = Endpoint::answering(|request| {
+        if request.headers["authorization"] == "Bearer good-key" {
+            Answer::whole("200 OK", &[], r#"{"data":[{"id":"m1"}]}"#)
+        } else {
+            Answer::whole("401 Unauthorized", &[], "{}")
+        }
+    });
+    let agent = |id: &str, key: &str| {
+        let url = endpoint.base_url();
+        format!(
+            "{{id: {id}, backend: {{type: chatcompletion, model: m1, base_url: '{url}', api_key: {key}}}}}"
+        )
+    };
+    let agents = [
+        agent("a", "bad-key"),
+        agent("b", "good-key"),
+        agent("c", "good-key"),
+    ];
+    let team = format!("agents: [{}]", agents.join(", "));
+    let finished = of_team(doctor().file("team.yaml", team))
+        .args(["--online"])
+        .failure(3);
+    let refused = "does not accept the key of the config";
+    check(&finished, ("endpoints", "agent a"), "missing", refused);
+    for agent in ["agent b", "agent c"] {
+        check(&finished, ("endpoints", agent), "ok", "lists `m1`");
+    }
+    assert_eq!(endpoint.server.requests().len(), 2);
+}
+
 #[track_caller]
 fn check_way(kind: &str, variable: &str, line: &str, (header, value): (&str, &str)) {
     let models = r#"{"data":[{"id":"m1"}],"models":[{"name":"models/m1"}]}"#;

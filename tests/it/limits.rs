@@ -593,3 +593,27 @@ fn the_file_of_models_in_the_documentation_is_valid() {
         .success();
     assert_eq!(checked.stdout(), "team.yaml: ok\n");
 }
+
+#[test]
+fn a_request_that_is_given_up_is_told_and_its_cost_is_open() {
+    #[track_caller]
+    fn check(prices: &str, cost_usd: &str, is_complete: bool) {
+        let slow = agent("b", "", "- {text: too late, delay_ms: 600000}");
+        let finished = project("", &[able("a", ""), slow])
+            .file("prices.yaml", prices)
+            .args(["--orchestrator-timeout", "1", "--output-format", "json"])
+            .args(["which?"])
+            .failure(5);
+        let result: Value = serde_json::from_str(finished.stdout()).unwrap();
+        assert_eq!(
+            result["usage"]["by_agent"]["b"]["requests"], 1,
+            "{result:#}"
+        );
+        assert_eq!(result["cost_usd"].as_f64(), cost_usd.parse().ok());
+        assert_eq!(result["cost_is_complete"], is_complete);
+    }
+
+    check(PRICES, "1", false);
+    let free = PRICES.replace("1000", "0");
+    check(&free, "0", true);
+}

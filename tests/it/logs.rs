@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
 use crate::project::{Finished, Project};
@@ -378,4 +379,23 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
     let finished = check_not_found(finished, &common, "2 runs begin with `");
     let finished = check_not_found(finished, "nothing", "there is no run `nothing`");
     check_not_found(finished, "..", "there is no run `..`");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_log_keeps_nobody_waiting() {
+    let finished = finished_run("colour?");
+    let whole = runs(finished.project()).remove(0);
+    let pipes = finished
+        .project()
+        .path(".massgen/massgen_logs/log_20990101_000000_000001/turn_1");
+    fs::create_dir_all(&pipes).unwrap();
+    for name in ["events.jsonl", "status.json"] {
+        mkfifoat(CWD, pipes.join(name), Mode::RWXU).unwrap();
+    }
+    let mut finished = finished.then(["logs", "list"]).success();
+    assert!(finished.stdout().contains(&name(&whole)));
+    for command in ["show", "follow"] {
+        finished = finished.then(["logs", command, "log_2099"]).failure(3);
+        assert!(finished.stderr().contains("not a file"), "{command}");
+    }
 }

@@ -398,9 +398,14 @@ fn no_secret_is_told() {
         "- chunk_delay_ms: 1\n  text: \"the key is {secret} and {secret}\"\n  \
          calls: [{{name: new_answer}}]\n"
     );
-    for format in ["json", "stream-json"] {
+    for (format, variable) in [
+        ("json", "OPENAI_API_KEY"),
+        ("stream-json", "OPENAI_API_KEY"),
+        // No type is named after its vendor.
+        ("json", "DEEPSEEK_API_KEY"),
+    ] {
         let finished = Project::new()
-            .env("OPENAI_API_KEY", secret)
+            .env(variable, secret)
             .config(&team(&[agent("solo", "", &says)], ""))
             .args(["what?", "--output-format", format])
             .success();
@@ -497,8 +502,8 @@ fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
     }
 }
 
-/// A run of a few short steps; a signal may hit any of them.
-fn short_run(delay: Duration) {
+/// A run of a few short steps; `signals` may hit any of them.
+fn short_run(delay: Duration, signals: &[Signal]) {
     let step = |calls: &str| format!("- delay_ms: 10\n  text: \"a b c\"\n  calls: [{calls}]\n");
     let write = "{name: write_file, arguments: {path: a.txt, content: x}}";
     let vote = "{name: vote, arguments: {agent_id: agent1, reason: r}}";
@@ -515,8 +520,10 @@ fn short_run(delay: Duration) {
     let mut child = command.stdin(Stdio::null()).spawn().unwrap();
     wait_until_signals_are_taken(&child);
     std::thread::sleep(delay);
-    // The run may have ended by now.
-    let _gone = kill_process(Pid::from_child(&child), Signal::TERM);
+    for signal in signals {
+        // The run may have ended by now.
+        let _gone = kill_process(Pid::from_child(&child), *signal);
+    }
     let mut stdout = String::new();
     let mut out = child.stdout.take().unwrap();
     out.read_to_string(&mut stdout).unwrap();
@@ -535,7 +542,9 @@ fn whenever_a_signal_comes_the_last_line_is_the_result() {
         for lane in 0..4 {
             scope.spawn(move || {
                 for step in 0..10 {
-                    short_run(Duration::from_millis(step * 16 + lane * 4));
+                    let delay = Duration::from_millis(step * 16 + lane * 4);
+                    short_run(delay, &[Signal::TERM]);
+                    short_run(delay / 4, &[Signal::INT, Signal::TERM]);
                 }
             });
         }
@@ -592,6 +601,28 @@ fn shell(project: &Project, preparation: &str) -> Command {
         shell.env(name, value.unwrap());
     }
     shell
+}
+
+/// A run in a process whose limits are those of `preparation` fails for what the machine lacks.
+#[track_caller]
+fn check_lacking(preparation: &str, expected: &str) {
+    let project = Project::new()
+        .config(&team(&[agent("solo", "w", &answers("yes", "agent1"))], ""))
+        .args(["what?", "--output-format", "json"]);
+    let output = shell(&project, preparation).output().unwrap();
+    let lines = told(
+        &String::from_utf8(output.stdout).unwrap(),
+        output.status.code(),
+    );
+    let told = lines[0].to_string();
+    assert_eq!(lines[0]["exit_code"], 3, "{told}");
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn limits_of_the_process_are_told_as_such() {
+    check_lacking("ulimit -n 12", "ulimit -n");
+    check_lacking("ulimit -f 0", "File too large");
 }
 
 #[test]

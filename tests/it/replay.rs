@@ -334,7 +334,7 @@ fn a_replay_writes_nothing_of_the_users() {
     assert_eq!(tree(&replayed.project().path("")), before);
 }
 
-/// All files below a directory with their content; empty directories of massgen's apart.
+/// All that is below a directory: files with their content, links with their targets.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -344,6 +344,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             found.insert(path, target.into_os_string().into_encoded_bytes());
         } else if path.is_dir() {
             found.extend(tree(&path));
+            found.insert(path, Vec::new());
         } else {
             let content = fs::read(&path).unwrap();
             found.insert(path, content);

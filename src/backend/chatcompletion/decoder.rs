@@ -21,7 +21,7 @@ pub(super) struct Decoder<'a> {
     calls: Calls,
     /// The reasoning, where the vendor wants it back.
     reasoning: Option<String>,
-    usage: Option<Usage>,
+    usage: Usage,
     stop: Option<StopReason>,
 }
 
@@ -35,12 +35,12 @@ impl<'a> Decoder<'a> {
                 ReasoningEcho::Wanted => Some(String::new()),
                 ReasoningEcho::Refused => None,
             },
-            usage: None,
+            usage: Usage::default(),
             stop: None,
         }
     }
 
-    /// What a whole reply ends with: the calls, what it cost, the end.
+    /// What a whole reply ends with: the calls, what goes back, the end.
     fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
         let (calls, echo) = self.calls.finish(self.conversation)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
@@ -53,10 +53,9 @@ impl<'a> Decoder<'a> {
         });
         let echo: Map<String, Value> = parts.collect();
         let echo = (!echo.is_empty()).then(|| ReplyEvent::Echo(echo.into()));
-        let usage = self.usage.map(ReplyEvent::Usage);
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
-        Ok(calls.chain(echo).chain(usage).chain([end]).collect())
+        Ok(calls.chain(echo).chain([end]).collect())
     }
 }
 
@@ -74,14 +73,16 @@ impl Decode for Decoder<'_> {
         if is_error(&piece) {
             return Err(Unread::Reported(text.to_owned()));
         }
-        self.usage = usage(&piece).or(self.usage);
-
+        let mut events = Vec::new();
+        if let Some(usage) = usage(&piece).filter(|usage| *usage != self.usage) {
+            self.usage = usage;
+            events.push(ReplyEvent::Usage(usage));
+        }
         let Some(choice) = piece.pointer("/choices/0") else {
-            return Ok(Vec::new());
+            return Ok(events);
         };
         let delta = choice.get("delta").or_else(|| choice.get("message"));
         let delta = delta.unwrap_or(&Value::Null);
-        let mut events = Vec::new();
         if let Some(text) = first_text(delta, &["reasoning_content", "reasoning"]) {
             events.push(ReplyEvent::Reasoning(text.to_owned()));
             if let Some(reasoning) = &mut self.reasoning {
@@ -150,15 +151,19 @@ fn usage(piece: &Value) -> Option<Usage> {
         let number = |pointer: &&str| usage.pointer(pointer)?.as_u64();
         pointers.iter().find_map(number).unwrap_or_default()
     };
+    let (input, output) = (count(&["/prompt_tokens"]), count(&["/completion_tokens"]));
+    // xAI, and Google under this format, leave reasoning out of the completion but not of the total:
+    // <https://docs.x.ai/docs/key-information/consumption-and-rate-limits>.
+    let whole_output = count(&["/total_tokens"]).saturating_sub(input).max(output);
     Some(Usage {
-        input_tokens: count(&["/prompt_tokens"]),
+        input_tokens: input,
         cached_tokens: count(&[
             "/prompt_tokens_details/cached_tokens",
             "/prompt_cache_hit_tokens",
             "/cached_tokens",
         ]),
         cache_write_tokens: 0,
-        output_tokens: count(&["/completion_tokens"]),
+        output_tokens: whole_output,
         reasoning_tokens: count(&["/completion_tokens_details/reasoning_tokens"]),
     })
 }

@@ -43,7 +43,7 @@ impl Wire for Completions {
 
     fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value> {
         let new = messages.get(new).unwrap_or_default();
-        new.iter().map(message).collect()
+        new.iter().filter_map(message).collect()
     }
 
     fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a> {

@@ -73,10 +73,14 @@ fn tool(offer: &ToolOffer) -> Value {
     })
 }
 
-pub(super) fn message(message: &Message) -> Value {
-    match message {
+/// A message; a reply in which nothing was said has none, for some vendors refuse an empty one.
+pub(super) fn message(message: &Message) -> Option<Value> {
+    Some(match message {
         Message::User(text) => json!({"role": "user", "content": &**text}),
         Message::Assistant { text, calls, .. } if calls.is_empty() => {
+            if text.is_empty() {
+                return None;
+            }
             json!({"role": "assistant", "content": text})
         }
         Message::Assistant { text, calls, echo } => {
@@ -98,7 +102,7 @@ pub(super) fn message(message: &Message) -> Value {
         Message::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
-    }
+    })
 }
 
 fn call(request: &CallRequest, echo: Option<&Value>) -> Value {

@@ -32,7 +32,7 @@ pub(crate) struct Key {
 }
 
 /// Where a key was found.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyOrigin {
     /// `api_key` of the config.
     Config,
@@ -59,13 +59,7 @@ impl fmt::Display for KeyOrigin {
 /// The endpoint as the user named it, before anything is added.
 pub(crate) fn base_url(config: &BackendConfig, around: Surroundings<'_>) -> Result<Url> {
     let vendor = config.vendor;
-    let from_env = || (around.env)(vendor.base_url_variable?);
-    let from_table = || vendor.base_url.map(str::to_owned);
-    let text = config
-        .base_url
-        .clone()
-        .or_else(from_env)
-        .or_else(from_table);
+    let text = vendor.endpoint(config.base_url.as_deref(), around.env);
     let text = text.ok_or_else(|| missing_base_url(vendor))?;
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),

@@ -21,7 +21,7 @@ const ALL_ON_A_PAGE: &[(&str, (&str, &str))] = &[
 ];
 
 /// The question for the models of an endpoint.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Listing {
     /// Where it is asked.
     pub url: Url,

@@ -1,11 +1,8 @@
 //! Owns what is said about endpoints: each is asked once for its models, if the user wants that.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reqwest::header::HeaderMap;
-use url::Url;
 
 use crate::backend::connect::Surroundings;
 use crate::backend::remote::endpoint::KeyOrigin;
@@ -70,22 +67,24 @@ pub(crate) fn unasked(questions: &[Question]) -> Vec<Finding> {
     findings
 }
 
-/// Asks every endpoint once, all at the same time, and says what each answered.
+/// Asks every endpoint once with each key, all at the same time, and says what each answered.
 pub(crate) async fn look(questions: Vec<Question>, needs: Needs) -> Vec<Finding> {
     let http = HttpClient::new();
-    let mut distinct: BTreeMap<(&str, Option<KeyOrigin>), (&Url, &HeaderMap)> = BTreeMap::new();
+    let mut distinct: Vec<&Listing> = Vec::new();
     for Question { listing, .. } in &questions {
-        let way = (listing.url.as_str(), listing.key);
-        distinct.insert(way, (&listing.url, &listing.headers));
+        if !distinct.contains(&listing) {
+            distinct.push(listing);
+        }
     }
-    let asking = distinct.iter().map(|(way, (url, headers))| {
-        let reached = ask(&http, url, (*headers).clone());
-        async move { (*way, reached.await) }
+    let asking = distinct.iter().map(|listing| {
+        let reached = ask(&http, &listing.url, listing.headers.clone());
+        async { (*listing, reached.await) }
     });
-    let reached: BTreeMap<_, Reached> = join_all(asking).await.into_iter().collect();
+    let reached: Vec<(&Listing, Reached)> = join_all(asking).await;
     let judged = questions.iter().filter_map(|question| {
-        let way = (question.listing.url.as_str(), question.listing.key);
-        Some(judge(question, reached.get(&way)?))
+        let mut reached = reached.iter();
+        let (_, reached) = reached.find(|(listing, _)| **listing == question.listing)?;
+        Some(judge(question, reached))
     });
     let findings: Vec<Finding> = judged.collect();
     let is_fine = |finding: &Finding| finding.verdict() == Verdict::Ok;

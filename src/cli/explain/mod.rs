@@ -1,7 +1,8 @@
-//! Owns `massgen explain path` and `massgen explain calls`: what the gate would decide, by which
-//! grant and rule, without carrying anything out.
+//! Owns `massgen explain path`, `command` and `calls`: what the gate would decide, by which grant
+//! and rule, without carrying anything out.
 
 pub mod calls;
+pub mod command;
 pub mod path;
 
 use crate::id::AgentId;

@@ -161,17 +161,13 @@ impl Checker<'_> {
             }
             return Some(text.written.to_owned());
         }
-        let variable = vendor.base_url_variable;
-        let from_env = variable.and_then(|name| self.context.env.get(name));
-        let found = from_env
-            .cloned()
-            .or_else(|| vendor.base_url.map(str::to_owned));
+        let found = vendor.endpoint(None, |name| self.context.env.get(name).cloned());
         if found.is_none() && matches!(vendor.wire, Wire::Remote(_)) {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",
                 vendor.name
             );
-            let hint = match variable {
+            let hint = match vendor.base_url_variable {
                 Some(name) => format!("add `base_url: https://…`, or set {name}"),
                 None => "add `base_url: https://…`".to_owned(),
             };

@@ -9,7 +9,7 @@ use crate::commands::pattern::Pattern;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
 use crate::config::command_line::{
-    CommandBounds, CommandLineConfig, DockerConfig, ExecutionMode, Variable,
+    CommandBounds, CommandLineConfig, ExecutionMode, Variable,
 };
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::node::{Node, Value};
@@ -17,7 +17,7 @@ use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::confinement::tier::TierChoice;
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -55,7 +55,7 @@ impl Checker<'_> {
             return ExecutionMode::Local;
         };
         match text.written {
-            "docker" => ExecutionMode::Docker(DockerConfig::default()),
+            "docker" => ExecutionMode::Docker(self.docker(backend)),
             "srt" => {
                 let message = "`srt` is not started: commands run in massgen's own sandbox";
                 let warning = Diagnostic::warning(text.path, message).at(text.span);
@@ -128,7 +128,7 @@ impl Checker<'_> {
     }
 
     /// The texts of a list that is not too long.
-    fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
+    pub(super) fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
             let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());
@@ -173,18 +173,25 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a text can be the name of a variable; says what is worth a word about it.
-    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+    /// Whether a text can be the name of a variable; `hint` says how to write one.
+    pub(super) fn is_variable_name(&mut self, name: &Text<'_>, hint: &str) -> bool {
         let mut bytes = name.written.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let starts = bytes
             .next()
             .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
-        if !(starts && bytes.all(is_word)) {
+        let is_name = starts && bytes.all(is_word);
+        if !is_name {
             let message = format!("{} is no name of a variable", quote(name.written));
             let error = Diagnostic::error(&name.path, message).at(name.span);
-            let hint = "write `env: [NAME]`, or `env: {NAME: value}`";
             self.findings.push(error.suggest(hint));
+        }
+        is_name
+    }
+
+    /// Whether a text can be the name of a variable; says what is worth a word about it.
+    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+        if !self.is_variable_name(name, "write `env: [NAME]`, or `env: {NAME: value}`") {
             return false;
         }
         let is_key = |vendor: &&str| *vendor == name.written;
@@ -209,16 +216,9 @@ fn policy(backend: &View<'_>) -> CommandPolicy {
 }
 
 fn sandbox(backend: &View<'_>) -> TierChoice {
-    match backend
-        .text("command_line_sandbox")
-        .map(|text| text.written)
-    {
-        Some("A") => TierChoice::Only(Tier::A),
-        Some("B") => TierChoice::Only(Tier::B),
-        Some("C") => TierChoice::Only(Tier::C),
-        Some("off") => TierChoice::Only(Tier::Off),
-        _ => TierChoice::Auto,
-    }
+    let written = backend.text("command_line_sandbox");
+    let choice = written.and_then(|text| text.written.parse().ok());
+    choice.unwrap_or_default()
 }
 
 fn command_limits(backend: &View<'_>) -> Limits {

@@ -8,7 +8,6 @@ use crate::config::check::Checker;
 use crate::config::check::view::{Text, View};
 use crate::config::diagnostic::{Diagnostic, Span};
 use crate::config::extras::unsent;
-use crate::config::keys::agents::BACKEND;
 use crate::config::keys::{Section, Shape, Status};
 use crate::config::node::Entry;
 use crate::config::vendors::Vendor;
@@ -30,7 +29,7 @@ impl Checker<'_> {
             let key = &entry.key;
             match section.find(key).map(|key| key.status) {
                 None | Some(Status::Passed) => {
-                    let value = parameter(view, entry);
+                    let value = parameter(view, section, entry);
                     let place = (view.path_of(key), &entry.key_span);
                     parameters.extend(
                         value
@@ -86,8 +85,8 @@ impl Checker<'_> {
 
 /// What a key of the model's API asks for. A flag that is as it would be without the key asks for
 /// nothing.
-fn parameter(view: &View<'_>, entry: &Entry) -> Option<Json> {
-    let key = BACKEND.find(&entry.key);
+fn parameter(view: &View<'_>, section: &Section, entry: &Entry) -> Option<Json> {
+    let key = section.find(&entry.key);
     let Some(key) = key.filter(|key| matches!(key.shape, Shape::Flag)) else {
         return Some(entry.value.to_json());
     };

@@ -6,13 +6,16 @@ use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status, nearest};
+use crate::config::keys::{Key, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 use crate::config::size;
+use crate::config::vendors::VENDORS;
 use crate::wording::listed;
 
 /// Keys whose value is useless with a variable that is not set in it.
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+/// Keys that a vendor's key may stand in: what stands in others can end in what models are told.
+const MAY_HOLD_KEYS: &[&str] = &["api_key", "env"];
 /// The key of a workspace, and the variable that stands for it.
 const CWD: &str = "cwd";
 /// What a key begins with that is a place for anchors and nothing else.
@@ -109,7 +112,7 @@ impl Checker<'_> {
     /// A key that the section does not list.
     fn walk_other(&mut self, entry: &mut Entry, section: &Section, path: &str, cwd: &str) {
         let near = section.nearest(&entry.key);
-        let passed = section.others == Others::Passed;
+        let passed = section.passes_on(&entry.key);
         if passed && near.is_none() {
             return self.walk_value(&mut entry.value, &Shape::Any, path, cwd);
         }
@@ -178,11 +181,17 @@ impl Checker<'_> {
         if !scalar.text.contains("${") {
             return None;
         }
-        let expansion = self.expanded(&scalar.text, cwd);
         let name = path.rsplit('.').next().unwrap_or(path);
+        let expansion = self.expanded(&scalar.text, name, cwd);
         for unset in expansion.unset {
-            let message = format!("the variable `{unset}` is not set");
-            let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
+            let (message, hint) = if self.context.env.contains_key(&unset) {
+                let message = format!("the variable `{unset}` holds a key");
+                let hint = "keys stand in `api_key`, and in `env` for commands";
+                (message, hint.to_owned())
+            } else {
+                let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
+                (format!("the variable `{unset}` is not set"), hint)
+            };
             let diagnostic = if NEEDS_VARIABLES.contains(&name) {
                 Diagnostic::error(path, message)
             } else {
@@ -206,10 +215,12 @@ impl Checker<'_> {
         })
     }
 
-    fn expanded(&self, text: &str, cwd: &str) -> Expansion {
+    /// The `text` of the key called `key` with its variables.
+    fn expanded(&self, text: &str, key: &str, cwd: &str) -> Expansion {
         let env = self.context.env;
         expand(text, |name| match name {
             CWD => Some(cwd),
+            name if holds_key(name) && !MAY_HOLD_KEYS.contains(&key) => None,
             name => env.get(name).map(String::as_str),
         })
     }
@@ -217,7 +228,7 @@ impl Checker<'_> {
     /// What `${cwd}` stands for in a mapping: the `cwd` that it holds, or else the one around it.
     fn cwd_of(&self, node: &Node, outer: &str) -> String {
         match node.entry(CWD).map(|entry| &entry.value.value) {
-            Some(Value::Scalar(scalar)) => self.expanded(&scalar.text, outer).text,
+            Some(Value::Scalar(scalar)) => self.expanded(&scalar.text, CWD, outer).text,
             _ => outer.to_owned(),
         }
     }
@@ -245,6 +256,12 @@ impl Checker<'_> {
             None => error,
         });
     }
+}
+
+/// Whether a variable is where a vendor's key is kept.
+fn holds_key(variable: &str) -> bool {
+    let mut vendors = VENDORS.iter();
+    vendors.any(|vendor| vendor.key_variables.contains(&variable))
 }
 
 /// Whether a value has a shape. Mappings are walked, not asked.
@@ -294,7 +311,7 @@ fn is_default(node: &Node, default: Option<&str>) -> bool {
 fn home_of(name: &str) -> Option<&'static str> {
     let sections = SECTIONS.iter().filter(|section| {
         let key = section.find(name);
-        key.is_some_and(|key| matches!(key.status, Status::Required | Status::Served))
+        key.is_some_and(Key::is_acted_on)
     });
     let paths = sections.map(|section| section.path);
     paths
@@ -304,7 +321,7 @@ fn home_of(name: &str) -> Option<&'static str> {
 
 fn served_names(section: &Section) -> Vec<&'static str> {
     let keys = section.keys.iter();
-    keys.filter(|key| matches!(key.status, Status::Required | Status::Served))
+    keys.filter(|key| key.is_acted_on())
         .flat_map(|key| key.names.iter().copied())
         .collect()
 }

@@ -6,6 +6,7 @@ use crate::wording::listed;
 
 pub mod agents;
 pub mod commands;
+pub mod docker;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
@@ -35,6 +36,8 @@ pub enum Others {
     /// They belong to the model's API and go into its requests, unless they look like a typing
     /// error.
     Passed,
+    /// What becomes of them in a backend: those that it lists and massgen acts on are errors.
+    AsInBackend,
 }
 
 /// One key, or several that share everything but their name.
@@ -164,6 +167,11 @@ impl Key {
         }
     }
 
+    /// Whether massgen acts on it.
+    pub fn is_acted_on(&self) -> bool {
+        matches!(self.status, Status::Required | Status::Served)
+    }
+
     /// Adds what holds if the key is not written.
     const fn or(mut self, default: &'static str) -> Self {
         self.default = Some(default);
@@ -172,16 +180,35 @@ impl Key {
 }
 
 impl Section {
+    /// The rows of all keys that can be looked up here: its own, and those of a backend of which the
+    /// same becomes.
+    pub fn known(&self) -> impl Iterator<Item = &'static Key> {
+        let shared = match self.others {
+            Others::AsInBackend => agents::BACKEND.keys,
+            Others::Refused | Others::Passed => &[],
+        };
+        let shared = shared.iter().filter(|key| !key.is_acted_on());
+        self.keys.iter().chain(shared)
+    }
+
     /// The row of a key.
     pub fn find(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.names.contains(&name))
+        self.known().find(|key| key.names.contains(&name))
+    }
+
+    /// Whether a key that has no row here goes to the model's API.
+    pub fn passes_on(&self, name: &str) -> bool {
+        match self.others {
+            Others::Refused => false,
+            Others::Passed => true,
+            Others::AsInBackend => agents::BACKEND.find(name).is_none(),
+        }
     }
 
     /// The known key that an unknown one was probably meant to be.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let known = self
-            .keys
-            .iter()
+            .known()
             .filter(|key| key.status != Status::Refused)
             .flat_map(|key| key.names.iter().copied());
         nearest(name, known)
@@ -211,6 +238,9 @@ pub static SECTIONS: &[&Section] = &[
     &agents::AGENT,
     &agents::BACKEND,
     &commands::COMMAND_LIMITS,
+    &docker::DOCKER_CREDENTIALS,
+    &docker::DOCKER_PACKAGES,
+    &docker::DOCKER_PREINSTALL,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,
     &agents::FOLDER_GUARD,

@@ -39,7 +39,10 @@ impl Aftermath {
         let mut notes = Vec::new();
         let done = self.changes.iter().filter(|change| {
             let Change { kind, .. } = change;
-            matches!(kind, ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted)
+            matches!(
+                kind,
+                ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted
+            )
         });
         match done.count() {
             0 => {}
@@ -56,7 +59,10 @@ impl Aftermath {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            notes.push(format!("not delivered: {}{more}: {reason}", named.join(", ")));
+            notes.push(format!(
+                "not delivered: {}{more}: {reason}",
+                named.join(", ")
+            ));
         }
         notes
     }

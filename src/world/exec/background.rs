@@ -41,7 +41,10 @@ pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
     let mut answer = fields(&status);
     answer.insert("output".to_owned(), part.text.into());
     if part.from > offset {
-        let note = format!("the output from {offset} to {} is no longer kept", part.from);
+        let note = format!(
+            "the output from {offset} to {} is no longer kept",
+            part.from
+        );
         answer.insert("note".to_owned(), note.into());
     }
     answer.insert("next_offset".to_owned(), part.next.into());

@@ -19,6 +19,7 @@ use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::running::{Bounds, Running, Stream};
 use crate::world::sys;
+use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::Spawner;
 
 pub mod interrupt;
@@ -48,6 +49,7 @@ struct Inner {
     reasons: Vec<String>,
     executable: AbsPath,
     spawner: Spawner,
+    cgroups: Arc<Cgroups>,
 }
 
 /// What may end a command before it ends by itself, and how much of its output is kept.
@@ -127,12 +129,6 @@ pub struct Streams {
 /// The tiers that enforce, strongest first.
 pub const ENFORCING: &[Tier] = &[Tier::A, Tier::B, Tier::C];
 
-/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
-/// told what to do on the socket that is its standard input, and returns its exit status.
-pub fn helper() -> u8 {
-    sys::sandbox::helper()
-}
-
 impl Sandbox {
     /// Finds out what holds commands here, by setting it to work: a command tries to get out of a
     /// directory in `place`, where the layers of agents will lie, and nothing of it stays. What the
@@ -144,12 +140,14 @@ impl Sandbox {
         let spawner = Spawner::new();
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
+        let cgroups = Arc::new(Cgroups::find());
         let of = |tier, reasons| {
             Self(Arc::new(Inner {
                 tier,
                 reasons,
                 executable: executable.clone(),
                 spawner: spawner.clone(),
+                cgroups: Arc::clone(&cgroups),
             }))
         };
         let mut reasons = Vec::new();
@@ -179,6 +177,19 @@ impl Sandbox {
     /// Why no stronger tier is in force.
     pub fn reasons(&self) -> &[String] {
         &self.0.reasons
+    }
+
+    /// What limits do not hold here as they are meant.
+    pub fn loose_limits(&self) -> Vec<&'static str> {
+        let cgroups = &self.0.cgroups;
+        let mut loose = Vec::new();
+        if !cgroups.limit_memory() {
+            loose.push("memory is limited for each process, not for a command as a whole");
+        }
+        if !cgroups.limit_processes() && sys::cgroup::is_root() {
+            loose.push("the number of processes is not limited, because root starts them");
+        }
+        loose
     }
 
     /// Runs a command to its end. It blocks: call it where that is no harm.
@@ -245,6 +256,7 @@ impl Sandbox {
             tier,
             executable,
             spawner,
+            cgroups,
             ..
         } = &*self.0;
         if confinement.tier != *tier {
@@ -252,7 +264,13 @@ impl Sandbox {
             let message = format!("tier {wanted} was compiled, and tier {tier} is in force");
             return Err(io::Error::other(message));
         }
-        Running::start(spawner, executable, confinement, streams)
+        let group = cgroups.make(&confinement.limits)?;
+        if group.limits_memory() {
+            let mut confinement = confinement.clone();
+            confinement.limits.memory_bytes = None;
+            return Running::start(spawner, executable, &confinement, (streams, group));
+        }
+        Running::start(spawner, executable, confinement, (streams, group))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::world::sandbox::disk_watch::{DiskWatch, Look};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::{Ended, Streams};
+use crate::world::sys::cgroup::Group;
 use crate::world::sys::launch::control::{Control, Heard};
 use crate::world::sys::launch::process::Process;
 use crate::world::sys::launch::spawner::{Ends, Spawner};
@@ -38,6 +39,8 @@ pub struct Running {
     stage: Stage,
     /// When the disks are looked at again.
     next_look: Instant,
+    /// Holds the process to its limits; what is left in it when this goes is killed.
+    _group: Group,
     /// The kernel kills the process when the thread that started it ends.
     _spawner: Spawner,
 }
@@ -107,7 +110,7 @@ impl Running {
         spawner: &Spawner,
         executable: &AbsPath,
         confinement: &Confinement,
-        streams: Streams,
+        (streams, group): (Streams, Group),
     ) -> io::Result<Self> {
         let (control, theirs) = Control::pair()?;
         let ends = Ends {
@@ -116,6 +119,7 @@ impl Running {
             stderr: streams.stderr,
         };
         let process = spawner.start(executable, ends)?;
+        group.take_in(process.id())?;
         let begun = Instant::now();
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         let ordered = control.order(confinement, input, begun + START_TIME_MAX);
@@ -124,6 +128,7 @@ impl Running {
             control: Some(control),
             stage: Stage::Building,
             next_look: begun,
+            _group: group,
             _spawner: spawner.clone(),
         };
         ordered.map(|()| running)

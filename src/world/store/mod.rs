@@ -7,11 +7,13 @@ use crate::world::sys::own::dir::{self, Audience, Made};
 use crate::world::sys::own::file::{self, Durability};
 
 pub mod redact;
+pub(crate) mod speeches;
 pub mod line;
 pub mod trace;
 pub mod event_log;
 pub mod records;
 pub mod runs;
+pub mod sandboxes;
 pub mod scratch;
 pub mod tail;
 pub mod snapshot;

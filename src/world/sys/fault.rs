@@ -47,6 +47,14 @@ impl Fault {
     pub(crate) fn is_missing_feature(self) -> bool {
         matches!(self, Fault::System(Errno::NOSYS | Errno::PERM))
     }
+
+    /// Whether the process or the machine has no more handles or memory, whatever is opened.
+    pub(crate) fn is_exhaustion(self) -> bool {
+        matches!(
+            self,
+            Fault::System(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+        )
+    }
 }
 
 impl From<Errno> for Fault {

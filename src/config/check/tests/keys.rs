@@ -273,6 +273,40 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
 }
 
 #[test]
+fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
+    let falling_back = |keys: &str| with_backend(&format!("fallback: [{{model: m, {keys}}}]"));
+    check(&falling_back("temperature: 1, my_own: {a: 1}"), &[]);
+    for (key, finding) in [
+        (
+            "temperature: hot",
+            "error agent.backend.fallback[0].temperature: `temperature` is `hot`",
+        ),
+        (
+            "temprature: 1",
+            "error agent.backend.fallback[0].temprature: unknown key `temprature`",
+        ),
+        (
+            "stream: true",
+            "error agent.backend.fallback[0].stream: `stream` cannot be used here",
+        ),
+        (
+            "cwd: w2",
+            "error agent.backend.fallback[0].cwd: unknown key `cwd`",
+        ),
+        (
+            "idle_timeout_seconds: 9",
+            "error agent.backend.fallback[0].idle_timeout_seconds: unknown key",
+        ),
+        (
+            "hooks: {}",
+            "warning agent.backend.fallback[0].hooks: `hooks` is not supported",
+        ),
+    ] {
+        check(&falling_back(key), &[finding]);
+    }
+}
+
+#[test]
 fn keys_that_are_not_served_are_one_warning_each() {
     check(
         &with_backend("mcp_servers: [{name: x, command: sh}]\nenable_web_search: true"),

@@ -1,6 +1,7 @@
 //! What a YAML becomes, and what is said about it: what is here holds for all of it.
 
 mod commands;
+mod docker;
 mod keys;
 mod places;
 
@@ -31,6 +32,7 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
         ("NUMBER", "0.5"),
         ("EMPTY", ""),
         ("URL", "http://h/v1"),
+        ("GROQ_API_KEY", "gsk-1"),
     ];
     let env: BTreeMap<String, String> = set
         .iter()
@@ -201,6 +203,24 @@ orchestrator:
             "orchestrator.voting",
         ],
     );
+}
+
+#[test]
+fn a_vendors_key_stands_where_no_model_is_told_it() {
+    check(&with_backend("api_key: '${GROQ_API_KEY}'"), &[]);
+    check(
+        &with_backend("user: 'I am ${GROQ_API_KEY}'"),
+        &["warning agent.backend.user: the variable `GROQ_API_KEY` holds a key: the text stays"],
+    );
+    check(
+        &with_backend("base_url: 'http://h/${GROQ_API_KEY}/v1'"),
+        &["error agent.backend.base_url: the variable `GROQ_API_KEY` holds a key"],
+    );
+    let told =
+        "agent: {id: a, system_message: '${GROQ_API_KEY}', backend: {type: ollama, model: m}}";
+    let loaded = try_load(told).unwrap();
+    assert!(!format!("{:?}", loaded.config).contains("gsk-1"));
+    assert_eq!(loaded.warnings.len(), 1);
 }
 
 #[test]

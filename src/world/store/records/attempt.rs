@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::event::{Event, Voice};
+use crate::event::Event;
 use crate::path::AbsPath;
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
@@ -52,19 +52,8 @@ impl Attempt {
 
     /// Takes in what streams and ends what `event` ends; whether `event` is a piece of a stream.
     pub(crate) fn listen(&mut self, event: &Event, faults: &mut Faults) -> bool {
-        let (heard, is_piece) = if let Event::Text { agent, text } = event {
-            (self.outputs.speak(agent, Voice::Text, text), true)
-        } else if let Event::Reasoning { agent, text } = event {
-            (self.outputs.speak(agent, Voice::Reasoning, text), true)
-        } else if let Some(agent) = event.agent() {
-            (self.outputs.end(agent), false)
-        } else if is_end(event) {
-            (self.outputs.end_all(), false)
-        } else {
-            (Ok(()), false)
-        };
-        faults.note(heard);
-        is_piece
+        faults.note(self.outputs.hear(event));
+        matches!(event, Event::Text { .. } | Event::Reasoning { .. })
     }
 
     /// Takes in the next event and files what is a record of its own.

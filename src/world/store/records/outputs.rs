@@ -1,6 +1,5 @@
-//! Owns what agents say while it streams: the readable files `agent_outputs/<id>.txt`, and the
-//! joining of a stream's many small pieces into few events for the log. Secrets are taken out here,
-//! where a stream is still whole: a secret may lie in two pieces.
+//! Owns what is filed of what agents say: the readable files `agent_outputs/<id>.txt`, and the joining
+//! of a stream's many small pieces into few events for the log.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,8 @@ use crate::error::Result;
 use crate::event::{Event, Voice};
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::store::redact::{RedactedStream, Redactor};
+use crate::world::store::redact::Redactor;
+use crate::world::store::speeches::Speeches;
 use crate::world::sys::own::file;
 
 /// How much streamed text makes an event of the log.
@@ -19,27 +19,26 @@ const EVENT_BYTES: usize = 4096;
 pub(crate) struct Outputs {
     dir: AbsPath,
     redactor: Redactor,
-    speeches: BTreeMap<AgentId, Speech>,
+    speeches: Speeches,
+    unfiled: BTreeMap<AgentId, Unfiled>,
     /// Events for the log that nobody has taken yet.
     ready: Vec<Event>,
 }
 
-/// What one agent is saying.
+/// What of one agent's speech is not filed yet, without secrets.
 #[derive(Debug)]
-struct Speech {
+struct Unfiled {
     voice: Voice,
-    stream: RedactedStream,
-    /// Clean text that is not in the log yet.
+    /// What is not in the log yet.
     unlogged: String,
-    /// Clean text that is not in the file yet.
+    /// What is not in the file yet.
     unwritten: String,
 }
 
-impl Speech {
+impl Unfiled {
     fn new(voice: Voice) -> Self {
         Self {
             voice,
-            stream: RedactedStream::default(),
             unlogged: String::new(),
             unwritten: String::new(),
         }
@@ -75,53 +74,82 @@ impl Outputs {
     pub(crate) fn new(dir: AbsPath, redactor: Redactor) -> Self {
         Self {
             dir,
+            speeches: Speeches::new(redactor.clone()),
             redactor,
-            speeches: BTreeMap::new(),
+            unfiled: BTreeMap::new(),
             ready: Vec::new(),
         }
     }
 
-    /// Takes the next piece of what `agent` says. Complete lines go to its file at once.
-    pub(crate) fn speak(&mut self, agent: &AgentId, voice: Voice, piece: &str) -> Result<()> {
-        let speech = self.speeches.get(agent);
-        let ended = if speech.is_some_and(|speech| speech.voice != voice) {
-            self.end(agent)
-        } else {
-            Ok(())
+    /// Takes in the next event: what agents say, and what ends it. Complete lines go to the files at
+    /// once.
+    pub(crate) fn hear(&mut self, event: &Event) -> Result<()> {
+        let pieces = self.speeches.hear(event);
+        let added = self.add_all(&pieces);
+        let silent = match event.agent() {
+            Some(agent) => vec![agent.clone()],
+            None => self.unfiled.keys().cloned().collect(),
         };
-        let speech = self
-            .speeches
-            .entry(agent.clone())
-            .or_insert_with(|| Speech::new(voice));
-        let clean = speech.stream.push(&self.redactor, piece);
-        speech.add(&clean);
-        if speech.unlogged.len() >= EVENT_BYTES {
-            self.ready.extend(speech.take_event(agent));
-        }
-        let lines = speech.take_lines();
-        ended.and(self.write(agent, &lines))
-    }
-
-    /// Ends what `agent` is saying.
-    pub(crate) fn end(&mut self, agent: &AgentId) -> Result<()> {
-        let Some(mut speech) = self.speeches.remove(agent) else {
-            return Ok(());
-        };
-        let clean = speech.stream.finish(&self.redactor);
-        speech.add(&clean);
-        self.ready.extend(speech.take_event(agent));
-        let mut last_line = speech.unwritten;
-        if !last_line.is_empty() {
-            last_line.push('\n');
-        }
-        self.write(agent, &last_line)
+        let silent = silent.iter();
+        let ended = silent.filter(|agent| !self.speeches.is_speaking(agent));
+        let ended: Vec<AgentId> = ended.cloned().collect();
+        added.and(self.file_all(&ended))
     }
 
     /// Ends what all agents are saying.
     pub(crate) fn end_all(&mut self) -> Result<()> {
-        let speakers: Vec<AgentId> = self.speeches.keys().cloned().collect();
-        let ended: Vec<Result<()>> = speakers.iter().map(|agent| self.end(agent)).collect();
-        ended.into_iter().collect()
+        let pieces = self.speeches.end_all();
+        let added = self.add_all(&pieces);
+        let speakers: Vec<AgentId> = self.unfiled.keys().cloned().collect();
+        added.and(self.file_all(&speakers))
+    }
+
+    /// Adds pieces of speech. One that cannot be written keeps no other from it.
+    fn add_all(&mut self, pieces: &[Event]) -> Result<()> {
+        let mut added = Ok(());
+        for piece in pieces {
+            if let Event::Text { agent, text } = piece {
+                added = added.and(self.add(agent, Voice::Text, text));
+            } else if let Event::Reasoning { agent, text } = piece {
+                added = added.and(self.add(agent, Voice::Reasoning, text));
+            }
+        }
+        added
+    }
+
+    fn add(&mut self, agent: &AgentId, voice: Voice, clean: &str) -> Result<()> {
+        let before = self.unfiled.get(agent);
+        let ended = if before.is_some_and(|before| before.voice != voice) {
+            self.file(agent)
+        } else {
+            Ok(())
+        };
+        let unfiled = self.unfiled.entry(agent.clone());
+        let unfiled = unfiled.or_insert_with(|| Unfiled::new(voice));
+        unfiled.add(clean);
+        if unfiled.unlogged.len() >= EVENT_BYTES {
+            self.ready.extend(unfiled.take_event(agent));
+        }
+        let lines = unfiled.take_lines();
+        ended.and(self.write(agent, &lines))
+    }
+
+    fn file_all(&mut self, agents: &[AgentId]) -> Result<()> {
+        let filed: Vec<Result<()>> = agents.iter().map(|agent| self.file(agent)).collect();
+        filed.into_iter().collect()
+    }
+
+    /// Files all that `agent` has said.
+    fn file(&mut self, agent: &AgentId) -> Result<()> {
+        let Some(mut unfiled) = self.unfiled.remove(agent) else {
+            return Ok(());
+        };
+        self.ready.extend(unfiled.take_event(agent));
+        let mut last_line = unfiled.unwritten;
+        if !last_line.is_empty() {
+            last_line.push('\n');
+        }
+        self.write(agent, &last_line)
     }
 
     /// The joined pieces that the log is to have by now.

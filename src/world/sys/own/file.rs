@@ -52,9 +52,9 @@ pub(crate) fn is_writable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Opens `path` for reading from the beginning.
+/// Opens the regular file at `path` for reading from the beginning.
 pub(crate) fn open(path: &AbsPath) -> io::Result<Reader> {
-    File::open(path.as_path()).map(BufReader::new)
+    open_regular(path).map(BufReader::new)
 }
 
 /// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more.
@@ -65,7 +65,7 @@ pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<V
 /// Whether a process holds `path`, which it does as long as it writes to it; an unreadable file is
 /// held by nobody.
 pub(crate) fn is_held(path: &AbsPath) -> bool {
-    let tried = File::open(path.as_path()).map(|file| file.try_lock_shared());
+    let tried = open_regular(path).map(|file| file.try_lock_shared());
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 

@@ -8,13 +8,26 @@
 //! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
+//!
+//! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
+//! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod domain;
+pub(crate) mod caller;
+pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
 pub(crate) mod init;
+pub(crate) mod link;
+pub(crate) mod metadata;
+pub(crate) mod narrow;
+pub(crate) mod notice;
+pub(crate) mod openings;
+pub(crate) mod program;
+pub(crate) mod supervisor;
+pub(crate) mod worker;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod plan;
@@ -34,7 +47,8 @@ use rustix::process::{
 use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::control::{Control, Order};
 use crate::world::sys::sandbox::furnish::identities;
-use crate::world::sys::sandbox::namespaces::enter;
+use crate::world::sys::sandbox::init::Before;
+use crate::world::sys::sandbox::namespaces::{Owner, enter};
 use crate::world::sys::sandbox::raw::Half;
 use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
 
@@ -58,7 +72,8 @@ fn obey() -> io::Result<()> {
     let order = control.order()?;
     let done = match order.confinement.tier {
         Tier::A | Tier::B => walled(&control, order),
-        tier @ (Tier::C | Tier::D | Tier::Off) => Err(Refusal {
+        Tier::C => supervisor::run(&control, order),
+        tier @ (Tier::D | Tier::Off) => Err(Refusal {
             step: "choosing the tier".to_owned(),
             why: format!("tier {tier} has no walls"),
         }),
@@ -85,7 +100,10 @@ fn part_with_massgen() -> io::Result<()> {
 
 /// Tiers A and B: a root and namespaces of its own.
 fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
-    let known = identities(&order.confinement)?;
+    let before = Before {
+        owner: Owner::of_this_process(),
+        identities: identities(&order.confinement)?,
+    };
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
@@ -94,7 +112,7 @@ fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
         }
         Half::Inner => {
             drop(reader);
-            init::run(control, order, &known, writer)
+            init::run(control, order, &before, writer)
         }
     })
 }

@@ -23,7 +23,10 @@ pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_A
 
 /// Where an overlay of the kernel notes, below its work directory, that its upper layer was not
 /// brought to the disk when it was let go.
-const UNSYNCED_MARK: &str = "work/incompat/volatile";
+const UNSYNCED: [(&str, AtFlags); 2] = [
+    ("work/incompat/volatile/dirty", AtFlags::empty()),
+    ("work/incompat/volatile", AtFlags::REMOVEDIR),
+];
 
 /// A mount.
 #[derive(Debug)]
@@ -61,11 +64,13 @@ impl Mount {
     /// The directory `lower`, whose changes go to `layer`.
     pub(crate) fn overlay(lower: impl AsFd, layer: &Layer) -> Result<Self, Errno> {
         let (upper, work) = (machine(&layer.upper)?, machine(&layer.work)?);
-        // The mark would forbid to use the layer again. Nothing in it has to outlive a crash of the
+        // The note would forbid to use the layer again. Nothing in it has to outlive a crash of the
         // machine: what counts is carried out of it while the run goes on.
-        match unlinkat(&work, UNSYNCED_MARK, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
+        for (note, flags) in UNSYNCED {
+            match unlinkat(&work, note, flags) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
         }
         let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
         let options = [

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::{getegid, geteuid};
+use rustix::process::{Gid, Uid, getegid, geteuid};
 
 use crate::confinement::network::Reach;
 use crate::confinement::report::Report;
@@ -30,9 +30,26 @@ pub(crate) fn enter(reach: Reach) -> Built<Half> {
     raw::split(always | network).during("making namespaces")
 }
 
+/// Whom the helper was started as. In new namespaces it is nobody, until it [settles](settle).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    user: Uid,
+    group: Gid,
+}
+
+impl Owner {
+    /// The owner of this process.
+    pub(crate) fn of_this_process() -> Self {
+        Self {
+            user: geteuid(),
+            group: getegid(),
+        }
+    }
+}
+
 /// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
-pub(crate) fn settle() -> Built<()> {
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+pub(crate) fn settle(owner: Owner) -> Built<()> {
+    let (user, group) = (owner.user.as_raw(), owner.group.as_raw());
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{user} {user} 1")),

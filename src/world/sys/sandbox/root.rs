@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, chmodat, fstat, mkdirat, openat, openat2,
-    readlinkat, symlinkat,
+    readlinkat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
@@ -26,6 +26,10 @@ const SHARED: Mode = Mode::from_raw_mode(0o1777);
 const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
 
+/// Where the empty file stands while the root is put together: the kernel mounts only what has a
+/// name.
+const EMPTY_FILE: &str = "/nothing";
+
 /// The root of a sandbox that is being put together.
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -34,7 +38,7 @@ pub(crate) struct Root {
     own: Vec<u64>,
     /// Own file systems that become read-only at the end.
     unfinished: Vec<Mount>,
-    /// A file without a name that holds nothing and may be read by all.
+    /// A file that holds nothing and may be read by all. It has a name until the root is entered.
     empty_file: Option<OwnedFd>,
 }
 
@@ -122,11 +126,9 @@ impl Root {
     }
 
     fn empty_file(&mut self) -> Result<&OwnedFd, Errno> {
-        let file = if let Some(file) = self.empty_file.take() {
-            file
-        } else {
-            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-            openat(&self.mount, ".", flags, PLAIN_FILE)?
+        let file = match self.empty_file.take() {
+            Some(file) => file,
+            None => self.made(Path::new(EMPTY_FILE), IsDirectory::No)?,
         };
         Ok(self.empty_file.insert(file))
     }
@@ -160,6 +162,10 @@ impl Root {
         pivot_root(".", ".").during("changing the root")?;
         unmount(".", UnmountFlags::DETACH).during("letting go of the old root")?;
         chdir("/").during("going to the new root")?;
+        if self.empty_file.is_some() {
+            let unnamed = unlinkat(&self.mount, below(Path::new(EMPTY_FILE)), AtFlags::empty());
+            unnamed.during("taking a name away")?;
+        }
         for mount in self.unfinished.iter().chain([&self.mount]) {
             let sealed = mount.restrict_alone(READ_ONLY);
             sealed.during("making the new root read-only")?;

@@ -39,6 +39,11 @@ impl Speeches {
         }
     }
 
+    /// Whether `agent` is in the middle of a speech.
+    pub(crate) fn is_speaking(&self, agent: &AgentId) -> bool {
+        self.by_agent.contains_key(agent)
+    }
+
     /// What is left of all speeches.
     pub(crate) fn end_all(&mut self) -> Vec<Event> {
         let speakers: Vec<AgentId> = self.by_agent.keys().cloned().collect();

@@ -1,0 +1,290 @@
+//! Owns `massgen explain command`: the commands that a line is made of, what each check says about
+//! them, and what would hold them if they ran. Nothing of the line is run.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::commands::judge::{Check, check_command, check_line};
+use crate::commands::line::{SimpleCommand, Starts, Word};
+use crate::commands::parse::parse;
+use crate::commands::{CommandPolicy, CommandRules};
+use crate::config::command_line::{CommandBounds, CommandLineConfig};
+use crate::config::size;
+use crate::confinement::Opening;
+use crate::confinement::limits::Limits;
+use crate::confinement::network::Network;
+use crate::confinement::tier::Enclosure;
+use crate::path::AbsPath;
+use crate::permissions::grant::{Permission, Phase};
+use crate::world::gate::Gate;
+
+/// What is explained about one command line, for one agent in one phase.
+#[derive(Debug, Serialize)]
+pub struct CommandReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    phase: Phase,
+    command: String,
+    decision: &'static str,
+    policy: &'static str,
+    /// Why the line could not be read, or not in full.
+    unread: Option<String>,
+    /// The checks of the line as a whole.
+    checks: Vec<CheckPart>,
+    commands: Vec<CommandPart>,
+    /// What would hold it; nothing where the agent may run no commands.
+    holds: Option<Hold>,
+}
+
+/// One simple command.
+#[derive(Debug, Serialize)]
+struct CommandPart {
+    text: String,
+    /// Its name; none if only the run shows it.
+    name: Option<String>,
+    arguments: Vec<String>,
+    /// How it is reached, from the outside in.
+    reached: Vec<String>,
+    /// What it starts.
+    starts: Option<&'static str>,
+    checks: Vec<CheckPart>,
+}
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct CheckPart {
+    rule: &'static str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way_out: Option<String>,
+}
+
+/// What would hold a command.
+#[derive(Debug, Serialize)]
+struct Hold {
+    by: Enclosure,
+    leaves_open: Vec<&'static str>,
+    open: Vec<Open>,
+    hidden: Vec<String>,
+    network: Vec<String>,
+    memory_bytes: Option<u64>,
+    processes: u64,
+    file_bytes: u64,
+    cpu_seconds: Option<u64>,
+    timeout_seconds: u64,
+    output_bytes: u64,
+    /// The names of variables besides those that every command has.
+    env: Vec<String>,
+}
+
+/// A path that would be open.
+#[derive(Debug, Serialize)]
+struct Open {
+    path: String,
+    permission: Permission,
+}
+
+impl CommandReport {
+    /// Reads `line` and asks every check about it. Without a gate, the rules are those of a config
+    /// that says nothing.
+    pub fn new(line: &str, agent: Option<String>, phase: Phase, gate: Option<&Gate>) -> Self {
+        let commands = gate.and_then(Gate::commands);
+        let rules = commands.map_or_else(CommandRules::default, |found| found.rules().clone());
+        let parsed = parse(line);
+        let whole = check_line(&rules, line, &parsed).into_iter();
+        let checks: Vec<CheckPart> = whole.map(CheckPart::of).collect();
+        let parts = parsed.commands.iter();
+        let parts: Vec<CommandPart> = parts.map(|part| CommandPart::of(&rules, part)).collect();
+        let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
+        let is_refused = all.any(|check| check.reason.is_some());
+        let may_run = gate.is_none() || commands.is_some();
+        Self {
+            agent,
+            phase,
+            command: line.to_owned(),
+            decision: if is_refused || !may_run { "deny" } else { "allow" },
+            policy: match rules.policy {
+                CommandPolicy::Standard => "standard",
+                CommandPolicy::Strict => "strict",
+            },
+            unread: parsed.unread.map(|unread| unread.to_string()),
+            checks,
+            commands: parts,
+            holds: gate.and_then(Hold::of),
+        }
+    }
+
+    /// One line of JSON.
+    pub fn to_json(&self) -> String {
+        // Texts always have a form in JSON.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}
+
+impl CommandPart {
+    fn of(rules: &CommandRules, command: &SimpleCommand) -> Self {
+        Self {
+            text: command.to_string(),
+            name: command.name(),
+            arguments: command.words.iter().skip(1).map(Word::shown).collect(),
+            reached: command.steps.iter().map(ToString::to_string).collect(),
+            starts: match command.starts {
+                Starts::Nothing => None,
+                Starts::Commands => Some("commands"),
+                Starts::OneInstead => Some("one command instead"),
+                Starts::Unknown => Some("commands that only the run shows"),
+            },
+            checks: check_command(rules, command).map(CheckPart::of).collect(),
+        }
+    }
+}
+
+impl CheckPart {
+    fn of(check: Check) -> Self {
+        let refused = check.refused;
+        Self {
+            rule: check.rule,
+            outcome: if refused.is_some() { "refuse" } else { "pass" },
+            way_out: refused.as_ref().map(|refused| refused.way_out.clone()),
+            reason: refused.map(|refused| refused.reason),
+        }
+    }
+}
+
+impl Hold {
+    fn of(gate: &Gate) -> Option<Self> {
+        let commands = gate.commands()?;
+        let CommandLineConfig {
+            network,
+            limits,
+            bounds,
+            env,
+            ..
+        } = commands.config();
+        let (open, hidden) = gate.openings(commands.tier());
+        let by = commands.enclosure();
+        let Limits {
+            memory_bytes,
+            processes,
+            file_bytes,
+            cpu_seconds,
+            ..
+        } = *limits;
+        let CommandBounds {
+            timeout_seconds,
+            output_bytes_max,
+        } = *bounds;
+        Some(Self {
+            leaves_open: by.leaves_open().to_vec(),
+            by,
+            open: open.iter().map(Open::of).collect(),
+            hidden: hidden.iter().map(AbsPath::to_string).collect(),
+            network: match network {
+                Network::Off => vec!["off".to_owned()],
+                Network::On => vec!["on".to_owned()],
+                Network::Domains(domains) => domains.iter().map(ToString::to_string).collect(),
+            },
+            memory_bytes,
+            processes,
+            file_bytes,
+            cpu_seconds,
+            timeout_seconds,
+            output_bytes: output_bytes_max,
+            env: env.keys().cloned().collect(),
+        })
+    }
+}
+
+impl Open {
+    fn of(opening: &Opening) -> Self {
+        Self {
+            path: opening.path.to_string(),
+            permission: opening.permission,
+        }
+    }
+}
+
+impl fmt::Display for CommandReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agent = self.agent.as_deref().unwrap_or("the agent");
+        writeln!(f, "{agent}, {} phase: {}", self.phase, self.decision)?;
+        if let Some(unread) = &self.unread {
+            writeln!(f, "  the line was not read in full: {unread}")?;
+        }
+        for check in &self.checks {
+            check.write(f, "  ")?;
+        }
+        for command in &self.commands {
+            write!(f, "{command}")?;
+        }
+        match &self.holds {
+            Some(holds) => write!(f, "{holds}"),
+            None => writeln!(f, "  commands of this agent are not run"),
+        }
+    }
+}
+
+impl fmt::Display for CommandPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {}", self.text)?;
+        if !self.reached.is_empty() {
+            writeln!(f, "    reached  {}", self.reached.join(", "))?;
+        }
+        if let Some(starts) = self.starts {
+            writeln!(f, "    starts   {starts}")?;
+        }
+        let passed = self.checks.iter().filter(|check| check.reason.is_none());
+        let passed: Vec<&str> = passed.map(|check| check.rule).collect();
+        if !passed.is_empty() {
+            writeln!(f, "    pass     {}", passed.join(", "))?;
+        }
+        let mut refused = self.checks.iter().filter(|check| check.reason.is_some());
+        refused.try_for_each(|check| check.write(f, "    "))
+    }
+}
+
+impl CheckPart {
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        let Self { rule, outcome, .. } = self;
+        match (&self.reason, &self.way_out) {
+            (Some(reason), Some(way_out)) => {
+                writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?;
+                writeln!(f, "{indent}         instead: {way_out}")
+            }
+            _ => writeln!(f, "{indent}{outcome:8} {rule}"),
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  held by {}", self.by)?;
+        for Open { path, permission } in &self.open {
+            writeln!(f, "    {permission:8} {path}")?;
+        }
+        for path in &self.hidden {
+            writeln!(f, "    hidden   {path}")?;
+        }
+        writeln!(f, "    network  {}", self.network.join(", "))?;
+        let mut limits = vec![
+            format!("{} processes", self.processes),
+            format!("files of {}", size::describe(self.file_bytes)),
+            format!("{} seconds", self.timeout_seconds),
+            format!("output of {}", size::describe(self.output_bytes)),
+        ];
+        let memory = self.memory_bytes.map(size::describe);
+        limits.extend(memory.map(|memory| format!("memory of {memory}")));
+        limits.extend(self.cpu_seconds.map(|seconds| format!("{seconds} seconds of processor")));
+        writeln!(f, "    limits   {}", limits.join(", "))?;
+        if !self.env.is_empty() {
+            writeln!(f, "    env      {}", self.env.join(", "))?;
+        }
+        for left in &self.leaves_open {
+            writeln!(f, "    open     {left}")?;
+        }
+        Ok(())
+    }
+}

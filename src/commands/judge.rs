@@ -1,0 +1,178 @@
+//! Owns the judgement about a command line: the checks in their order, and the refusal that follows.
+//! It looks at parsed commands only.
+
+use crate::commands::line::{Line, SimpleCommand, Starts};
+use crate::commands::parse::parse;
+use crate::commands::rules::{RULES, Rule};
+use crate::commands::{CommandPolicy, CommandRules, Refused};
+use crate::wording::one_line;
+
+/// The longest line that a refusal repeats, in characters.
+const SHOWN_CHARS_MAX: usize = 160;
+
+/// The rule of a line that is not understood where all of it must be.
+const UNREADABLE: &str = "unreadable-line";
+/// The rule of a command that only the run shows where all must be known.
+const UNKNOWN: &str = "unknown-command";
+/// The rule of `command_line_blocked_commands`.
+const BLOCKED: &str = "blocked-commands";
+/// The rule of `command_line_allowed_commands`.
+const ALLOWED: &str = "allowed-commands";
+
+/// A check of one command, or of the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The rule that was asked.
+    pub rule: &'static str,
+    /// Why it refuses, if it does.
+    pub refused: Option<Refused>,
+}
+
+/// Whether the rules let a command line through.
+pub fn judge(rules: &CommandRules, line: &str) -> Result<(), Refused> {
+    let parsed = parse(line);
+    let whole = check_line(rules, line, &parsed).into_iter();
+    let each = parsed.commands.iter();
+    let each = each.flat_map(|command| check_command(rules, command));
+    match whole.chain(each).find_map(|check| check.refused) {
+        Some(refused) => Err(refused),
+        None => Ok(()),
+    }
+}
+
+/// The check of a line as a whole, where all of it has to be understood.
+pub fn check_line(rules: &CommandRules, line: &str, parsed: &Line) -> Option<Check> {
+    let why = rules.need_all()?;
+    let refused = parsed.unread.map(|unread| Refused {
+        rule: UNREADABLE,
+        command: one_line(line, SHOWN_CHARS_MAX),
+        reason: format!("{unread}, and {why}"),
+        way_out: "write simpler commands, one call each, or put them into a script".to_owned(),
+    });
+    Some(Check {
+        rule: UNREADABLE,
+        refused,
+    })
+}
+
+/// The checks of one of a line's commands, in the order in which they count.
+pub fn check_command<'a>(
+    rules: &'a CommandRules,
+    command: &'a SimpleCommand,
+) -> impl Iterator<Item = Check> + 'a {
+    let policy = RULES.iter().filter(|rule| rules.ask(rule));
+    let policy = policy.map(|rule| Check {
+        rule: rule.name,
+        refused: (rule.refuses)(command)
+            .then(|| refused(rule.name, command, rule.because.to_owned(), rule.way_out)),
+    });
+    let lists: [(&'static str, List); 3] = [
+        (BLOCKED, by_block_list),
+        (UNKNOWN, as_unknown),
+        (ALLOWED, by_allow_list),
+    ];
+    let lists = lists.into_iter().map(|(rule, list)| Check {
+        rule,
+        refused: list(rules, command),
+    });
+    policy.chain(lists.filter(|check| rules.lists(check.rule)))
+}
+
+/// What a list of the config says about a command.
+type List = fn(&CommandRules, &SimpleCommand) -> Option<Refused>;
+
+fn refused(rule: &'static str, command: &SimpleCommand, reason: String, way_out: &str) -> Refused {
+    Refused {
+        rule,
+        command: command.to_string(),
+        reason,
+        way_out: way_out.to_owned(),
+    }
+}
+
+fn by_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
+    let (text, program) = (command.text(), command.program()?);
+    let arguments = command
+        .words
+        .iter()
+        .skip(1)
+        .map(|word| format!(" {}", word.shown()));
+    let short = program + &arguments.collect::<String>();
+    let mut patterns = rules.blocked.iter();
+    let pattern = patterns.find(|pattern| pattern.matches(&text) || pattern.matches(&short))?;
+    let reason = format!("the config blocks `{pattern}`");
+    Some(refused(
+        BLOCKED,
+        command,
+        reason,
+        "do without it, or say in the answer why it is needed",
+    ))
+}
+
+/// A command that only the run shows cannot be held against a list.
+fn as_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
+    let why = rules.need_all()?;
+    let has_no_name = command.program().is_none() && !command.words.is_empty();
+    if !has_no_name && command.starts != Starts::Unknown {
+        return None;
+    }
+    let reason = format!("which command it runs is known only when it runs, and {why}");
+    Some(refused(
+        UNKNOWN,
+        command,
+        reason,
+        "write the command's name out",
+    ))
+}
+
+fn by_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
+    let allowed = rules.allowed.as_ref()?;
+    let text = command.text();
+    let is_exempt = text.is_empty() || command.starts == Starts::OneInstead;
+    if is_exempt || allowed.iter().any(|pattern| pattern.matches(&text)) {
+        return None;
+    }
+    let patterns: Vec<String> = allowed
+        .iter()
+        .map(|pattern| format!("`{pattern}`"))
+        .collect();
+    let reason = match patterns.as_slice() {
+        [] => "the config allows no command".to_owned(),
+        patterns => format!("the config allows only {}", patterns.join(", ")),
+    };
+    let reason = one_line(&reason, SHOWN_CHARS_MAX);
+    Some(refused(
+        ALLOWED,
+        command,
+        reason,
+        "use an allowed command, each line made of nothing else",
+    ))
+}
+
+impl CommandRules {
+    /// Whether a rule of the table is asked.
+    fn ask(&self, rule: &Rule) -> bool {
+        let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
+        holds && rule.lifted_by != Some(self.privileges)
+    }
+
+    /// Whether there is something that this check of a list holds commands against.
+    fn lists(&self, rule: &str) -> bool {
+        match rule {
+            BLOCKED => !self.blocked.is_empty(),
+            ALLOWED => self.allowed.is_some(),
+            _ => self.need_all().is_some(),
+        }
+    }
+
+    /// Why every command of a line must be known, if it must.
+    fn need_all(&self) -> Option<&'static str> {
+        if self.allowed.is_some() || !self.blocked.is_empty() {
+            Some("the config lists commands")
+        } else if self.policy == CommandPolicy::Strict {
+            Some("the policy is `strict`")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Owns what a parsed command line is: its simple commands, each with how it is reached. What can
+//! only be known when the line runs is marked, never guessed.
+
+use std::fmt;
+
+use crate::wording::one_line;
+
+/// The longest text of a command that messages repeat, in characters.
+const SHOWN_CHARS_MAX: usize = 160;
+
+/// A parsed command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Every simple command anywhere in it, in the order of the text.
+    pub commands: Vec<SimpleCommand>,
+    /// Why nothing, or not all of it, could be read.
+    pub unread: Option<Unread>,
+}
+
+/// Why a command line could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is no shell grammar, or none that the parser knows.
+    Syntax,
+    /// The shell would read it differently from the parser.
+    Ambiguous,
+    /// It is longer, or has more in it, than is looked at.
+    TooLarge,
+    /// Commands stand in commands too deep.
+    TooDeep,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unread::Syntax => "its syntax is not understood",
+            Unread::Ambiguous => "shells differ about what it means",
+            Unread::TooLarge => "it is too long to be looked through",
+            Unread::TooDeep => "its commands are nested too deep",
+        })
+    }
+}
+
+/// A command without its surroundings: a name with arguments, or redirections alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// Its name and arguments; none if there are only redirections.
+    pub words: Vec<Word>,
+    /// Variables that are set for it.
+    pub assignments: Vec<String>,
+    /// Files that its input and output are connected to.
+    pub redirections: Vec<Redirection>,
+    /// How it is reached, from the outside in.
+    pub steps: Vec<Step>,
+    /// What it starts by its arguments or its input.
+    pub starts: Starts,
+    /// Whether it calls, beside other commands, the function that it stands in.
+    pub multiplies: Multiplies,
+}
+
+/// What a command starts by its arguments or its input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Starts {
+    /// Nothing that is a command line.
+    #[default]
+    Nothing,
+    /// Commands that are listed after it.
+    Commands,
+    /// One command that is listed after it; it does nothing else (`timeout`, `env`).
+    OneInstead,
+    /// Commands that only the run shows (`eval "$X"`, `… | sh`).
+    Unknown,
+}
+
+/// Whether a command calls the function that it stands in, beside other commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multiplies {
+    /// It does not.
+    #[default]
+    No,
+    /// Each call starts more calls at the same time, without an end.
+    Yes,
+}
+
+impl SimpleCommand {
+    /// The command of these words; what sets variables at its beginning is no part of its name.
+    pub(super) fn of_words(words: Vec<Word>) -> Self {
+        let assignments = words.iter().take_while(|word| word.sets_variable()).count();
+        let mut words = words.into_iter();
+        let set = words.by_ref().take(assignments);
+        Self {
+            assignments: set.map(|word| word.raw).collect(),
+            words: words.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Its name as written, without quotes; `None` if only the run shows it, or there is none.
+    pub fn name(&self) -> Option<String> {
+        self.words.first()?.value()
+    }
+
+    /// The last part of its name in lower case, as programs are found.
+    pub fn program(&self) -> Option<String> {
+        let name = self.words.first()?.ending()?;
+        let program = name.rsplit('/').next()?;
+        Some(program.to_ascii_lowercase())
+    }
+
+    /// The arguments that are known, without quotes.
+    pub fn arguments(&self) -> impl DoubleEndedIterator<Item = String> {
+        self.words.iter().skip(1).filter_map(Word::value)
+    }
+
+    /// The arguments that are no options.
+    pub fn operands(&self) -> impl DoubleEndedIterator<Item = String> {
+        self.arguments()
+            .filter(|argument| !argument.starts_with('-'))
+    }
+
+    /// Name and arguments without quotes, joined by spaces; what is not known stands as written.
+    pub fn text(&self) -> String {
+        let words: Vec<String> = self.words.iter().map(Word::shown).collect();
+        words.join(" ")
+    }
+}
+
+/// The command as messages show it.
+impl fmt::Display for SimpleCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let redirections = self.redirections.iter().map(ToString::to_string);
+        let assignments = self.assignments.iter().cloned();
+        let words = self.words.iter().map(|word| word.raw.clone());
+        let parts: Vec<String> = assignments.chain(words).chain(redirections).collect();
+        f.write_str(&one_line(&parts.join(" "), SHOWN_CHARS_MAX))
+    }
+}
+
+/// A name or an argument.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// As it is written.
+    pub raw: String,
+    /// What it becomes, piece by piece.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text, without its quotes.
+    Text(String),
+    /// What only the run shows: a variable, a substitution, a pattern of file names.
+    Unknown(String),
+}
+
+impl Word {
+    /// A word that is what it says.
+    pub fn literal(text: &str) -> Self {
+        Self {
+            raw: text.to_owned(),
+            pieces: vec![Piece::Text(text.to_owned())],
+        }
+    }
+
+    /// The word without quotes; `None` if only the run shows it.
+    pub fn value(&self) -> Option<String> {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            Piece::Unknown(_) => None,
+        });
+        pieces.collect()
+    }
+
+    /// The word without quotes; what only the run shows stands as written.
+    pub fn shown(&self) -> String {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) | Piece::Unknown(text) => text.as_str(),
+        });
+        pieces.collect()
+    }
+
+    /// Whether it has the form `NAME=value`.
+    fn sets_variable(&self) -> bool {
+        let shown = self.shown();
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let name = shown.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+    }
+
+    /// The end of the word that is known: all of it, or what follows the last unknown piece if a
+    /// `/` is in that.
+    fn ending(&self) -> Option<String> {
+        if let Some(value) = self.value() {
+            return Some(value);
+        }
+        match self.pieces.last()? {
+            Piece::Text(text) if text.contains('/') => Some(text.clone()),
+            Piece::Text(_) | Piece::Unknown(_) => None,
+        }
+    }
+}
+
+/// A file that a command's input or output is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirection {
+    /// `>`, `>>`, `<`, `<<<` and so on.
+    pub operator: String,
+    /// The file, the text of `<<<`, or the body of `<<`.
+    pub target: Word,
+}
+
+impl Redirection {
+    /// Whether it writes to its target.
+    pub fn writes(&self) -> bool {
+        self.operator.contains('>')
+    }
+}
+
+impl fmt::Display for Redirection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.operator.starts_with("<<") && self.operator != "<<<" {
+            f.write_str(&self.operator)
+        } else {
+            write!(f, "{}{}", self.operator, self.target.raw)
+        }
+    }
+}
+
+/// One step of how a command is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is part of `a | b`.
+    Pipeline,
+    /// It is followed by `&`.
+    Background,
+    /// It stands in `( … )`.
+    Subshell,
+    /// It stands in `$( … )`.
+    Substitution,
+    /// It stands in `<( … )` or `>( … )`.
+    ProcessSubstitution,
+    /// It stands in the body of this function.
+    Function(String),
+    /// It stands in `for`, `while`, `until` or `select`.
+    Loop,
+    /// It stands in `if` or `case`.
+    Branch,
+    /// It stands in a substitution in the body of `<<`.
+    HereDocument,
+    /// Another command starts it by its arguments or its input.
+    Through(String),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Pipeline => f.write_str("pipeline"),
+            Step::Background => f.write_str("background"),
+            Step::Subshell => f.write_str("subshell"),
+            Step::Substitution => f.write_str("substitution"),
+            Step::ProcessSubstitution => f.write_str("process substitution"),
+            Step::Function(name) => write!(f, "function `{name}`"),
+            Step::Loop => f.write_str("loop"),
+            Step::Branch => f.write_str("branch"),
+            Step::HereDocument => f.write_str("here-document"),
+            Step::Through(program) => write!(f, "through `{program}`"),
+        }
+    }
+}

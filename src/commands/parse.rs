@@ -1,0 +1,267 @@
+//! Owns the step from a text to its simple commands, by the grammar of bash. It is bounded in
+//! bytes, nodes, depth and work, and where the grammar and the shell would read different things it
+//! says so instead of choosing.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+
+use crate::commands::line::{Line, Multiplies, SimpleCommand, Starts, Step, Unread};
+use crate::commands::starters::{Started, started};
+use crate::commands::tree::{command_at, has_escape, is_ambiguous};
+use crate::commands::word::text_of;
+
+/// The longest line that is looked at, in bytes: the longest argument of a program on Linux
+/// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
+pub const LINE_BYTES_MAX: usize = 128 * 1024;
+/// The most nodes of a line's tree.
+const NODES_MAX: usize = 200_000;
+/// The most simple commands of a line, with all that they start.
+const COMMANDS_MAX: usize = 5_000;
+/// In how many loops, functions, substitutions and arguments a command may stand.
+const STEPS_MAX: usize = 48;
+/// The most here-documents of a line: the parser keeps a list of them.
+const HERE_DOCUMENTS_MAX: usize = 32;
+/// The most often that the parser reports on its work; it does so each 100 operations.
+const REPORTS_MAX: usize = 20_000;
+
+/// Reads a command line. One that is not understood has no commands; of one that is too large there
+/// are those that were read until then.
+pub fn parse(text: &str) -> Line {
+    let mut reading = Reading {
+        parser: Parser::new(),
+        nodes: 0,
+        line: Line::default(),
+    };
+    let language = tree_sitter_bash::LANGUAGE.into();
+    let read = match reading.parser.set_language(&language) {
+        Ok(()) => reading.script(text, &Context::default()),
+        Err(_) => Err(Unread::Syntax),
+    };
+    if let Err(unread) = read {
+        if matches!(unread, Unread::Syntax | Unread::Ambiguous) {
+            reading.line.commands.clear();
+        }
+        reading.line.unread = Some(unread);
+    }
+    reading.line
+}
+
+/// What is read so far.
+struct Reading {
+    parser: Parser,
+    nodes: usize,
+    line: Line,
+}
+
+/// Where something stands.
+#[derive(Clone, Debug, Default)]
+struct Context {
+    steps: Vec<Step>,
+    /// The functions around it.
+    functions: Vec<String>,
+    /// Whether other commands run beside it, as far as the innermost function goes.
+    beside_others: bool,
+    /// Whether its input is the output of another command.
+    is_fed: bool,
+}
+
+impl Context {
+    fn inside(&self, step: Step) -> Result<Self, Unread> {
+        if self.steps.len() >= STEPS_MAX {
+            return Err(Unread::TooDeep);
+        }
+        let mut inner = self.clone();
+        inner.steps.push(step);
+        Ok(inner)
+    }
+}
+
+impl Reading {
+    /// Reads a text that a shell would run.
+    fn script(&mut self, text: &str, context: &Context) -> Result<(), Unread> {
+        let is_binary = text
+            .chars()
+            .any(|c| c.is_control() && c != '\n' && c != '\t');
+        if is_binary {
+            return Err(Unread::Syntax);
+        }
+        if text.len() > LINE_BYTES_MAX || text.matches("<<").count() > HERE_DOCUMENTS_MAX {
+            return Err(Unread::TooLarge);
+        }
+        let mut reports = 0_usize;
+        let mut report = |_: &ParseState| {
+            reports = reports.saturating_add(1);
+            if reports > REPORTS_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let options = ParseOptions::new().progress_callback(&mut report);
+        let bytes = text.as_bytes();
+        let mut rest = |from: usize, _| bytes.get(from..).unwrap_or_default();
+        let parsed = self
+            .parser
+            .parse_with_options(&mut rest, None, Some(options));
+        let Some(tree) = parsed else {
+            self.parser.reset();
+            return Err(Unread::TooLarge);
+        };
+        if tree.root_node().has_error() {
+            return Err(Unread::Syntax);
+        }
+        self.walk(tree.root_node(), text, context)
+    }
+
+    /// Looks at all nodes, in the order of the text and without recursion: trees are as deep as
+    /// lists are long.
+    fn walk(&mut self, root: Node<'_>, source: &str, context: &Context) -> Result<(), Unread> {
+        let ahead = source.get(..root.start_byte()).unwrap_or_default();
+        if has_escape(ahead) {
+            return Err(Unread::Ambiguous);
+        }
+        let mut waiting = vec![Waiting {
+            node: root,
+            parent: None,
+            context: Rc::new(context.clone()),
+        }];
+        while let Some(Waiting {
+            node,
+            parent,
+            context,
+        }) = waiting.pop()
+        {
+            self.nodes = self.nodes.saturating_add(1);
+            if self.nodes > NODES_MAX {
+                return Err(Unread::TooLarge);
+            }
+            let mut cursor = node.walk();
+            let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+            if is_ambiguous(node, &children, source) {
+                return Err(Unread::Ambiguous);
+            }
+            if let Some(command) = command_at(node, parent, &children, source) {
+                self.take(command, &context)?;
+            }
+            let first = waiting.len();
+            for (place, child) in children.iter().enumerate() {
+                let around = Around {
+                    parent: node,
+                    before: place.checked_sub(1).and_then(|place| children.get(place)),
+                    after: children.get(place.saturating_add(1)),
+                };
+                if child.is_named() && child.kind() != "comment" {
+                    waiting.push(Waiting {
+                        node: *child,
+                        parent: Some(node),
+                        context: around.context(*child, source, &context)?,
+                    });
+                }
+            }
+            if let Some(added) = waiting.get_mut(first..) {
+                added.reverse();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a command and then what it starts.
+    fn take(&mut self, mut command: SimpleCommand, context: &Context) -> Result<(), Unread> {
+        if self.line.commands.len() >= COMMANDS_MAX {
+            return Err(Unread::TooLarge);
+        }
+        command.steps.clone_from(&context.steps);
+        let name = command.name();
+        let calls_itself = name.is_some_and(|name| context.functions.contains(&name));
+        if calls_itself && context.beside_others {
+            command.multiplies = Multiplies::Yes;
+        }
+        let started = started(&command, context.is_fed);
+        command.starts = started.kind();
+        let program = command.program().unwrap_or_default();
+        let starts = command.starts;
+        self.line.commands.push(command);
+        let place = self.line.commands.len().saturating_sub(1);
+        if starts == Starts::Nothing {
+            return Ok(());
+        }
+        let mut inner = context.inside(Step::Through(program))?;
+        inner.is_fed = false;
+        match started {
+            Started::Nothing | Started::Unknown => Ok(()),
+            Started::OneInstead(words) => self.take(SimpleCommand::of_words(words), &inner),
+            Started::Commands(commands) => {
+                let mut commands = commands.into_iter();
+                commands.try_for_each(|words| self.take(SimpleCommand::of_words(words), &inner))
+            }
+            Started::Script { text, .. } => match self.script(&text, &inner) {
+                Err(Unread::Syntax | Unread::Ambiguous) => {
+                    self.line.commands.truncate(place.saturating_add(1));
+                    if let Some(command) = self.line.commands.get_mut(place) {
+                        command.starts = Starts::Unknown;
+                    }
+                    Ok(())
+                }
+                read => read,
+            },
+        }
+    }
+}
+
+/// A node that is to be looked at.
+struct Waiting<'t> {
+    node: Node<'t>,
+    parent: Option<Node<'t>>,
+    context: Rc<Context>,
+}
+
+/// A node's neighbours, from which follows where it stands.
+struct Around<'t, 'a> {
+    parent: Node<'t>,
+    before: Option<&'a Node<'t>>,
+    after: Option<&'a Node<'t>>,
+}
+
+impl Around<'_, '_> {
+    /// Where a child stands, given where its parent does.
+    fn context(
+        &self,
+        child: Node<'_>,
+        source: &str,
+        context: &Rc<Context>,
+    ) -> Result<Rc<Context>, Unread> {
+        let step = match (self.parent.kind(), child.kind()) {
+            ("pipeline", _) => Some(Step::Pipeline),
+            (_, "subshell") => Some(Step::Subshell),
+            (_, "command_substitution") => Some(Step::Substitution),
+            (_, "process_substitution") => Some(Step::ProcessSubstitution),
+            (_, "for_statement" | "c_style_for_statement" | "while_statement") => Some(Step::Loop),
+            (_, "if_statement" | "case_statement") => Some(Step::Branch),
+            (_, "heredoc_body") => Some(Step::HereDocument),
+            (_, "function_definition") => {
+                let name = child.child_by_field_name("name");
+                let name = name.map(|name| text_of(name, source)).unwrap_or_default();
+                let mut inner = context.inside(Step::Function(name.to_owned()))?;
+                inner.functions.push(name.to_owned());
+                inner.beside_others = false;
+                inner.is_fed = false;
+                return Ok(Rc::new(inner));
+            }
+            _ if self.after.is_some_and(|after| after.kind() == "&") => Some(Step::Background),
+            _ => None,
+        };
+        let Some(step) = step else {
+            return Ok(Rc::clone(context));
+        };
+        let beside = [Step::Pipeline, Step::Background, Step::ProcessSubstitution];
+        let is_beside = beside.contains(&step);
+        let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
+        let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
+        let mut inner = context.inside(step)?;
+        inner.beside_others |= is_beside;
+        inner.is_fed |= is_fed;
+        Ok(Rc::new(inner))
+    }
+}

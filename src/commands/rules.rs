@@ -1,0 +1,305 @@
+//! Owns the text rules as one table. Each looks at one simple command by its parsed words, and each
+//! has examples that it refuses and examples that it lets through.
+
+use crate::commands::CommandPolicy::{self, Standard, Strict};
+use crate::commands::Privileges;
+use crate::commands::line::{Multiplies, SimpleCommand};
+
+/// One rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The name that refusals and `massgen explain` use.
+    pub name: &'static str,
+    /// From which policy on it holds.
+    pub policy: CommandPolicy,
+    /// Whether it falls where commands may become root.
+    pub lifted_by: Option<Privileges>,
+    /// Why it refuses, as the end of the sentence "… is refused: …".
+    pub because: &'static str,
+    /// What to do instead.
+    pub way_out: &'static str,
+    /// Whether a command is refused.
+    pub refuses: fn(&SimpleCommand) -> bool,
+    /// Lines that this rule, and no earlier one, refuses.
+    pub refused: &'static [&'static str],
+    /// Lines that look alike, and that it lets through.
+    pub passed: &'static [&'static str],
+}
+
+/// All rules, in the order in which they are asked.
+pub static RULES: &[Rule] = &[
+    Rule {
+        name: "becomes-root",
+        policy: Standard,
+        lifted_by: Some(Privileges::Allowed),
+        because: "commands run with your rights and get no others",
+        way_out: "run it without, in the workspace: packages can be installed there",
+        refuses: |command| {
+            is(
+                command,
+                &[
+                    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "visudo",
+                ],
+            )
+        },
+        refused: &[
+            "sudo apt install jq",
+            "su root",
+            "/usr/bin/sudo -n true",
+            "ls; s\\udo id",
+            "'su'do id",
+            "make && $'\\x73udo' make install",
+            "echo x | xargs sudo tee f",
+            "bash -c 'cd /; sudo id'",
+            "timeout 5 nice -n 3 sudo id",
+            "env A=b sudo id",
+            "find . -exec sudo rm {} \\;",
+            "echo \"$(sudo id)\"",
+            "f() { sudo id; }; f",
+            "su -c 'make install'",
+            "bash <<'E'\nsudo id\nE",
+            "eval su\"do\" id",
+        ],
+        passed: &[
+            "echo sudo",
+            "grep -rn 'sudo ' docs",
+            "cat su.txt",
+            "menu su x",
+            "git commit -m \"explain sudo and su\"",
+            "# sudo id\nls",
+            "cat > notes <<E\nsudo id\nE",
+            "./su-report",
+            "man sudo",
+        ],
+    },
+    Rule {
+        name: "formats-disks",
+        policy: Standard,
+        lifted_by: None,
+        because: "it formats or partitions disks",
+        way_out: "work on files in the workspace",
+        refuses: |command| {
+            let program = command.program().unwrap_or_default();
+            program.starts_with("mkfs.")
+                || is(
+                    command,
+                    &[
+                        "mkfs",
+                        "mke2fs",
+                        "mkswap",
+                        "fdisk",
+                        "sfdisk",
+                        "cfdisk",
+                        "gdisk",
+                        "sgdisk",
+                        "parted",
+                        "wipefs",
+                        "blkdiscard",
+                    ],
+                )
+        },
+        refused: &[
+            "mkfs.ext4 /dev/x",
+            "mkfs -t xfs disk",
+            "fdisk -l",
+            "xargs wipefs -a < list",
+        ],
+        passed: &[
+            "echo \"format disk\"",
+            "ls mkfs.ext4",
+            "npm run format",
+            "prettier --write .",
+        ],
+    },
+    Rule {
+        name: "writes-raw-devices",
+        policy: Standard,
+        lifted_by: None,
+        because: "it writes to a raw device",
+        way_out: "write to a file in the workspace",
+        refuses: writes_raw_device,
+        refused: &[
+            "> /dev/sda",
+            "cat image > /dev/nvme0n1",
+            "dd if=image of=/dev/sdb bs=1M",
+            "echo x | tee /dev/mapper/root",
+            "cp image /dev/vda",
+            "shred -n 1 /dev/sda1",
+            "{ echo a; } >> '/dev/mem'",
+        ],
+        passed: &[
+            "echo a > /dev/null",
+            "x 2>/dev/null",
+            "dd if=/dev/zero of=f bs=1k count=1",
+            "ls -l /dev/sda",
+            "echo \"> /dev/sda\"",
+            "cat < /dev/urandom > f",
+            "echo a > /dev/stderr",
+            "cp /dev/sda x",
+        ],
+    },
+    Rule {
+        name: "fork-bomb",
+        policy: Standard,
+        lifted_by: None,
+        because: "the function starts itself again and again, beside itself",
+        way_out: "let the function end, or call it from a loop",
+        refuses: |command| command.multiplies == Multiplies::Yes,
+        refused: &[
+            ":(){ :|:& };:",
+            "bomb() { bomb | bomb & }; bomb",
+            "f() { f & f; }; f",
+            "bash -c ':(){ :|:& };:'",
+        ],
+        passed: &[
+            "f() { ls | wc -l; }; f",
+            "walk() { for d in */; do walk \"$d\"; done; }; walk",
+            "echo ':(){ :|:& };:'",
+            "f() { g & }; g() { ls; }; f | f",
+        ],
+    },
+    Rule {
+        name: "removes-the-root",
+        policy: Standard,
+        lifted_by: None,
+        because: "it removes all that is there",
+        way_out: "name what should go: `rm -r build`",
+        refuses: |command| is(command, &["rm"]) && removes_root(command),
+        refused: &[
+            "rm -rf /",
+            "rm -fr /",
+            "rm -r -f \"/\"",
+            "rm -rf /*",
+            "rm -rf // --no-preserve-root",
+        ],
+        passed: &[
+            "rm -r build",
+            "rm -rf ./x",
+            "rm -rf /tmp/x",
+            "rm f",
+            "echo 'rm -rf /'",
+            "rm -rf -- ./-x",
+        ],
+    },
+    Rule {
+        name: "removes-files",
+        policy: Strict,
+        lifted_by: None,
+        because: "it removes files",
+        way_out: "use the tool `delete_file`",
+        refuses: |command| {
+            let into_null = command.operands().next_back().as_deref() == Some("/dev/null");
+            is(command, &["rm", "rmdir", "del", "unlink", "shred"])
+                || (is(command, &["mv"]) && into_null)
+                || (is(command, &["find"]) && command.arguments().any(|word| word == "-delete"))
+        },
+        refused: &[
+            "rm x",
+            "rm\tx",
+            "cd a\nrm x",
+            "RM -rf x",
+            "xargs rm < l",
+            "r\\m -r build",
+            "command rm x",
+            "rmdir d",
+            "mv f /dev/null",
+            "find . -name '*.o' -delete",
+            "busybox rm x",
+            "$HOME/bin/rm x",
+        ],
+        passed: &[
+            "npm run confirm x",
+            "echo \"inform me\"",
+            "alarm x",
+            "git log --format=%s",
+            "docker run --rm alpine",
+            "git rm x",
+            "mv a b",
+            "grep -r 'rm -rf' .",
+            "echo form x",
+        ],
+    },
+    Rule {
+        name: "changes-rights",
+        policy: Strict,
+        lifted_by: Some(Privileges::Allowed),
+        because: "it changes rights or owners",
+        way_out: "run a script by its interpreter: `sh script.sh`",
+        refuses: |command| is(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
+        refused: &[
+            "chmod +x run.sh",
+            "chown ann f",
+            "find . -exec chmod 600 {} +",
+        ],
+        passed: &[
+            "git update-index --chmod=+x f",
+            "echo chmod",
+            "python -m http.server",
+        ],
+    },
+    Rule {
+        name: "copies-blocks",
+        policy: Strict,
+        lifted_by: None,
+        because: "it can write to any place, block by block",
+        way_out: "use `head -c`, `truncate` or `cp`",
+        refuses: |command| is(command, &["dd", "format"]),
+        refused: &["dd if=a of=b", "format C:"],
+        passed: &["echo \"dd\"", "git log --format=dd", "cargo fmt"],
+    },
+];
+
+/// Whether a command runs one of these programs.
+fn is(command: &SimpleCommand, names: &[&str]) -> bool {
+    let program = command.program();
+    program.is_some_and(|program| names.contains(&program.as_str()))
+}
+
+fn writes_raw_device(command: &SimpleCommand) -> bool {
+    let mut redirections = command.redirections.iter();
+    let is_redirected = redirections.any(|redirection| {
+        let target = redirection.target.value().unwrap_or_default();
+        redirection.writes() && is_raw_device(&target)
+    });
+    let names_output = |word: String| word.strip_prefix("of=").is_some_and(is_raw_device);
+    let names_device = |word: String| is_raw_device(&word);
+    is_redirected
+        || (is(command, &["dd"]) && command.arguments().any(names_output))
+        || (is(command, &["tee", "shred", "truncate"]) && command.operands().any(names_device))
+        || (is(command, &["cp", "mv", "install", "ln"])
+            && command.operands().next_back().is_some_and(names_device))
+}
+
+/// Disks, their parts, and memory, as Linux names them.
+fn is_raw_device(path: &str) -> bool {
+    const KINDS: &[&str] = &[
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md", "loop", "nbd", "zram", "ram",
+        "mapper/", "disk/", "mem", "kmem", "port",
+    ];
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    let Some(name) = parts.join("/").strip_prefix("dev/").map(str::to_owned) else {
+        return false;
+    };
+    path.starts_with('/') && KINDS.iter().any(|kind| name.starts_with(kind))
+}
+
+/// Whether `rm` is told to go through directories, and to begin at the root.
+fn removes_root(command: &SimpleCommand) -> bool {
+    let is_recursive = command
+        .arguments()
+        .any(|word| match word.strip_prefix("--") {
+            Some(long) => long == "recursive",
+            None => word
+                .strip_prefix('-')
+                .is_some_and(|letters| letters.contains(['r', 'R'])),
+        });
+    let mut words = command.words.iter().skip(1).map(|word| word.shown());
+    is_recursive
+        && words.any(|word| {
+            let is_of = |c: char| matches!(c, '/' | '*' | '.');
+            word.starts_with('/') && !word.contains("..") && word.chars().all(is_of)
+        })
+}

@@ -1,0 +1,274 @@
+//! The parse: which commands there are, how each is reached, what its words are.
+
+use crate::commands::line::{Starts, Unread};
+use crate::commands::parse::{LINE_BYTES_MAX, parse};
+
+/// Every simple command of a line as `text <- step, step`.
+#[track_caller]
+fn check_commands(line: &str, expected: &[&str]) {
+    let parsed = parse(line);
+    let shown = parsed.commands.iter().map(|command| {
+        let steps: Vec<String> = command.steps.iter().map(ToString::to_string).collect();
+        let redirections = command.redirections.iter().map(ToString::to_string);
+        let mut parts: Vec<String> = command.assignments.clone();
+        parts.extend(Some(command.text()).filter(|text| !text.is_empty()));
+        parts.extend(redirections);
+        match steps.as_slice() {
+            [] => parts.join(" "),
+            steps => format!("{} <- {}", parts.join(" "), steps.join(", ")),
+        }
+    });
+    let shown: Vec<String> = shown.collect();
+    assert_eq!(shown, expected, "{line}");
+    assert_eq!(parsed.unread, None, "{line}");
+}
+
+#[test]
+fn every_simple_command_is_found() {
+    check_commands("ls -la", &["ls -la"]);
+    check_commands("", &[]);
+    check_commands("# rm x", &[]);
+    check_commands(
+        "a && b || c; d & e",
+        &["a", "b", "c", "d <- background", "e"],
+    );
+    check_commands(
+        "a | b |& c",
+        &["a <- pipeline", "b <- pipeline", "c <- pipeline"],
+    );
+    check_commands("(a; { b; })", &["a <- subshell", "b <- subshell"]);
+    check_commands(
+        "echo $(a `b`) \"$(c)\" ${x:-$(d)}",
+        &[
+            "echo $(a `b`) $(c) ${x:-$(d)}",
+            "a `b` <- substitution",
+            "b <- substitution, substitution",
+            "c <- substitution",
+            "d <- substitution",
+        ],
+    );
+    check_commands(
+        "diff <(a) >(b)",
+        &[
+            "diff <(a) >(b)",
+            "a <- process substitution",
+            "b <- process substitution",
+        ],
+    );
+    check_commands(
+        "for f in $(a); do b $f; done; while c; do d; done; if e; then f; else g; fi",
+        &[
+            "a <- loop, substitution",
+            "b $f <- loop",
+            "c <- loop",
+            "d <- loop",
+            "e <- branch",
+            "f <- branch",
+            "g <- branch",
+        ],
+    );
+    check_commands(
+        "case $(a) in x|y) b;; *) c;; esac",
+        &["a <- branch, substitution", "b <- branch", "c <- branch"],
+    );
+    check_commands(
+        "f() { a; }; function g { b; }",
+        &["a <- function `f`", "b <- function `g`"],
+    );
+    check_commands(
+        "X=$(a) Y=1 b; Z=$(c)",
+        &["X=$(a) Y=1 b", "a <- substitution", "c <- substitution"],
+    );
+    check_commands(
+        "arr=(1 $(a)); export P=$(b); [[ -f $(c) ]] && ((x=$(d)))",
+        &[
+            "a <- substitution",
+            "export P=$(b)",
+            "b <- substitution",
+            "c <- substitution",
+            "d <- substitution",
+        ],
+    );
+}
+
+#[test]
+fn redirections_belong_to_their_command() {
+    check_commands("a > f 2>&1 < g", &["a >f >&1 <g"]);
+    check_commands("> f", &[">f"]);
+    check_commands("{ a; b; } >> f", &[">>f", "a", "b"]);
+    check_commands("a <<< 'b c'", &["a <<<'b c'"]);
+    check_commands(
+        "cat <<E | sort > f\n$(a) b\nE",
+        &[
+            "cat <<",
+            "sort >f <- pipeline",
+            "a <- here-document, substitution",
+        ],
+    );
+    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<", "ls"]);
+    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-", "ls"]);
+}
+
+#[test]
+fn commands_that_start_commands_are_looked_through() {
+    let through = |line: &str, expected: &[&str]| {
+        let commands = parse(line).commands;
+        let starts = commands.first().map(|command| command.starts);
+        assert!(
+            starts.is_some_and(|starts| starts != Starts::Nothing),
+            "{line}"
+        );
+        let started: Vec<String> = commands.iter().skip(1).map(|found| found.text()).collect();
+        assert_eq!(started, expected, "{line}");
+    };
+    for line in [
+        "bash -c 'rm x'",
+        "sh -ec \"rm x\"",
+        "bash -o pipefail -c 'rm x' name",
+        "env -u C -i A=b rm x",
+        "env -S 'rm x'",
+        "timeout -k 5 --signal=KILL 10 rm x",
+        "timeout --signal KILL 10 rm x",
+        "nohup rm x",
+        "nice -n 5 rm x",
+        "nice -5 rm x",
+        "stdbuf -oL rm x",
+        "setsid -w rm x",
+        "time -p rm x",
+        "command -p rm x",
+        "builtin rm x",
+        "exec -a name rm x",
+        "sudo -u ann -n rm x",
+        "eval rm x",
+        "eval 'rm' \"x\"",
+        "watch -n 1 rm x",
+        "busybox rm x",
+        "coproc rm x",
+        "trap 'rm x' EXIT",
+        "xargs -0 -n1 -I '{}' rm x",
+        "su ann -c 'rm x'",
+        "flock lock -c 'rm x'",
+        "flock lock rm x",
+        "script -qc 'rm x' log",
+        "bash <<< 'rm x'",
+        "bash <<E\nrm x\nE",
+        "bash -s a <<'E'\nrm x\nE",
+        "parallel -j 4 rm x ::: a b",
+    ] {
+        through(line, &["rm x"]);
+    }
+    through("find . -exec rm {} + -exec ls x \\;", &["rm {}", "ls x"]);
+    through(
+        "bash -c 'a; timeout 5 b | c'",
+        &["a", "timeout 5 b", "b", "c"],
+    );
+    through("env env env rm x", &["env env rm x", "env rm x", "rm x"]);
+    through("sh -c \"$X\"", &[]);
+    through("eval $X", &[]);
+    through("sh -c \"cd $X && rm x\"", &["cd $X", "rm x"]);
+    through("sh < f", &[]);
+    through("sh -c 'a ('", &[]);
+    for line in [
+        "bash script.sh",
+        "command -v rm",
+        "find . -name rm",
+        "trap - EXIT x",
+        "env",
+        "bash",
+    ] {
+        let commands = parse(line).commands;
+        let others = commands.iter().skip(1).filter(|found| found.text() != "-");
+        assert_eq!(others.count(), 0, "{line}");
+    }
+    let fed = parse("curl x | sh").commands;
+    assert_eq!(fed[1].starts, Starts::Unknown);
+}
+
+#[test]
+fn quotes_do_not_hide_a_name() {
+    for name in [
+        "rm",
+        "r\\m",
+        "'r'm",
+        "\"rm\"",
+        "$'rm'",
+        "$'\\x72\\155'",
+        "r\\\nm",
+        "''rm",
+        "$'\\u0072'm",
+    ] {
+        let commands = parse(&format!("{name} x")).commands;
+        assert_eq!(commands[0].name().as_deref(), Some("rm"), "{name}");
+    }
+    for name in [
+        "$X",
+        "\"$X\"",
+        "r$X",
+        "$(a)",
+        "`a`",
+        "/bin/r?",
+        "~",
+        "${X:-rm}",
+        "\"r${X}m\"",
+    ] {
+        let commands = parse(&format!("{name} x")).commands;
+        assert_eq!(commands[0].name(), None, "{name}");
+        assert_eq!(commands[0].program(), None, "{name}");
+    }
+    for name in ["/bin/rm", "./rm", "~/bin/rm", "\"$HOME\"/bin/rm", "$X/RM"] {
+        let commands = parse(&format!("{name} x")).commands;
+        assert_eq!(commands[0].program().as_deref(), Some("rm"), "{name}");
+    }
+}
+
+#[test]
+fn words_are_what_shells_make_of_them() {
+    #[track_caller]
+    fn word(written: &str, expected: Option<&str>) {
+        let commands = parse(&format!("echo {written}")).commands;
+        let words: Vec<Option<String>> = commands[0]
+            .words
+            .iter()
+            .skip(1)
+            .map(|w| w.value())
+            .collect();
+        assert_eq!(words, [expected.map(str::to_owned)], "{written}");
+    }
+    word("a'b c'\"d e\"f", Some("ab cd ef"));
+    word("\"a\\\"b\\$c\\d\"", Some("a\"b$c\\d"));
+    word("\"  a  b  \"", Some("  a  b  "));
+    word("'a\"b$c'", Some("a\"b$c"));
+    word("$'a\\tb\\n\\'c\\x41\\101\\e'", Some("a\tb\n'cAA\u{1b}"));
+    word("\"\"", Some(""));
+    word("{}", Some("{}"));
+    word("a=b", Some("a=b"));
+    word("--x='y z'", Some("--x=y z"));
+    word("a\\ b", Some("a b"));
+    word("12", Some("12"));
+    word("$1", None);
+    word("*.rs", None);
+    word("'*'.rs", Some("*.rs"));
+    word("\\*", Some("*"));
+    word("\"a $b\"", None);
+    word("a{1..3}", None);
+    word("~/x", None);
+    word("x~", Some("x~"));
+}
+
+#[test]
+fn large_lines_are_read_up_to_a_bound() {
+    let long = format!("echo {}", "a".repeat(LINE_BYTES_MAX));
+    assert_eq!(parse(&long).unread, Some(Unread::TooLarge));
+    let script = format!("cat > f <<'E'\n{}E", "some text\n".repeat(10_000));
+    assert_eq!(parse(&script).unread, None);
+    let deep = "nice ".repeat(5_000) + "sudo x";
+    assert_eq!(parse(&deep).unread, Some(Unread::TooDeep));
+    for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
+        let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
+        assert!(parse(&nested).unread.is_some(), "{open}");
+    }
+    let chain = vec!["a"; 4_000].join(" && ");
+    assert_eq!(parse(&chain).commands.len(), 4_000);
+    let many = "a;".repeat(6_000);
+    assert_eq!(parse(&many).unread, Some(Unread::TooLarge));
+}

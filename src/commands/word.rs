@@ -1,0 +1,197 @@
+//! Owns the pieces of a word: what quotes and backslashes leave of it, and what only the run shows.
+
+use tree_sitter::Node;
+
+use crate::commands::line::{Piece, Word};
+
+/// The word that stands at a node.
+pub(super) fn word(node: Node<'_>, source: &str) -> Word {
+    let raw = text_of(node, source).trim_start();
+    let mut pieces = Vec::new();
+    pieces_of(node, source, &mut pieces);
+    if is_tilde(raw)
+        && let Some(Piece::Text(first)) = pieces.first_mut()
+    {
+        let (tilde, rest) = first.split_at(first.find('/').unwrap_or(first.len()));
+        let (tilde, rest) = (Piece::Unknown(tilde.to_owned()), rest.to_owned());
+        *first = rest;
+        pieces.insert(0, tilde);
+    }
+    Word {
+        raw: raw.to_owned(),
+        pieces: merged(pieces),
+    }
+}
+
+/// The text of a node.
+pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
+    source.get(node.byte_range()).unwrap_or_default()
+}
+
+/// Two words that stand side by side without a space are one.
+pub(super) fn join(word: &mut Word, next: Word) {
+    word.raw.push_str(&next.raw);
+    word.pieces.extend(next.pieces);
+    word.pieces = merged(std::mem::take(&mut word.pieces));
+}
+
+/// Words nest no deeper than a concatenation of strings, so this does not go far.
+fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
+    let raw = text_of(node, source);
+    match node.kind() {
+        "concatenation" | "command_name" => {
+            let mut cursor = node.walk();
+            let mut braces = false;
+            for child in node.children(&mut cursor) {
+                braces |= text_of(child, source) == "{";
+                pieces_of(child, source, out);
+            }
+            if braces && (raw.contains(',') || raw.contains("..")) {
+                *out = vec![Piece::Unknown(raw.to_owned())];
+            }
+        }
+        "raw_string" => out.push(Piece::Text(between(raw, "'", "'").to_owned())),
+        "ansi_c_string" => out.push(Piece::Text(ansi_c(between(raw, "$'", "'")))),
+        "string" | "translated_string" => string(node, source, out),
+        "word" | "number" | "variable_name" | "test_operator" | "extglob_pattern" => {
+            out.push(unquoted(raw));
+        }
+        _ if !node.is_named() => out.push(unquoted(raw)),
+        _ => out.push(Piece::Unknown(raw.trim_start().to_owned())),
+    }
+}
+
+/// A text in double quotes: between its expansions, all of it is text.
+fn string(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
+    let raw = text_of(node, source);
+    let is_open = |c: char| c == '$' || c == '"';
+    let opening = raw.len() - raw.trim_start_matches(is_open).len();
+    let opening = opening.min(raw.find('"').unwrap_or(0).saturating_add(1));
+    let mut from = node.start_byte().saturating_add(opening);
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        if !child.is_named() || child.kind() == "string_content" || child.kind() == "string" {
+            continue;
+        }
+        let before = source.get(from..child.start_byte()).unwrap_or_default();
+        out.push(Piece::Text(double_quoted(before)));
+        out.push(Piece::Unknown(
+            text_of(child, source).trim_start().to_owned(),
+        ));
+        from = child.end_byte();
+    }
+    let rest = source.get(from..node.end_byte()).unwrap_or_default();
+    out.push(Piece::Text(double_quoted(
+        rest.strip_suffix('"').unwrap_or(rest),
+    )));
+}
+
+/// Text outside of quotes. A pattern of file names can become anything.
+fn unquoted(raw: &str) -> Piece {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('\n') | None => {}
+                Some(escaped) => text.push(escaped),
+            },
+            '*' | '?' | '[' => return Piece::Unknown(raw.to_owned()),
+            '{' if raw.contains(',') || raw.contains("..") => {
+                return Piece::Unknown(raw.to_owned());
+            }
+            c => text.push(c),
+        }
+    }
+    Piece::Text(text)
+}
+
+/// Text in double quotes: a backslash counts only before these.
+fn double_quoted(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars().peekable();
+    while let Some(c) = chars.next() {
+        let escaped =
+            chars.next_if(|next| c == '\\' && matches!(next, '$' | '`' | '"' | '\\' | '\n'));
+        match escaped {
+            Some('\n') => {}
+            Some(escaped) => text.push(escaped),
+            None => text.push(c),
+        }
+    }
+    text
+}
+
+/// Text in `$'…'`.
+fn ansi_c(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        let (c, length) = escape(after);
+        text.extend(c);
+        rest = after.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+/// What the text after a backslash in `$'…'` stands for, and how many bytes of it.
+fn escape(after: &str) -> (Option<char>, usize) {
+    let digits = |skip: usize, radix: u32, most: usize| {
+        let text = after.get(skip..).unwrap_or_default();
+        let count = text
+            .chars()
+            .take(most)
+            .take_while(|c| c.is_digit(radix))
+            .count();
+        let number = text
+            .get(..count)
+            .and_then(|text| u32::from_str_radix(text, radix).ok());
+        (number.and_then(char::from_u32), skip.saturating_add(count))
+    };
+    let Some(first) = after.chars().next() else {
+        return (Some('\\'), 0);
+    };
+    let plain = match first {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'e' | 'E' => '\u{1b}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        'x' => return digits(1, 16, 2),
+        'u' => return digits(1, 16, 4),
+        'U' => return digits(1, 16, 8),
+        '0'..='7' => return digits(0, 8, 3),
+        other => other,
+    };
+    (Some(plain), first.len_utf8())
+}
+
+/// The text between an opening and a closing.
+fn between<'a>(raw: &'a str, open: &str, close: &str) -> &'a str {
+    let inner = raw.trim_start().strip_prefix(open).unwrap_or(raw);
+    inner.strip_suffix(close).unwrap_or(inner)
+}
+
+/// Whether the shell puts a home directory for the beginning of the word.
+fn is_tilde(raw: &str) -> bool {
+    raw.starts_with('~')
+}
+
+/// The pieces without empty ones, neighbours of the same kind as one.
+fn merged(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match (out.last_mut(), piece) {
+            (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
+            (Some(Piece::Unknown(last)), Piece::Unknown(text)) => last.push_str(&text),
+            (_, Piece::Text(text)) if text.is_empty() => {}
+            (_, piece) => out.push(piece),
+        }
+    }
+    out
+}

@@ -1,0 +1,683 @@
+//! The process that builds a sandbox around one program, spoken to as massgen speaks to it: what
+//! the walls let through and what they do not, in tiers A and B, as root and as another user. Each
+//! denial has its control: the same thing done where it is allowed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::confinement::limits::Limits;
+use massgen::confinement::network::Reach;
+use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use massgen::confinement::tier::Tier;
+use massgen::confinement::{Confinement, Layer, Opening};
+use massgen::path::AbsPath;
+use massgen::permissions::grant::{Permission, Scope};
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use tempfile::TempDir;
+
+/// What takes longer never happens.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A user without rights: `nobody`.
+const NOBODY: u32 = 65534;
+
+/// A place on disk, and what a program may do there.
+struct Cell {
+    place: TempDir,
+    user: u32,
+    confinement: Confinement,
+    input: Option<OwnedFd>,
+}
+
+/// A helper at work.
+struct Running {
+    helper: Child,
+    socket: UnixStream,
+}
+
+/// How it went.
+#[derive(Debug, PartialEq, Eq)]
+struct Ran {
+    reports: Vec<Report>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Every kind of cell that this machine can build: both tiers, and both users if it is root that
+/// tests.
+fn cells() -> Vec<Cell> {
+    let here = tempfile::tempdir().unwrap();
+    let user = fs::metadata(here.path()).unwrap().uid();
+    let users = if user == 0 {
+        vec![0, NOBODY]
+    } else {
+        vec![user]
+    };
+    let kinds = users
+        .iter()
+        .flat_map(|user| [(Tier::A, *user), (Tier::B, *user)]);
+    let cells: Vec<Cell> = kinds
+        .map(|(tier, user)| Cell::new(tier, user))
+        .filter(|cell| match cell.ran("true").reports.as_slice() {
+            [Report::Refused { step, why }] if step == "making namespaces" => {
+                println!("skipped: {step}: {why}");
+                false
+            }
+            _ => true,
+        })
+        .collect();
+    cells
+}
+
+impl Cell {
+    /// A workspace, notes that may be read, and a project that may be written to but for `.git` and
+    /// `deep/.git`, and of which `.env` and `secret` are hidden. `outside` is not opened.
+    fn new(tier: Tier, user: u32) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let directories = [
+            "workspace",
+            "notes/inner",
+            "project/.git",
+            "project/deep/.git",
+            "project/secret/open",
+            "project/source",
+            "outside",
+            "home",
+            "upper",
+            "work",
+        ];
+        for directory in directories {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        let files = [
+            "notes/read",
+            "project/.git/config",
+            "project/deep/.git/config",
+            "project/.env",
+            "project/secret/key",
+            "project/source/main",
+            "outside/key",
+        ];
+        for file in files {
+            fs::write(root.join(file), format!("{file}\n")).unwrap();
+        }
+        for path in listed(&root) {
+            chown(path, Some(user), Some(user)).unwrap();
+        }
+        let path = |rel: &str| AbsPath::new(root.join(rel)).unwrap();
+        let opening = |rel: &str, permission| Opening {
+            path: path(rel),
+            permission,
+            scope: Scope::Tree,
+        };
+        let layer = Layer {
+            root: path("project"),
+            upper: path("upper"),
+            work: path("work"),
+        };
+        let confinement = Confinement {
+            tier,
+            open: vec![
+                opening("workspace", Permission::Write),
+                opening("notes", Permission::Read),
+                opening("notes/inner", Permission::Write),
+                opening("project", Permission::Write),
+                opening("project/secret/open", Permission::Write),
+            ],
+            masked: vec![path("project/.git"), path("project/deep/.git")],
+            hidden: vec![path("project/.env"), path("project/secret")],
+            layers: Some(layer)
+                .filter(|_| tier == Tier::A)
+                .into_iter()
+                .collect(),
+            toolchains: vec![path("no-such-toolchain")],
+            home: path("home"),
+            scratch: path("scratch"),
+            dir: path("workspace"),
+            reach: Reach::None,
+            env: BTreeMap::from([
+                ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
+                ("AT".to_owned(), root.to_str().unwrap().to_owned()),
+            ]),
+            limits: Limits::default(),
+            program: Vec::new(),
+        };
+        Self {
+            place,
+            user,
+            confinement,
+            input: None,
+        }
+    }
+
+    fn path(&self, rel: &str) -> PathBuf {
+        self.place.path().canonicalize().unwrap().join(rel)
+    }
+
+    fn label(&self) -> String {
+        format!("tier {}, user {}", self.confinement.tier, self.user)
+    }
+
+    /// Starts `script` in the shell, and waits until it runs or has been refused.
+    fn start(&self, script: &str) -> Running {
+        let (socket, theirs) = UnixStream::pair().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_massgen"));
+        let mut command = Command::new(program);
+        command
+            .arg("__sandbox")
+            .env_clear()
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if self.user != fs::metadata("/proc/self").unwrap().uid() {
+            command.uid(self.user).gid(self.user).groups(&[]);
+        }
+        let helper = command.spawn().unwrap();
+        let mut confinement = self.confinement.clone();
+        if confinement.program.is_empty() {
+            confinement.program = ["sh", "-c", script].map(str::to_owned).to_vec();
+        }
+        let order = frame(&confinement).unwrap();
+        let handles: Vec<_> = self.input.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(&handles));
+        let flags = SendFlags::NOSIGNAL;
+        let sent = sendmsg(&socket, &[IoSlice::new(&order)], &mut beside, flags).unwrap();
+        assert_eq!(sent, order.len());
+        Running { helper, socket }
+    }
+
+    fn ran(&self, script: &str) -> Ran {
+        self.start(script).end()
+    }
+
+    /// What `script` says, which must end well.
+    #[track_caller]
+    fn check(&self, script: &str, expected: &str) {
+        let ran = self.ran(script);
+        let label = self.label();
+        assert_eq!(ran.stdout.trim(), expected, "{label}: {script}: {ran:?}");
+        let ended = Report::Ended {
+            code: Some(0),
+            signal: None,
+        };
+        let whole = [Report::Started, ended];
+        assert_eq!(ran.reports, whole, "{label}: {script}");
+    }
+
+    /// `script` fails, and `control` does not.
+    #[track_caller]
+    fn check_denied(&self, script: &str, control: &str) {
+        let script = format!("({script}) 2>/dev/null && echo done || echo denied");
+        self.check(&script, "denied");
+        let control = format!("({control}) >/dev/null && echo done || echo denied");
+        self.check(&control, "done");
+    }
+
+    /// The sandbox cannot be built, at this step.
+    #[track_caller]
+    fn check_refused(&self, expected_step: &str, expected_why: &str) {
+        let ran = self.ran("echo it runs");
+        assert_eq!(ran.stdout, "", "{}", self.label());
+        let [Report::Refused { step, why }] = ran.reports.as_slice() else {
+            panic!("{}: {ran:?}", self.label());
+        };
+        let step_rel = step.replace(self.path("").to_str().unwrap(), "");
+        assert_eq!(step_rel, expected_step, "{}: {why}", self.label());
+        assert!(why.contains(expected_why), "{}: {why}", self.label());
+    }
+}
+
+impl Running {
+    /// The next report, with what came beside it.
+    fn report(&mut self) -> Option<(Report, Option<OwnedFd>)> {
+        let mut head = [0; HEAD_BYTES];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut head)];
+        let received = recvmsg(&self.socket, into, &mut beside, RecvFlags::WAITALL).unwrap();
+        if received.bytes == 0 {
+            return None;
+        }
+        let handle = beside.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
+            _ => None,
+        });
+        let mut body = vec![0; body_bytes(head).unwrap()];
+        self.socket.read_exact(&mut body).unwrap();
+        Some((serde_json::from_slice(&body).unwrap(), handle))
+    }
+
+    fn end(mut self) -> Ran {
+        let mut reports = Vec::new();
+        while let Some((report, _)) = self.report() {
+            reports.push(report);
+        }
+        let output = self.helper.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Ran {
+            reports,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Waits until the program has said `word`.
+    fn await_word(&mut self, word: &str) {
+        let mut said = vec![0; word.len()];
+        let stdout = self.helper.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8(said).unwrap(), word);
+    }
+}
+
+/// Everything below `root`, with what files hold, and `root` itself.
+fn listed(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![root.to_owned()];
+    let mut next = 0;
+    while let Some(path) = found.get(next).cloned() {
+        next += 1;
+        if path.is_dir() && !path.is_symlink() {
+            let entries = fs::read_dir(&path).unwrap();
+            found.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What a tree is like: names, kinds and what files hold.
+fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let picture = |path: PathBuf| {
+        let mode = path.symlink_metadata().unwrap().mode();
+        let content = if path.is_file() {
+            fs::read(&path).unwrap()
+        } else {
+            Vec::new()
+        };
+        (path, mode, content)
+    };
+    listed(root).into_iter().map(picture).collect()
+}
+
+/// Whether any process of the machine was started with `word`.
+fn is_alive(word: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap();
+    processes.flatten().any(|process| {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        words
+            .split(|byte| *byte == 0)
+            .any(|it| it == word.as_bytes())
+    })
+}
+
+/// Waits until `is_so`.
+#[track_caller]
+fn eventually(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "it never came");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn openings_can_be_used_and_the_rest_is_not_there() {
+    for cell in cells() {
+        cell.check(
+            "echo new > made && cat made ../notes/read",
+            "new\nnotes/read",
+        );
+        assert_eq!(
+            fs::read_to_string(cell.path("workspace/made")).unwrap(),
+            "new\n"
+        );
+        cell.check_denied("cat ../outside/key", "cat ../notes/read");
+        cell.check_denied("echo x > ../notes/new", "echo x > new");
+        cell.check_denied("rm ../notes/read", "rm new");
+        cell.check_denied("touch /usr/x || touch /etc/x || touch /x", "touch /tmp/x");
+        cell.check_denied(
+            "ln -s ../outside/key k; cat k",
+            "ln -s ../notes/read l; cat l",
+        );
+        cell.check_denied("mkdir ../beside", "mkdir inside");
+        cell.check("ls -A $AT", "home\nnotes\nproject\nworkspace");
+        assert_eq!(
+            fs::read_to_string(cell.path("outside/key")).unwrap(),
+            "outside/key\n"
+        );
+        assert!(!cell.path("notes/new").exists());
+    }
+}
+
+#[test]
+fn the_deepest_opening_speaks() {
+    for cell in cells() {
+        cell.check_denied("echo x > ../notes/new", "echo x > ../notes/inner/new");
+        cell.check_denied(
+            "mv ../notes/inner ../notes/other",
+            "mv ../notes/inner/new made",
+        );
+        cell.check_denied("cat ../project/secret/key", "ls ../project/secret/open");
+        cell.check("cd ../project/secret/open && echo x > new && cat new", "x");
+        assert!(cell.path("project/secret/open/new").exists());
+    }
+}
+
+#[test]
+fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
+    for mut cell in cells() {
+        cell.confinement.dir = AbsPath::new(cell.path("project")).unwrap();
+        let before = pictured(&cell.path("project/.git"));
+        let deep = pictured(&cell.path("project/deep/.git"));
+        cell.check(
+            "cat .git/config deep/.git/config",
+            "project/.git/config\nproject/deep/.git/config",
+        );
+        cell.check_denied("echo x > .git/config", "echo x > source/main");
+        cell.check_denied("touch .git/new", "touch source/new");
+        cell.check_denied("rm .git/config", "rm source/main");
+        cell.check_denied("chmod 777 .git/config", "chmod 777 source/new");
+        cell.check_denied("rmdir .git || mv .git away", "mv source sources");
+        cell.check_denied("mv deep away", "mkdir shallow && mv shallow away");
+        cell.check_denied("ln deep/.git/config source", "ln sources/new same");
+        assert_eq!(pictured(&cell.path("project/.git")), before);
+        assert_eq!(pictured(&cell.path("project/deep/.git")), deep);
+    }
+}
+
+#[test]
+fn hidden_paths_show_nothing_and_take_nothing() {
+    for mut cell in cells() {
+        cell.confinement.dir = AbsPath::new(cell.path("project")).unwrap();
+        cell.check(
+            "cat .env; ls -A secret; cat source/main",
+            "open\nproject/source/main",
+        );
+        cell.check_denied("echo x > .env", "echo x > .envy");
+        cell.check_denied("touch secret/new", "touch source/new");
+        cell.check_denied("mv secret away || rm -f .env", "mv source away");
+        let kept = fs::read_to_string(cell.path("project/.env")).unwrap();
+        assert_eq!(kept, "project/.env\n");
+        assert!(cell.path("project/secret/key").exists());
+    }
+}
+
+#[test]
+fn a_layer_takes_what_the_opening_would() {
+    for cell in cells() {
+        let project = cell.path("project");
+        let before = pictured(&project);
+        cell.check(
+            "cd ../project && echo two > source/main && cat source/main",
+            "two",
+        );
+        cell.check("cd ../project && cat source/main && rm source/main", "two");
+        cell.check(
+            "cd ../project && mv source moved; ls",
+            "deep\nmoved\nsecret",
+        );
+        let is_layered = cell.confinement.tier == Tier::A;
+        assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
+        assert_eq!(
+            cell.path("upper/moved").exists(),
+            is_layered,
+            "{}",
+            cell.label()
+        );
+    }
+}
+
+#[test]
+fn nothing_is_made_in_the_users_trees() {
+    for cell in cells() {
+        let trees = ["workspace", "notes", "project", "outside", "home"];
+        let before = trees.map(|tree| pictured(&cell.path(tree)));
+        cell.check("true", "");
+        assert_eq!(trees.map(|tree| pictured(&cell.path(tree))), before);
+        fs::remove_dir(cell.path("project/secret/open")).unwrap();
+        cell.check_refused("opening `project/secret/open`", "No such file");
+        assert!(!cell.path("project/secret/open").exists());
+    }
+}
+
+#[test]
+fn a_place_that_is_not_what_was_opened_is_refused() {
+    for mut cell in cells() {
+        cell.check("echo fine", "fine");
+        fs::rename(cell.path("notes/inner"), cell.path("notes/real")).unwrap();
+        symlink(cell.path("outside"), cell.path("notes/inner")).unwrap();
+        cell.check_refused("opening `notes/inner`", "symbolic links");
+        fs::remove_file(cell.path("notes/inner")).unwrap();
+        fs::rename(cell.path("notes/real"), cell.path("notes/inner")).unwrap();
+        cell.confinement.dir = AbsPath::new(cell.path("outside")).unwrap();
+        cell.check_refused("going to `outside`", "No such file");
+        cell.confinement.dir = AbsPath::new(cell.path("workspace")).unwrap();
+        cell.confinement.program = vec!["no-such-program".to_owned()];
+        cell.check_refused("starting `no-such-program`", "No such file");
+    }
+}
+
+#[test]
+fn proc_and_tmp_are_its_own() {
+    let own = tempfile::NamedTempFile::new().unwrap();
+    let path = own.path().to_str().unwrap();
+    for cell in cells() {
+        cell.check_denied(&format!("ls {path}"), "touch /tmp/own && ls /tmp/own");
+        cell.check(
+            "ls /tmp/own 2>/dev/null; touch /dev/shm/own; echo gone",
+            "gone",
+        );
+        assert!(!Path::new("/tmp/own").exists() && !Path::new("/dev/shm/own").exists());
+        // The shell, the list itself, and the first process.
+        cell.check("ls -d /proc/[0-9]* | wc -l", "3");
+        cell.check_denied(&format!("kill -0 {}", std::process::id()), "kill -0 $$");
+        cell.check_denied("cat /proc/1/environ", "cat /proc/$$/environ");
+        let switch = "/proc/sys/kernel/core_pattern";
+        let before = fs::read_to_string(switch).unwrap();
+        cell.check_denied(&format!("echo x > {switch}"), &format!("cat {switch}"));
+        assert_eq!(fs::read_to_string(switch).unwrap(), before);
+        cell.check(
+            "cat /etc/shadow 2>/dev/null; cat /etc/passwd | wc -l | grep -c 0",
+            "0",
+        );
+    }
+}
+
+#[test]
+fn privileges_are_gone() {
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    assert!(
+        own.contains("NoNewPrivs:\t0") && own.contains("Seccomp:\t0"),
+        "{own}"
+    );
+    for cell in cells() {
+        let of = |name: &str| format!("grep {name} /proc/self/status | cut -f2");
+        cell.check(&of("NoNewPrivs"), "1");
+        cell.check(&of("Seccomp:"), "2");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            cell.check(&of(set), "0000000000000000");
+        }
+        cell.check("id -u", &cell.user.to_string());
+        cell.check("grep -v -c nosuid /proc/mounts", "");
+    }
+}
+
+/// What `perl` says that a system call came to.
+fn call(number: i64, arguments: &str) -> String {
+    format!("perl -e '$! = 0; syscall({number}, {arguments}); print $! + 0'")
+}
+
+#[test]
+fn system_calls_that_reach_out_fail() {
+    let refused = libc::EPERM.to_string();
+    let outside = |script: &str| {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for cell in cells() {
+        let calls = [
+            call(libc::SYS_io_uring_setup, "1, 0"),
+            call(libc::SYS_userfaultfd, "-1"),
+            call(libc::SYS_open_by_handle_at, "-1, 0, 0"),
+            call(libc::SYS_ioctl, "-1, 0x5412, 0"),
+            call(libc::SYS_socket, "99, 0, 0"),
+            call(libc::SYS_move_mount, "-1, 0, -1, 0, 0"),
+            call(libc::SYS_unshare, "-1"),
+        ];
+        for call in calls {
+            assert_ne!(outside(&call), refused, "{call}");
+            cell.check(&call, &refused);
+        }
+        cell.check(&call(libc::SYS_clone3, "0, 0"), &libc::ENOSYS.to_string());
+        cell.check(&call(9999, "0"), &libc::ENOSYS.to_string());
+        cell.check(
+            &call(libc::SYS_ioctl, "-1, 0x5413, 0"),
+            &libc::EBADF.to_string(),
+        );
+        cell.check_denied("mount -t tmpfs none /tmp", "mkdir /tmp/x");
+        cell.check_denied("unshare --user true", "true");
+    }
+}
+
+#[test]
+fn the_network_is_its_own() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = "use IO::Socket::INET; exit !IO::Socket::INET->new";
+    let to_outside = format!(r#"perl -e '{connect}("127.0.0.1:{port}")'"#);
+    let to_itself = format!(
+        r#"perl -e 'use IO::Socket::INET; $l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1", LocalPort => {port}); exit !IO::Socket::INET->new("127.0.0.1:{port}")'"#
+    );
+    for mut cell in cells() {
+        cell.check_denied(&to_outside, &to_itself);
+        cell.confinement.reach = Reach::Host;
+        cell.check(&format!("{to_outside} && echo reached"), "reached");
+    }
+}
+
+#[test]
+fn the_proxy_is_all_that_can_be_reached() {
+    let port = 3128;
+    for mut cell in cells() {
+        cell.confinement.reach = Reach::Proxy { port };
+        let ask = format!(
+            r#"use IO::Socket::INET; print IO::Socket::INET->new("127.0.0.1:{port}")->getline"#
+        );
+        let mut running = cell.start(&format!("perl -e '{ask}'"));
+        let (report, listener) = running.report().unwrap();
+        assert_eq!(report, Report::Listening);
+        let listener = TcpListener::from(listener.unwrap());
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"hello from outside\n").unwrap();
+        drop(stream);
+        assert_eq!(running.end().stdout, "hello from outside\n");
+    }
+}
+
+#[test]
+fn the_program_gets_its_input_and_environment_and_no_more() {
+    for mut cell in cells() {
+        cell.check("cat", "");
+        cell.check("env | cut -d= -f1 | grep -v _ | sort", "AT\nPATH\nPWD");
+        cell.check("ls /proc/$$/fd", "0\n1\n2");
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"read me").unwrap();
+        drop(writer);
+        cell.input = Some(reader.into());
+        cell.check("cat", "read me");
+    }
+}
+
+#[test]
+fn the_end_of_the_program_is_reported() {
+    for cell in cells() {
+        let ended = |script: &str| cell.ran(script).reports.pop().unwrap();
+        let exited = |code| Report::Ended {
+            code: Some(code),
+            signal: None,
+        };
+        assert_eq!(ended("exit 3"), exited(3));
+        assert_eq!(ended("exit 137"), exited(137));
+        let killed = Report::Ended {
+            code: None,
+            signal: Some(9),
+        };
+        assert_eq!(ended("kill -9 $$"), killed);
+        // Nobody in there can end the first process.
+        assert_eq!(ended("kill -9 1; exit 4"), exited(4));
+    }
+}
+
+#[test]
+fn limits_hold() {
+    for mut cell in cells() {
+        cell.confinement.limits.file_bytes = 4096;
+        cell.confinement.limits.cpu_seconds = Some(1);
+        cell.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
+        let spun = cell.ran("while :; do :; done").reports.pop().unwrap();
+        assert!(matches!(spun, Report::Ended { code: None, .. }), "{spun:?}");
+        if cell.user != 0 {
+            cell.confinement.limits.processes = 8;
+            let many = |count| format!("for i in $(seq {count}); do sleep 1 & done; wait");
+            cell.check_denied(&format!("{} 2>&1 | grep -q -v fork", many(20)), &many(3));
+        }
+    }
+}
+
+#[test]
+fn the_end_of_the_program_is_the_end_of_all_that_it_started() {
+    for cell in cells() {
+        let word = format!("98{}.{}", cell.user, std::process::id());
+        let script = format!("setsid sleep {word} & echo begun; cat");
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut cell = cell;
+        cell.input = Some(reader.into());
+        let mut running = cell.start(&script);
+        running.await_word("begun\n");
+        eventually(|| is_alive(&word));
+        drop(writer);
+        running.end();
+        assert!(!is_alive(&word), "{}", cell.label());
+    }
+}
+
+#[test]
+fn whoever_is_left_alone_ends() {
+    for cell in cells() {
+        let begun = |word: &str| {
+            let mut running = cell.start(&format!("setsid sleep {word} & echo begun; wait"));
+            running.await_word("begun\n");
+            eventually(|| is_alive(word));
+            running
+        };
+        let word = format!("97{}.{}", cell.user, std::process::id());
+        let Running { mut helper, socket } = begun(&word);
+        drop(socket);
+        assert!(helper.wait().unwrap().code().is_some());
+        assert!(!is_alive(&word), "{}", cell.label());
+
+        let mut running = begun(&word);
+        running.helper.kill().unwrap();
+        running.helper.wait().unwrap();
+        eventually(|| !is_alive(&word));
+    }
+}
