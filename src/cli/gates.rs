@@ -234,7 +234,7 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        team.run_commands_in(Shells::prepare(&config, &layout, &machine(&host))?);
+        team.run_commands_in(Shells::prepare(team.runners(), &layout, &machine(&host))?);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
