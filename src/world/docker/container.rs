@@ -23,6 +23,7 @@ use crate::world::docker::mounts::Reachable;
 use crate::world::docker::packages::Seen;
 use crate::world::docker::recipe::Recipe;
 use crate::world::docker::run::Live;
+use crate::world::sandbox::disk_watch::DiskWatch;
 
 /// Variables that every command has: no colours, no pager, no questions. `pip` of Debian refuses to
 /// install beside the packages of the system unless it is told that this is meant.
@@ -135,11 +136,15 @@ impl Container {
     /// mounted. It waits for commands that run.
     pub fn remount(&self, reachable: &Reachable) -> Result<()> {
         let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
-        let mut instance = self.instance.write().unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match instance.as_mut() {
             Some(instance) if instance.mounts != mounts => {
                 let client = &self.engine.client;
-                self.engine.wait(instance.replace(client, &self.recipe, mounts))
+                self.engine
+                    .wait(instance.replace(client, &self.recipe, mounts))
             }
             Some(_) | None => Ok(()),
         }
@@ -147,7 +152,10 @@ impl Container {
 
     /// Ends and removes it. A second time nothing happens.
     pub fn close(&self) -> Result<()> {
-        let mut instance = self.instance.write().unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match instance.take() {
             Some(instance) => self.engine.wait(instance.remove(&self.engine.client)),
             None => Ok(()),
@@ -179,7 +187,9 @@ impl Container {
     pub(super) fn restart(&self, held: &Held<'_>) -> Result<()> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
-        let restarted = self.engine.wait(api.restart_container(held.id(), Some(options)));
+        let restarted = self
+            .engine
+            .wait(api.restart_container(held.id(), Some(options)));
         restarted.map_err(|error| failure("cannot restart the container", error))
     }
 }
@@ -188,6 +198,15 @@ impl Container {
 pub(super) struct Held<'a>(RwLockReadGuard<'a, Option<Instance>>);
 
 impl Held<'_> {
+    /// The watch over the disks that commands may fill: of the mounted directories, and of the
+    /// container itself.
+    pub(super) fn disks(&self, container: &Container) -> DiskWatch {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+        let storage = container.engine.client.manner.storage.clone();
+        let places = mounted.into_iter().flatten().chain(storage);
+        DiskWatch::of(places.collect(), &container.recipe.limits)
+    }
+
     /// Its id; of one that is closed, a name that no container has.
     pub(super) fn id(&self) -> &str {
         self.0.as_ref().map_or("closed", Instance::id)
@@ -196,7 +215,10 @@ impl Held<'_> {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let instance = self.instance.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let instance = self
+            .instance
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(instance) = instance.take() {
             let client = self.engine.client.clone();
             // The next run removes what cannot be removed now.

@@ -135,12 +135,15 @@ impl Mounts {
     /// A file system that is mounted inside a read-only one is not read-only by that: it takes a
     /// mount of its own.
     fn share_submounts(&mut self, reachable: &Reachable) -> Result<()> {
-        let read_only: Vec<AbsPath> = self
-            .0
-            .iter()
-            .filter(|(_, place)| matches!(place, Place::Shared { permission, .. } if *permission == Permission::Read))
-            .map(|(path, _)| path.clone())
-            .collect();
+        let places = self.0.iter();
+        let read_only = places.filter_map(|(path, place)| match place {
+            Place::Shared {
+                permission: Permission::Read,
+                ..
+            } => Some(path.clone()),
+            Place::Shared { .. } | Place::EmptyFile | Place::EmptyDirectory => None,
+        });
+        let read_only: Vec<AbsPath> = read_only.collect();
         for root in read_only {
             let points = proc::mount_points_below(&root)
                 .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
@@ -159,7 +162,10 @@ impl Mounts {
     fn pin(&mut self, reachable: &Reachable) {
         let mounted: Vec<AbsPath> = self.0.keys().cloned().collect();
         for path in mounted {
-            let Some(opening) = path.parent().and_then(|parent| reachable.opening_of(&parent)) else {
+            let Some(opening) = path
+                .parent()
+                .and_then(|parent| reachable.opening_of(&parent))
+            else {
                 continue;
             };
             let root = opening.path.clone();
@@ -194,6 +200,18 @@ impl Mounts {
         mounts.collect()
     }
 
+    /// Every directory of the machine that commands may write to.
+    pub(super) fn writable(&self) -> Vec<AbsPath> {
+        let shared = self.0.values().filter_map(|place| match place {
+            Place::Shared {
+                source,
+                permission: Permission::Write,
+            } => Some(source.clone()),
+            Place::Shared { .. } | Place::EmptyFile | Place::EmptyDirectory => None,
+        });
+        shared.collect()
+    }
+
     /// Whether a path of a container is there only because something is mounted at it or below it.
     pub(super) fn explain(&self, path: &AbsPath) -> bool {
         self.0.keys().any(|target| target.is_within(path))
@@ -225,8 +243,7 @@ impl Reachable {
     fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.opening_of(path);
         let speaks = |hidden: &&AbsPath| {
-            path.is_within(hidden)
-                && opening.is_none_or(|opening| hidden.is_within(&opening.path))
+            path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
         };
         self.hidden.iter().any(|hidden| speaks(&hidden))
     }

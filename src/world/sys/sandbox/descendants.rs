@@ -42,10 +42,18 @@ pub(crate) struct Descendants {
 }
 
 impl Descendants {
-    /// Makes this process the one that adopts. To be called before it starts anything, and while
-    /// it has one thread.
+    /// Makes this process the one that adopts. To be called before it starts anything.
     pub(crate) fn adopt() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
+        Ok(Self {
+            signals: SignalReach::User,
+        })
+    }
+
+    /// As [`Descendants::adopt`], and keeps signals of this process and its descendants among them,
+    /// where the kernel can. To be called while the process has one thread.
+    pub(crate) fn adopt_and_keep_in() -> io::Result<Self> {
+        Self::adopt()?;
         Ok(Self {
             signals: keep_signals_in(),
         })

@@ -1,6 +1,7 @@
 //! Owns tier C from the outside: starts the program's process, answers the calls that the kernel
 //! hands over, and sees to it that nothing is left when the program ends, or when massgen goes. It
-//! stays outside the program's domain and filters, and has no capability.
+//! stays outside the program's domain and filters, and has no capability. Without a sandbox it sees
+//! to the end alone, and gives nothing up.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +15,7 @@ use rustix::process::{
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
 use crate::confinement::report::Report;
+use crate::confinement::tier::Tier;
 use crate::path::AbsPath;
 use crate::world::sys::sandbox::caller::Caller;
 use crate::world::sys::sandbox::control::{Control, Order};
@@ -27,13 +29,19 @@ use crate::world::sys::sandbox::raw::{self, Half};
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::worker;
 
-/// Runs the program in tier C to its end, and tells massgen how it goes.
+/// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
 pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
-    openings::check(&order.confinement).during("compiling the confinement")?;
     // The end of massgen is seen by its socket. To be killed would leave the others alone.
     set_parent_process_death_signal(None).during("outliving massgen")?;
-    privileges::renounce()?;
-    let descendants = Descendants::adopt().during("becoming the one that adopts")?;
+    let is_walled = order.confinement.tier != Tier::Off;
+    let descendants = if is_walled {
+        openings::check(&order.confinement).during("compiling the confinement")?;
+        privileges::renounce()?;
+        Descendants::adopt_and_keep_in()
+    } else {
+        Descendants::adopt()
+    }
+    .during("becoming the one that adopts")?;
     let writable = openings::writable(&order.confinement).cloned().collect();
     let (link, workers_link) = Link::pair().during("connecting to the program's process")?;
     match raw::split(0).during("splitting off the program's process")? {
