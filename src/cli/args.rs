@@ -59,6 +59,19 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
+const SANDBOX_EXAMPLES: &str = "\
+Examples:
+  massgen sandbox --config team.yaml -- cargo test
+  massgen sandbox --config team.yaml --agent writer --phase final -- make install
+  massgen sandbox --grants grants.json -- bash -c 'ls ~ | wc -l'
+  massgen sandbox --sandbox C -- python3 script.py < input.txt
+
+The command begins in the agent's workspace and may do what its grants allow in the phase. It has no
+time limit. What it changed in write paths is delivered when it has ended.
+
+Exit status: that of the command, 128 and the signal's number if a signal ended it; 2 usage or config,
+3 no sandbox, 4 refused by the rules for commands, 130 interrupted.";
+
 const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list
@@ -90,6 +103,17 @@ Examples:
 Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
 
 Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
+
+const DOCKER_EXAMPLES: &str = "\
+Examples:
+  massgen docker build
+  massgen docker build --sudo
+  massgen docker dockerfile > Dockerfile        (to build an image of your own from)
+
+The image holds what commands of agents need: bash, git, ripgrep, gh, Python and Node. A config
+names another one with `command_line_docker_image`.
+
+Exit status: 0 built, 3 no engine, or it could not be built.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -255,6 +279,10 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Runs one command as an agent would, on your own standard streams; its exit status is that of
+    /// massgen.
+    #[command(after_help = SANDBOX_EXAMPLES)]
+    Sandbox(SandboxArguments),
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
@@ -267,6 +295,9 @@ pub(crate) enum Command {
     /// Tries what a run needs; says what is missing and what to do about it.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Builds the image that agents' containers are made from.
+    #[command(subcommand, arg_required_else_help = false, after_help = DOCKER_EXAMPLES)]
+    Docker(DockerCommand),
     /// Prints a completion script, for example `massgen completions bash`.
     Completions {
         /// The shell that the script is for.
@@ -302,6 +333,19 @@ pub(crate) struct DoctorArguments {
     /// Prints one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What can be done about containers.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum DockerCommand {
+    /// Builds the image, with the engine that a run would use.
+    Build {
+        /// Builds the one for `command_line_docker_enable_sudo`. Default: the one without `sudo`.
+        #[arg(long)]
+        sudo: bool,
+    },
+    /// Prints what it is built by.
+    Dockerfile,
 }
 
 /// Which schema is printed.
@@ -482,6 +526,32 @@ pub(crate) struct ToolArguments {
     /// says, else `auto`.
     #[arg(long, value_name = "TIER")]
     pub sandbox: Option<TierChoice>,
+}
+
+/// One command that is to be run.
+#[derive(Args, Debug)]
+pub(crate) struct SandboxArguments {
+    /// Where the grants stand.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent of the config that runs it. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// The phase that it is run in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// What holds it to the grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config says,
+    /// else `auto`.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
 }
 
 /// Where the grants of a call stand.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::config::command_line::{CommandLineConfig, Variable};
+use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
+use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig};
 use crate::config::place::{Place, STATE_DIR};
 use crate::config::vendors::{is_known_host, key_variables};
 use crate::config::{AgentConfig, Config};
@@ -90,12 +91,31 @@ fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
         Variable::Written(_) => false,
     };
     let yours = commands.env.iter().find(|(_, value)| is_yours(value));
+    if let ExecutionMode::Docker(docker) = &commands.mode
+        && let Some(what) = opened_to_container(docker)
+    {
+        return Some(what);
+    }
     if commands.sandbox == TierChoice::Only(Tier::Off) {
         Some("switches the sandbox of commands off".to_owned())
     } else if commands.network != Network::Off {
         Some("opens the network to commands".to_owned())
     } else {
         yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
+    }
+}
+
+/// What a container is given that nothing but a config can give it.
+fn opened_to_container(docker: &DockerConfig) -> Option<String> {
+    let exposed = docker.credentials.exposed();
+    if !exposed.is_empty() {
+        Some(format!("gives commands {}", exposed.join(", ")))
+    } else if docker.network != ContainerNetwork::None {
+        Some("opens the network to commands".to_owned())
+    } else if docker.root != BecomingRoot::Never {
+        Some("lets commands become root in their container".to_owned())
+    } else {
+        None
     }
 }
 
@@ -224,6 +244,30 @@ mod tests {
         ] {
             let run = "type: openrouter, cwd: w, enable_mcp_command_line: true";
             check(&format!("{run}, {line}"), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_opens_nothing_to_containers() {
+        for (line, expected) in [
+            ("docker_image: mine", ""),
+            ("docker_network_mode: bridge", "opens the network"),
+            ("docker_enable_sudo: true", "become root"),
+            ("docker_credentials: {mount: [ssh_keys]}", "`~/.ssh`"),
+            ("docker_credentials: {env_file: .env}", "all variables of"),
+            ("docker_credentials: {env_vars: [TOKEN]}", "`TOKEN`"),
+            (
+                "docker_credentials: {pass_all_env: true}",
+                "whole environment",
+            ),
+            (
+                "docker_credentials: {additional_mounts: {/srv/k: {bind: /k}}}",
+                "`/srv/k`",
+            ),
+        ] {
+            let run = "type: openrouter, cwd: w, enable_mcp_command_line: true, \
+                       command_line_execution_mode: docker";
+            check(&format!("{run}, command_line_{line}"), ".", expected);
         }
     }
 

@@ -7,6 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::Pattern;
 use crate::commands::{CommandPolicy, CommandRules, Privileges};
+use crate::config::docker::{BecomingRoot, DockerConfig};
 use crate::confinement::limits::Limits;
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
@@ -67,10 +68,6 @@ pub enum ExecutionMode {
     Docker(DockerConfig),
 }
 
-/// How the container of an agent is made.
-#[derive(Clone, Debug, Default)]
-pub struct DockerConfig {}
-
 /// A variable that commands are given.
 #[derive(Clone, Debug)]
 pub enum Variable {
@@ -105,9 +102,15 @@ impl CommandLineConfig {
             (ExecutionMode::Local, Tier::A | Tier::B | Tier::C | Tier::Off)
             | (ExecutionMode::Docker(_), _) => self.policy,
         };
+        let privileges = match &self.mode {
+            ExecutionMode::Docker(docker) if docker.root == BecomingRoot::BySudo => {
+                Privileges::Allowed
+            }
+            ExecutionMode::Docker(_) | ExecutionMode::Local => Privileges::Refused,
+        };
         CommandRules {
             policy,
-            privileges: Privileges::Refused,
+            privileges,
             allowed: self.allowed.clone(),
             blocked: self.blocked.clone(),
         }

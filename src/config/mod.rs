@@ -2,12 +2,12 @@
 //! and by [`team`], and is valid by construction; it is no mirror of the YAML. Nothing here reads a
 //! file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::command_line::CommandLineConfig;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
@@ -23,6 +23,7 @@ use crate::spending::models::KnownModel;
 pub mod check;
 pub mod command_line;
 pub mod diagnostic;
+pub mod docker;
 pub mod examples;
 pub mod extras;
 pub mod keys;
@@ -183,6 +184,20 @@ impl Config {
             .iter()
             .flat_map(|agent| agent.folder_guard.directories());
         listed.map(|context| &context.path).chain(guarded)
+    }
+
+    /// The images that containers of the agents are made from, each once.
+    pub fn images(&self) -> Vec<&str> {
+        let commands = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.commands.as_ref());
+        let images = commands.filter_map(|commands| match &commands.mode {
+            ExecutionMode::Docker(docker) => Some(docker.image.as_str()),
+            ExecutionMode::Local => None,
+        });
+        let images: BTreeSet<&str> = images.collect();
+        images.into_iter().collect()
     }
 }
 

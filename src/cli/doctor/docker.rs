@@ -1,57 +1,46 @@
-//! Owns what is said about Docker and Podman. This version runs no commands, so no run needs them.
+//! Owns what is said about Docker and Podman, which commands may be run in.
 
 use crate::cli::doctor::finding::{Area, Finding, Verdict};
+use crate::config::Config;
 use crate::host::Host;
-use crate::path::AbsPath;
-use crate::world::probe::docker::{Daemon, ask, usual_sockets};
+use crate::world::docker::client::Client;
+use crate::world::docker::socket::{Daemon, Found, find};
 
-/// Asks the daemon that a client on this machine would ask, or else every usual one.
-pub(crate) async fn look(host: &Host) -> Finding {
+/// Asks the engine that a run would use, and looks for the images that the team's containers are
+/// made from. A team that runs no commands in containers needs nothing of it.
+pub(crate) async fn look(host: &Host, team: Option<&Config>) -> Vec<Finding> {
+    let images = team.map(Config::images).unwrap_or_default();
     let named = host.env("DOCKER_HOST");
-    let sockets = match named.map(|name| (name, name.strip_prefix("unix://"))) {
-        None => usual_sockets(),
-        Some((_, Some(path))) => AbsPath::new(path).into_iter().collect(),
-        Some((_, None)) => {
-            let message = "`DOCKER_HOST` names no socket of this machine, and is not asked";
-            return Area::Docker.finds(Verdict::Skipped, "daemon", message);
-        }
+    let found = find(named).await;
+    let verdict = match (&found, images.is_empty()) {
+        (Found::At(_, Daemon::Answers(_)), _) => Verdict::Ok,
+        (_, false) => Verdict::Missing,
+        (Found::Elsewhere(_), true) => Verdict::Skipped,
+        (_, true) => Verdict::Warning,
     };
-    let mut worst = None;
-    for socket in &sockets {
-        let found = ask(socket).await;
-        match found {
-            Daemon::Answers(_) => return judge(socket, &found),
-            Daemon::NoSocket => {}
-            Daemon::Denied | Daemon::Silent | Daemon::Hangs | Daemon::Strange(_) => {
-                worst = worst.or(Some((socket, found)));
-            }
-        }
+    let daemon = Area::Docker.finds(verdict, "daemon", found.describe());
+    let daemon = found
+        .remedy()
+        .into_iter()
+        .fold(daemon, |daemon, remedy| daemon.remedy(remedy));
+    let mut findings = vec![daemon];
+    if verdict == Verdict::Ok && !images.is_empty() {
+        findings.extend(judge_images(named, images).await);
     }
-    if let Some((socket, found)) = worst {
-        return judge(socket, &found);
-    }
-    let places: Vec<String> = sockets.iter().map(ToString::to_string).collect();
-    let places = places.join(", ");
-    let message = format!("no daemon of Docker or Podman: nothing is at {places}");
-    Area::Docker
-        .finds(Verdict::Warning, "daemon", message)
-        .remedy("sudo apt-get install docker.io   # no run of this version needs it")
+    findings
 }
 
-fn judge(socket: &AbsPath, found: &Daemon) -> Finding {
-    let finds =
-        |verdict, what: &str| Area::Docker.finds(verdict, "daemon", format!("`{socket}` {what}"));
-    let start = "sudo systemctl restart docker";
-    match found {
-        Daemon::Answers(who) => finds(Verdict::Ok, &format!("answers: {who}")),
-        Daemon::Denied => finds(Verdict::Warning, "is not open to you").remedy(
-            "sudo usermod -aG docker \"$USER\"   # then log in again; the group is as good as root",
-        ),
-        Daemon::Silent => finds(Verdict::Warning, "has nobody listening").remedy(start),
-        Daemon::Hangs => {
-            finds(Verdict::Warning, "takes questions and does not answer").remedy(start)
-        }
-        Daemon::Strange(how) => finds(Verdict::Warning, how).remedy(start),
-        Daemon::NoSocket => finds(Verdict::Warning, "is not there").remedy(start),
+async fn judge_images(named: Option<&str>, images: Vec<&str>) -> Vec<Finding> {
+    let client = match Client::connect(named).await {
+        Ok(client) => client,
+        Err(error) => return vec![Area::Docker.lacks("daemon", &error)],
+    };
+    let mut findings = Vec::new();
+    for image in images {
+        findings.push(match client.expect_image(image).await {
+            Ok(_) => Area::Docker.finds(Verdict::Ok, "image", format!("`{image}` is there")),
+            Err(error) => Area::Docker.lacks("image", &error),
+        });
     }
+    findings
 }

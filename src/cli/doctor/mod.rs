@@ -80,7 +80,7 @@ async fn look(
     let choices = sandbox::choices(team.config.as_ref());
     let holds = probe::sandbox::look(&choices, &started.executable, &state);
     findings.extend(sandbox::judge(&holds, team.config.as_ref()));
-    findings.push(docker::look(started).await);
+    findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)
 }
 

@@ -8,9 +8,7 @@ use crate::commands::CommandPolicy;
 use crate::commands::pattern::Pattern;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
-use crate::config::command_line::{
-    CommandBounds, CommandLineConfig, DockerConfig, ExecutionMode, Variable,
-};
+use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, Variable};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::node::{Node, Value};
 use crate::config::size;
@@ -55,7 +53,7 @@ impl Checker<'_> {
             return ExecutionMode::Local;
         };
         match text.written {
-            "docker" => ExecutionMode::Docker(DockerConfig::default()),
+            "docker" => ExecutionMode::Docker(self.docker(backend)),
             "srt" => {
                 let message = "`srt` is not started: commands run in massgen's own sandbox";
                 let warning = Diagnostic::warning(text.path, message).at(text.span);
@@ -128,7 +126,7 @@ impl Checker<'_> {
     }
 
     /// The texts of a list that is not too long.
-    fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
+    pub(super) fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
             let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());
@@ -173,18 +171,25 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a text can be the name of a variable; says what is worth a word about it.
-    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+    /// Whether a text can be the name of a variable; `hint` says how to write one.
+    pub(super) fn is_variable_name(&mut self, name: &Text<'_>, hint: &str) -> bool {
         let mut bytes = name.written.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let starts = bytes
             .next()
             .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
-        if !(starts && bytes.all(is_word)) {
+        let is_name = starts && bytes.all(is_word);
+        if !is_name {
             let message = format!("{} is no name of a variable", quote(name.written));
             let error = Diagnostic::error(&name.path, message).at(name.span);
-            let hint = "write `env: [NAME]`, or `env: {NAME: value}`";
             self.findings.push(error.suggest(hint));
+        }
+        is_name
+    }
+
+    /// Whether a text can be the name of a variable; says what is worth a word about it.
+    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+        if !self.is_variable_name(name, "write `env: [NAME]`, or `env: {NAME: value}`") {
             return false;
         }
         let is_key = |vendor: &&str| *vendor == name.written;

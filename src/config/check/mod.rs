@@ -12,6 +12,7 @@ mod agents;
 mod backend;
 mod commands;
 mod context_paths;
+mod docker;
 mod expand;
 mod limits;
 mod models;

@@ -1,6 +1,7 @@
 //! Owns the keys of an agent and of its backend.
 
 use crate::config::keys::commands;
+use crate::config::keys::docker;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
@@ -335,19 +336,13 @@ pub static BACKEND: Section = Section {
         commands::SRT_DENY_READ,
         commands::SRT_SOCKETS,
         commands::VENV,
-        Key::unserved(
-            &[
-                "command_line_docker_image",
-                "command_line_docker_memory_limit",
-                "command_line_docker_cpu_limit",
-                "command_line_docker_network_mode",
-                "command_line_docker_enable_sudo",
-                "command_line_docker_credentials",
-                "command_line_docker_packages",
-            ],
-            Shape::Any,
-            "the agent runs no commands",
-        ),
+        docker::IMAGE,
+        docker::MEMORY,
+        docker::CPUS,
+        docker::NETWORK,
+        docker::SUDO,
+        docker::CREDENTIALS,
+        docker::PACKAGES,
         Key::unserved(
             &["mcp_servers", "direct_mcp_servers"],
             Shape::Any,

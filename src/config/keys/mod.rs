@@ -6,6 +6,7 @@ use crate::wording::listed;
 
 pub mod agents;
 pub mod commands;
+pub mod docker;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
@@ -237,6 +238,9 @@ pub static SECTIONS: &[&Section] = &[
     &agents::AGENT,
     &agents::BACKEND,
     &commands::COMMAND_LIMITS,
+    &docker::DOCKER_CREDENTIALS,
+    &docker::DOCKER_PACKAGES,
+    &docker::DOCKER_PREINSTALL,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,
     &agents::FOLDER_GUARD,

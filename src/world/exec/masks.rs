@@ -1,7 +1,7 @@
 //! Owns the look at closed names before a command: what stands at them is masked, so that the
 //! command sees an error, and remembered, so that what it makes there all the same is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::confinement::tier::Tier;
@@ -24,7 +24,11 @@ const MASKED_IN_OVERLAYS: &[&str] = &[".git", ".env", ".massgen"];
 
 /// What stands at the closed names of the trees that a command may write to.
 #[derive(Debug, Default)]
-pub(super) struct Standing(BTreeMap<RealPath, Stood>);
+pub(super) struct Standing {
+    names: BTreeMap<RealPath, Stood>,
+    /// Directories that could not be looked into.
+    unread: BTreeSet<RealPath>,
+}
 
 /// What stands at one closed name.
 #[derive(Clone, Debug)]
@@ -78,7 +82,15 @@ pub(super) struct Identity {
 impl Standing {
     /// What stands there, by path.
     pub(super) fn names(&self) -> &BTreeMap<RealPath, Stood> {
-        &self.0
+        &self.names
+    }
+
+    /// Directories that could not be looked into, and could `before`.
+    pub(super) fn closed_since<'s>(
+        &'s self,
+        before: &'s Self,
+    ) -> impl Iterator<Item = &'s RealPath> {
+        self.unread.difference(&before.unread)
     }
 
     /// What is to be masked: files and directories that may be read. A link cannot be masked.
@@ -86,7 +98,7 @@ impl Standing {
         let is_masked = |(path, stood): &(&RealPath, &Stood)| {
             stood.can_be_masked() && gate.allows(path, Permission::Read)
         };
-        let masked = self.0.iter().filter(is_masked);
+        let masked = self.names.iter().filter(is_masked);
         masked.map(|(path, _)| path.to_abs()).collect()
     }
 }
@@ -124,7 +136,7 @@ fn at_the_roots(gate: &Gate) -> Standing {
             let place = root.at(&rel);
             // What is not there, or not to be looked at, cannot be masked either.
             if let Ok(stood) = Stood::at(&place) {
-                standing.0.insert(place.real().clone(), stood);
+                standing.names.insert(place.real().clone(), stood);
             }
         }
     }
@@ -168,10 +180,14 @@ pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop
         if names_left == 0 {
             return Err(stop(&format!("it holds more than {names_max} names")));
         }
+        let unread = survey.unreadable.iter().map(|(rel, _)| root.at(rel));
+        let unread = unread.map(|place| place.real().clone());
+        standing.unread.extend(unread);
         for place in closed {
             match Stood::at(&place) {
-                Ok(stood) => drop(standing.0.insert(place.real().clone(), stood)),
-                Err(Fault::Missing) => {}
+                Ok(stood) => drop(standing.names.insert(place.real().clone(), stood)),
+                // It went while it was looked at.
+                Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => {}
                 Err(fault) => return Err(stop(&fault)),
             }
         }

@@ -49,6 +49,10 @@ pub(super) fn sweep(
             _ => sweep.take_out(gate, path, now),
         }
     }
+    for path in after.closed_since(before) {
+        let reason = "it can no longer be read, so that nobody knows what is in it";
+        sweep.aftermath.deny(path, reason);
+    }
     for (path, old) in before.names() {
         let is_there = present.contains(&old.identity());
         if let (Some(target), false) = (&old.target, is_there) {

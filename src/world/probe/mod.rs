@@ -8,7 +8,6 @@ use crate::path::AbsPath;
 use crate::world::sys::process::{self, Ended, Program};
 
 pub mod disk;
-pub mod docker;
 pub mod endpoint;
 pub mod git;
 pub mod sandbox;

@@ -14,17 +14,19 @@ use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::obstacles::{Obstacle, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::running::{Bounds, Running, Stream};
 use crate::world::sys;
+use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::Spawner;
 
 pub mod interrupt;
 mod readable;
 pub mod output;
-mod disk_watch;
+pub(in crate::world) mod disk_watch;
 pub mod proxy;
 pub mod running;
 pub mod obstacles;
@@ -48,6 +50,7 @@ struct Inner {
     reasons: Vec<String>,
     executable: AbsPath,
     spawner: Spawner,
+    cgroups: Arc<Cgroups>,
 }
 
 /// What may end a command before it ends by itself, and how much of its output is kept.
@@ -58,7 +61,7 @@ pub struct Wait<'a> {
     /// How much is kept of each of its two streams, in bytes as the command wrote them.
     pub output_bytes_max: usize,
     /// What ends it at once.
-    pub interrupt: &'a interrupt::Interrupt,
+    pub interrupt: &'a Interrupt,
     /// What answers at the listener of its sandbox, if it reaches some domains only.
     pub network: Option<&'a Proxy>,
 }
@@ -138,12 +141,14 @@ impl Sandbox {
         let spawner = Spawner::new();
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
+        let cgroups = Arc::new(Cgroups::find());
         let of = |tier, reasons| {
             Self(Arc::new(Inner {
                 tier,
                 reasons,
                 executable: executable.clone(),
                 spawner: spawner.clone(),
+                cgroups: Arc::clone(&cgroups),
             }))
         };
         let mut reasons = Vec::new();
@@ -173,6 +178,19 @@ impl Sandbox {
     /// Why no stronger tier is in force.
     pub fn reasons(&self) -> &[String] {
         &self.0.reasons
+    }
+
+    /// What limits do not hold here as they are meant.
+    pub fn loose_limits(&self) -> Vec<&'static str> {
+        let cgroups = &self.0.cgroups;
+        let mut loose = Vec::new();
+        if !cgroups.limit_memory() {
+            loose.push("memory is limited for each process, not for a command as a whole");
+        }
+        if !cgroups.limit_processes() && sys::cgroup::is_root() {
+            loose.push("the number of processes is not limited, because root starts them");
+        }
+        loose
     }
 
     /// Runs a command to its end. It blocks: call it where that is no harm.
@@ -213,6 +231,26 @@ impl Sandbox {
         })
     }
 
+    /// Runs a command on streams that somebody else reads and writes, to its end or until
+    /// `interrupt` is raised. It blocks.
+    ///
+    /// # Errors
+    /// No process could be started or spoken with.
+    pub fn run_on(
+        &self,
+        confinement: &Confinement,
+        streams: Streams,
+        interrupt: &Interrupt,
+    ) -> io::Result<Ended> {
+        let disk = DiskWatch::over(confinement);
+        let bounds = Bounds {
+            interrupt: Some(interrupt),
+            disk: Some(&disk),
+            ..Bounds::default()
+        };
+        self.begin(confinement, streams)?.conduct(&mut [], &bounds)
+    }
+
     /// Starts a process that goes on by itself, and waits until it runs.
     ///
     /// # Errors
@@ -224,11 +262,7 @@ impl Sandbox {
         network: Option<&Proxy>,
     ) -> io::Result<Running> {
         let mut running = self.begin(confinement, streams)?;
-        let bounds = Bounds {
-            network,
-            ..Bounds::default()
-        };
-        match running.begin(&bounds)? {
+        match running.begin(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }
@@ -239,6 +273,7 @@ impl Sandbox {
             tier,
             executable,
             spawner,
+            cgroups,
             ..
         } = &*self.0;
         if confinement.tier != *tier {
@@ -246,7 +281,13 @@ impl Sandbox {
             let message = format!("tier {wanted} was compiled, and tier {tier} is in force");
             return Err(io::Error::other(message));
         }
-        Running::start(spawner, executable, confinement, streams)
+        let group = cgroups.make(&confinement.limits)?;
+        if group.limits_memory() {
+            let mut confinement = confinement.clone();
+            confinement.limits.memory_bytes = None;
+            return Running::start(spawner, executable, &confinement, (streams, group));
+        }
+        Running::start(spawner, executable, confinement, (streams, group))
     }
 }
 

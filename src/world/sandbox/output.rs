@@ -17,7 +17,7 @@ pub struct Captured {
 
 /// Keeps the beginning and the end of a stream.
 #[derive(Debug)]
-pub(super) struct HeadAndTail {
+pub(in crate::world) struct HeadAndTail {
     head: Vec<u8>,
     head_max: usize,
     tail: VecDeque<u8>,
@@ -27,7 +27,7 @@ pub(super) struct HeadAndTail {
 
 impl HeadAndTail {
     /// Keeps at most `bytes_max` bytes, half of them for the end.
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(in crate::world) fn new(bytes_max: usize) -> Self {
         let tail_max = bytes_max / 2;
         Self {
             head: Vec::new(),
@@ -39,7 +39,7 @@ impl HeadAndTail {
     }
 
     /// Takes what comes next.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(in crate::world) fn add(&mut self, bytes: &[u8]) {
         let room = self.head_max.saturating_sub(self.head.len());
         let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
         self.head.extend_from_slice(head);
@@ -48,7 +48,7 @@ impl HeadAndTail {
     }
 
     /// What was kept, as text.
-    pub(super) fn finish(mut self) -> Captured {
+    pub(in crate::world) fn finish(mut self) -> Captured {
         let tail: &[u8] = self.tail.make_contiguous();
         if self.left_out_bytes == 0 {
             self.head.extend_from_slice(tail);

@@ -13,6 +13,7 @@ pub mod trace;
 pub mod event_log;
 pub mod records;
 pub mod runs;
+pub mod sandboxes;
 pub mod scratch;
 pub mod tail;
 pub mod snapshot;

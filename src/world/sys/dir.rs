@@ -149,6 +149,16 @@ impl Dir {
 
     /// All names in the directory, sorted.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Fault> {
+        let mut entries = self.some_entries(DIR_ENTRIES_MAX.saturating_add(1))?;
+        if entries.len() > DIR_ENTRIES_MAX {
+            return Err(Fault::Limit("the directory has more than 200000 entries"));
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    /// Up to `names_max` names in the directory, in no order.
+    pub(crate) fn some_entries(&self, names_max: usize) -> Result<Vec<Entry>, Fault> {
         let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
         for entry in Entries::new(readable)? {
@@ -157,15 +167,14 @@ impl Dir {
             if name == "." || name == ".." {
                 continue;
             }
-            if entries.len() == DIR_ENTRIES_MAX {
-                return Err(Fault::Limit("the directory has more than 200000 entries"));
+            if entries.len() == names_max {
+                break;
             }
             entries.push(Entry {
                 name: name.to_owned(),
                 kind: self.kind_of(name, entry.file_type().into())?,
             });
         }
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
     }
 

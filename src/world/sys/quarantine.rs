@@ -20,7 +20,7 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Moves names below the directory `below`, which is there.
+    /// Moves names below the directory `below`, which is made when it is needed.
     pub(crate) fn below(below: &AbsPath) -> Self {
         Self {
             below: below.clone(),
@@ -37,7 +37,7 @@ impl Quarantine {
         seen: &Version,
         path: &RealPath,
     ) -> Result<AbsPath, Fault> {
-        let below = Dir::own(&self.below)?;
+        let below = self.open()?;
         let number = match &self.number {
             Some(number) => number.clone(),
             None => self.number.insert(next(&below)?).clone(),
@@ -59,6 +59,12 @@ impl Quarantine {
             return Err(Fault::Changed);
         }
         Ok(self.below.join(rel.as_path()))
+    }
+
+    fn open(&self) -> Result<Dir, Fault> {
+        let parent = self.below.parent().ok_or(Fault::Missing)?;
+        let name = self.below.below(&parent).ok_or(Fault::Missing)?;
+        Dir::own(&parent)?.make_dirs(&name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a YAML becomes, and what is said about it: what is here holds for all of it.
 
 mod commands;
+mod docker;
 mod keys;
 mod places;
 

@@ -43,6 +43,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> Pid {
+        self.pid
+    }
+
     /// Looks whether it has ended; if so, nothing of it stays in the kernel's tables.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         if !self.has_ended() && self.child.try_wait()?.is_some() {

@@ -8,7 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
 use tempfile::TempDir;
 
@@ -159,7 +159,17 @@ impl Stage {
 /// Holds a directory so that no other run of massgen takes it; ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl DirLock {
+    /// Whether what is held still stands at `path`.
+    pub(crate) fn is_of(&self, path: &AbsPath) -> bool {
+        let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
+        let held = self.file.metadata().map(identity);
+        let there = fs::symlink_metadata(path.as_path()).map(identity);
+        matches!((held, there), (Ok(held), Ok(there)) if held == there)
+    }
 }
 
 /// What came of the try to hold a directory.
@@ -177,7 +187,7 @@ pub(crate) enum Hold {
 pub(crate) fn hold(path: &AbsPath) -> Result<Hold> {
     let file = File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
     Ok(match file.try_lock() {
-        Ok(()) => Hold::Held(DirLock { _file: file }),
+        Ok(()) => Hold::Held(DirLock { file }),
         Err(TryLockError::WouldBlock) => Hold::Taken,
         Err(TryLockError::Error(_)) => Hold::Unsupported,
     })

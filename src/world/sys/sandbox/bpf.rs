@@ -2,6 +2,8 @@
 //! to instructions. The numbers are searched by halves, because the kernel runs the program for
 //! every number there is when it takes it over, and for most calls after that.
 
+use std::collections::BTreeMap;
+
 use libc::{c_int, c_long, sock_filter};
 
 /// What `struct seccomp_data` begins with, in bytes: the number, the architecture, the place of the
@@ -35,6 +37,8 @@ pub(crate) enum Verdict {
     Allow,
     /// It fails with this error.
     Fail(c_int),
+    /// It waits for an answer from whoever listens.
+    Notify,
 }
 
 /// What is looked at of a call.
@@ -42,29 +46,39 @@ pub(crate) enum Verdict {
 pub(crate) enum Rule {
     /// Nothing more than its number.
     Always(Verdict),
-    /// One of its arguments, of which the lower four bytes count.
-    Argument {
-        /// Which one, from 0.
-        index: u8,
-        /// The bits that count.
-        mask: u32,
-        /// The values that it is compared with.
-        values: &'static [u32],
-        /// What becomes of a call with one of them.
-        listed: Verdict,
-        /// What becomes of any other.
-        other: Verdict,
-    },
+    /// Its arguments: the first case that they fit decides.
+    Cases(&'static [Case], Verdict),
 }
 
-/// A program that holds calls to `rules` and allows those that have none. Calls of another
-/// architecture end the process; numbers from `unknown_from` up do not exist.
+/// Arguments that a call may have, and what becomes of it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// All of these hold.
+    pub(crate) checks: &'static [Check],
+    /// What becomes of such a call.
+    pub(crate) verdict: Verdict,
+}
+
+/// A look at one argument, of which the lower four bytes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// Which one, from 0.
+    pub(crate) index: u8,
+    /// The bits that count.
+    pub(crate) mask: u32,
+    /// The values that it may have.
+    pub(crate) values: &'static [u32],
+}
+
+/// A program that holds calls to `rules` and allows those that have none; of two rules for a call
+/// the later one counts. Calls of another architecture end the process; numbers from `unknown_from`
+/// up do not exist.
 pub(crate) fn program(rules: &[(c_long, Rule)], unknown_from: u32) -> Program {
-    let mut sorted = Vec::new();
+    let mut sorted = BTreeMap::new();
     for (number, rule) in rules {
-        sorted.push((u32::try_from(*number).map_err(|_| TooLong)?, *rule));
+        sorted.insert(u32::try_from(*number).map_err(|_| TooLong)?, *rule);
     }
-    sorted.sort_by_key(|(number, _)| *number);
+    let sorted: Vec<(u32, Rule)> = sorted.into_iter().collect();
     let mut program = vec![
         load(ARCHITECTURE_AT),
         equal(ARCHITECTURE, 1, 0),
@@ -101,27 +115,34 @@ fn search(rules: &[(u32, Rule)]) -> Program {
 }
 
 fn judgement(rule: Rule) -> Program {
-    let (index, mask, values, listed, other) = match rule {
+    let (cases, otherwise) = match rule {
         Rule::Always(always) => return Ok(vec![verdict(always)]),
-        Rule::Argument {
-            index,
-            mask,
-            values,
-            listed,
-            other,
-        } => (index, mask, values, listed, other),
+        Rule::Cases(cases, otherwise) => (cases, otherwise),
     };
-    let argument = ARGUMENTS_AT + u32::from(index) * ARGUMENT_BYTES;
-    let mut program = vec![load(argument), keep(mask)];
-    for (at, value) in values.iter().enumerate() {
-        let to_listed = values.len() - at;
-        program.push(equal(
-            *value,
-            u8::try_from(to_listed).map_err(|_| TooLong)?,
-            0,
-        ));
+    let mut program = Vec::new();
+    for case in cases {
+        let mut fits = vec![verdict(case.verdict)];
+        for check in case.checks.iter().rev() {
+            let mut look = look(*check)?;
+            look.push(skip(length(&fits)?));
+            look.append(&mut fits);
+            fits = look;
+        }
+        program.append(&mut fits);
     }
-    program.extend([verdict(other), verdict(listed)]);
+    program.push(verdict(otherwise));
+    Ok(program)
+}
+
+/// Passes over the next instruction if the argument is as it should be.
+fn look(check: Check) -> Program {
+    let argument = ARGUMENTS_AT + u32::from(check.index) * ARGUMENT_BYTES;
+    let mut program = vec![load(argument), keep(check.mask)];
+    for (at, value) in check.values.iter().enumerate() {
+        let past_the_rest = check.values.len() - at;
+        let past_the_rest = u8::try_from(past_the_rest).map_err(|_| TooLong)?;
+        program.push(equal(*value, past_the_rest, 0));
+    }
     Ok(program)
 }
 
@@ -155,6 +176,10 @@ fn at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     )
 }
 
+fn skip(count: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JA, u32::from(count), 0, 0)
+}
+
 fn give(answer: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, answer, 0, 0)
 }
@@ -162,6 +187,7 @@ fn give(answer: u32) -> sock_filter {
 fn verdict(verdict: Verdict) -> sock_filter {
     give(match verdict {
         Verdict::Allow => libc::SECCOMP_RET_ALLOW,
+        Verdict::Notify => libc::SECCOMP_RET_USER_NOTIF,
         Verdict::Fail(error) => {
             libc::SECCOMP_RET_ERRNO | (error.unsigned_abs() & libc::SECCOMP_RET_DATA)
         }
@@ -184,7 +210,7 @@ mod tests {
     const DENIED: Verdict = Verdict::Fail(libc::EPERM);
 
     /// What the kernel would answer, which runs the program as this does.
-    fn answer(program: &[sock_filter], architecture: u32, number: u32, argument: u32) -> u32 {
+    fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
             let step = program[at];
@@ -194,13 +220,15 @@ mod tests {
                     value = match step.k {
                         NUMBER_AT => number,
                         ARCHITECTURE_AT => architecture,
-                        24 => argument,
+                        16 => arguments[0],
+                        24 => arguments[1],
                         other => panic!("nothing stands at {other}"),
                     };
                 }
                 0x54 => value &= step.k,
                 0x15 => at += usize::from(if value == step.k { step.jt } else { step.jf }),
                 0x35 => at += usize::from(if value >= step.k { step.jt } else { step.jf }),
+                0x05 => at += usize::try_from(step.k).unwrap(),
                 0x06 => return step.k,
                 other => panic!("{other:#x} is no instruction"),
             }
@@ -211,44 +239,65 @@ mod tests {
         let mut rules: Vec<(c_long, Rule)> = (0..40)
             .map(|number| (number * 5, Rule::Always(DENIED)))
             .collect();
-        let argument = Rule::Argument {
+        let one_or_two = Check {
             index: 1,
             mask: 0xff,
             values: &[1, 2],
-            listed: Verdict::Allow,
-            other: DENIED,
         };
-        rules.insert(0, (301, argument));
+        let seven = Check {
+            index: 0,
+            mask: u32::MAX,
+            values: &[7],
+        };
+        let cases: &[Case] = &[
+            Case {
+                checks: Box::leak(Box::new([one_or_two, seven])),
+                verdict: Verdict::Notify,
+            },
+            Case {
+                checks: Box::leak(Box::new([one_or_two])),
+                verdict: Verdict::Allow,
+            },
+        ];
+        rules.insert(0, (0, Rule::Always(Verdict::Allow)));
+        rules.insert(0, (301, Rule::Cases(Box::leak(cases.into()), DENIED)));
         program(&rules, 400).unwrap()
     }
 
     #[track_caller]
-    fn check(number: u32, argument: u32, expected: Verdict) {
-        let answer = answer(&known(), ARCHITECTURE, number, argument);
-        assert_eq!(answer, verdict(expected).k, "{number}({argument})");
+    fn check(number: u32, arguments: [u32; 2], expected: Verdict) {
+        let answer = answer(&known(), ARCHITECTURE, number, arguments);
+        assert_eq!(answer, verdict(expected).k, "{number}({arguments:?})");
     }
 
     #[test]
     fn each_number_meets_its_own_rule() {
         for number in 0..300 {
             let is_denied = number % 5 == 0 && number < 200;
-            check(number, 0, if is_denied { DENIED } else { Verdict::Allow });
+            check(
+                number,
+                [0, 0],
+                if is_denied { DENIED } else { Verdict::Allow },
+            );
         }
     }
 
     #[test]
-    fn an_argument_is_compared_by_the_bits_that_count() {
-        check(301, 1, Verdict::Allow);
-        check(301, 0x102, Verdict::Allow);
-        check(301, 3, DENIED);
+    fn the_first_case_that_fits_decides() {
+        check(301, [7, 1], Verdict::Notify);
+        check(301, [7, 2], Verdict::Notify);
+        check(301, [8, 1], Verdict::Allow);
+        check(301, [8, 0x102], Verdict::Allow);
+        check(301, [7, 3], DENIED);
+        check(301, [0, 0], DENIED);
     }
 
     #[test]
     fn what_is_not_known_does_not_exist() {
-        check(399, 0, Verdict::Allow);
-        check(400, 0, Verdict::Fail(libc::ENOSYS));
-        check(0x4000_0001, 0, Verdict::Fail(libc::ENOSYS));
-        let elsewhere = answer(&known(), 0x4000_0003, 1, 0);
+        check(399, [0, 0], Verdict::Allow);
+        check(400, [0, 0], Verdict::Fail(libc::ENOSYS));
+        check(0x4000_0001, [0, 0], Verdict::Fail(libc::ENOSYS));
+        let elsewhere = answer(&known(), 0x4000_0003, 1, [0, 0]);
         assert_eq!(elsewhere, libc::SECCOMP_RET_KILL_PROCESS);
     }
 }

@@ -5,8 +5,9 @@
 use std::os::fd::AsFd;
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope,
 };
 
 /// The newest interface whose rights are asked for; an older kernel gives those that it knows.
@@ -15,6 +16,8 @@ const ABI_WANTED: ABI = ABI::V9;
 /// What may be done at a path and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
+    /// List names.
+    List,
     /// Read, list and start programs.
     Read,
     /// All that files and directories are good for. No device is made or controlled, and no socket
@@ -24,13 +27,15 @@ pub(crate) enum Rights {
     Device,
 }
 
-/// Whether the domain holds.
+/// Which ports of TCP can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// At least by the rights that the kernel knows.
-    Yes,
-    /// The kernel has no Landlock.
-    No,
+pub(crate) enum Ports {
+    /// All that the network has.
+    All,
+    /// None, and none can be listened on.
+    None,
+    /// Connections to this one.
+    Only(u16),
 }
 
 /// A domain that is being put together.
@@ -38,40 +43,72 @@ pub(crate) enum Held {
 pub(crate) struct Domain(RulesetCreated);
 
 impl Domain {
-    /// One that opens nothing. Signals and abstract sockets stay within it.
-    pub(crate) fn closed() -> Result<Self, RulesetError> {
+    /// One that opens nothing but `ports`. Signals and abstract sockets stay within it.
+    pub(crate) fn closed(ports: Ports) -> Result<Self, RulesetError> {
         let rules = Ruleset::default()
             .handle_access(AccessFs::from_all(ABI_WANTED))?
             .scope(Scope::from_all(ABI_WANTED))?;
-        Ok(Self(rules.create()?))
+        let rules = match ports {
+            Ports::All => rules.create()?,
+            Ports::None => rules
+                .handle_access(AccessNet::from_all(ABI_WANTED))?
+                .create()?,
+            Ports::Only(port) => rules
+                .handle_access(AccessNet::BindTcp)?
+                // Without this right there would be no difference between this port and others.
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessNet::ConnectTcp)?
+                .set_compatibility(CompatLevel::BestEffort)
+                .create()?
+                .add_rule(NetPort::new(port, AccessNet::ConnectTcp))?,
+        };
+        Ok(Self(rules))
     }
 
     /// Opens the directory `place` and all below it.
-    pub(crate) fn open_tree(self, place: impl AsFd, rights: Rights) -> Result<Self, RulesetError> {
+    pub(crate) fn open_tree(
+        &mut self,
+        place: impl AsFd,
+        rights: Rights,
+    ) -> Result<(), RulesetError> {
         self.open(place, of(rights))
     }
 
     /// Opens the file `place`.
-    pub(crate) fn open_file(self, place: impl AsFd, rights: Rights) -> Result<Self, RulesetError> {
+    pub(crate) fn open_file(
+        &mut self,
+        place: impl AsFd,
+        rights: Rights,
+    ) -> Result<(), RulesetError> {
         self.open(place, of(rights) & AccessFs::from_file(ABI_WANTED))
     }
 
-    fn open(self, place: impl AsFd, rights: BitFlags<AccessFs>) -> Result<Self, RulesetError> {
-        Ok(Self(self.0.add_rule(PathBeneath::new(place, rights))?))
+    fn open(&mut self, place: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+        if rights.is_empty() {
+            return Ok(());
+        }
+        let rules = &mut self.0;
+        rules.add_rule(PathBeneath::new(place, rights)).map(drop)
     }
 
-    /// Confines this thread for good. Nobody who has not given up new privileges may do it.
-    pub(crate) fn enter(self) -> Result<Held, RulesetError> {
-        let status = self.0.restrict_self()?.ruleset;
-        Ok(match status {
-            RulesetStatus::NotEnforced => Held::No,
-            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Held::Yes,
+    /// Confines this thread for good, and says which interface the kernel has for it: none at all,
+    /// or one that may lack rights. Nobody who has not given up new privileges may do it.
+    pub(crate) fn enter(self) -> Result<ABI, RulesetError> {
+        let status = self.0.restrict_self()?;
+        Ok(match status.landlock {
+            LandlockStatus::Available { effective_abi, .. }
+                if status.ruleset != RulesetStatus::NotEnforced =>
+            {
+                effective_abi
+            }
+            _ => ABI::Unsupported,
         })
     }
 }
 
 fn of(rights: Rights) -> BitFlags<AccessFs> {
     match rights {
+        Rights::List => AccessFs::ReadDir.into(),
         Rights::Read => AccessFs::from_read(ABI_WANTED),
         Rights::Write => {
             let never = AccessFs::MakeChar

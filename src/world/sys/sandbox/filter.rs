@@ -5,10 +5,11 @@
 //! namespaces and the Landlock domain keep them inside.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{Rule, Verdict, program};
+use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict, program};
 use crate::world::sys::sandbox::raw;
 
 /// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
@@ -19,7 +20,7 @@ const UNKNOWN_FROM: u32 = 470;
 const QUOTACTL_FD: c_long = 443;
 const OPEN_TREE_ATTR: c_long = 467;
 
-const DENIED: Verdict = Verdict::Fail(libc::EPERM);
+pub(crate) const DENIED: Verdict = Verdict::Fail(libc::EPERM);
 
 /// Calls that fail whatever their arguments are.
 const CLOSED: &[c_long] = &[
@@ -96,10 +97,32 @@ const NEW_NAMESPACE: u32 = 0x7e02_0000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const TIOCCONS: u32 = 0x541d;
+pub(crate) const INTO_TERMINALS: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: u32::MAX,
+        values: &[TIOCSTI, TIOCLINUX, TIOCCONS],
+    }],
+    verdict: DENIED,
+};
 
 /// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
-const FAMILIES: &[u32] = &[1, 2, 10, 16];
-const UNIX: &[u32] = &[1];
+const OF_FAMILIES: Case = Case {
+    checks: &[Check {
+        index: 0,
+        mask: u32::MAX,
+        values: &[1, 2, 10, 16],
+    }],
+    verdict: Verdict::Allow,
+};
+const OF_UNIX: Case = Case {
+    checks: &[Check {
+        index: 0,
+        mask: u32::MAX,
+        values: &[1],
+    }],
+    verdict: Verdict::Allow,
+};
 
 /// The rules that hold in every tier.
 pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
@@ -112,23 +135,21 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
         (libc::SYS_clone3, Rule::Always(Verdict::Fail(libc::ENOSYS))),
         (
             libc::SYS_clone,
-            Rule::Argument {
-                index: 0,
-                mask: NEW_NAMESPACE,
-                values: &[0],
-                listed: Verdict::Allow,
-                other: DENIED,
-            },
+            Rule::Cases(
+                &[Case {
+                    checks: &[Check {
+                        index: 0,
+                        mask: NEW_NAMESPACE,
+                        values: &[0],
+                    }],
+                    verdict: Verdict::Allow,
+                }],
+                DENIED,
+            ),
         ),
         (
             libc::SYS_ioctl,
-            Rule::Argument {
-                index: 1,
-                mask: u32::MAX,
-                values: &[TIOCSTI, TIOCLINUX, TIOCCONS],
-                listed: DENIED,
-                other: Verdict::Allow,
-            },
+            Rule::Cases(&[INTO_TERMINALS], Verdict::Allow),
         ),
     ]);
     rules
@@ -136,16 +157,9 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
 
 /// The rules for sockets where the network is the program's own, or the user opened it.
 pub(crate) fn sockets() -> [(c_long, Rule); 2] {
-    let only = |values| Rule::Argument {
-        index: 0,
-        mask: u32::MAX,
-        values,
-        listed: Verdict::Allow,
-        other: DENIED,
-    };
     [
-        (libc::SYS_socket, only(FAMILIES)),
-        (libc::SYS_socketpair, only(UNIX)),
+        (libc::SYS_socket, Rule::Cases(&[OF_FAMILIES], DENIED)),
+        (libc::SYS_socketpair, Rule::Cases(&[OF_UNIX], DENIED)),
     ]
 }
 
@@ -153,4 +167,10 @@ pub(crate) fn sockets() -> [(c_long, Rule); 2] {
 pub(crate) fn install(rules: &[(c_long, Rule)]) -> io::Result<()> {
     let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
     raw::filter_calls(&program)
+}
+
+/// Does the same, and gives the handle on which calls arrive that wait for an answer.
+pub(crate) fn install_and_listen(rules: &[(c_long, Rule)]) -> io::Result<OwnedFd> {
+    let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
+    raw::filter_calls_and_listen(&program)
 }

@@ -1,11 +1,9 @@
 //! Owns the first process of a sandbox: it builds the sandbox around itself, starts the program in
 //! it, and lives as long as the program. Its end is the end of all that runs in there.
 
-use std::fs;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -17,25 +15,17 @@ use rustix::process::{
 
 use crate::confinement::Confinement;
 use crate::confinement::report::Report;
-use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::sys::process;
 use crate::world::sys::sandbox::control::{Control, Order, framed};
-use crate::world::sys::sandbox::domain::{Domain, Rights};
+use crate::world::sys::sandbox::domain::{Domain, Ports, Rights};
 use crate::world::sys::sandbox::filter;
 use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, TERMINALS, furnished};
 use crate::world::sys::sandbox::namespaces::{self, Owner};
 use crate::world::sys::sandbox::plan::{Piece, pieces};
 use crate::world::sys::sandbox::privileges;
+use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
-
-/// How much sooner than others its processes are ended when the machine has no memory left, as
-/// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
-const OOM_SCORE: &str = "500";
-
-/// Where programs are looked for if the environment has no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
@@ -81,14 +71,13 @@ fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
 }
 
 fn built(control: &Control, confinement: &Confinement, before: &Before) -> Built<()> {
-    let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    score.during("offering itself when memory is short")?;
+    program::yield_memory()?;
     namespaces::settle(before.owner)?;
     namespaces::connect(confinement.reach, control)?;
     furnished(confinement, &before.identities)?.enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
-    privileges::limit(&confinement.limits)?;
+    privileges::limit(confinement.tier, &confinement.limits)?;
     privileges::renounce()?;
     enter_domain(confinement)?;
     let mut rules = filter::everywhere();
@@ -102,25 +91,25 @@ fn built(control: &Control, confinement: &Confinement, before: &Before) -> Built
 /// The second wall: what the root shows may be read, and what is writable may be written to.
 fn enter_domain(confinement: &Confinement) -> Built<()> {
     let step = "confining itself with Landlock";
-    let mut domain = Domain::closed().during(step)?;
-    domain = domain.open_tree(opened("/")?, Rights::Read).during(step)?;
+    let mut domain = Domain::closed(Ports::All).during(step)?;
+    domain.open_tree(opened("/")?, Rights::Read).during(step)?;
     for path in SHARED {
-        domain = domain
+        domain
             .open_tree(opened(path)?, Rights::Write)
             .during(step)?;
     }
-    domain = domain
+    domain
         .open_tree(opened(TERMINALS)?, Rights::Device)
         .during(step)?;
     for path in DEVICES {
-        domain = domain
+        domain
             .open_file(opened(path)?, Rights::Device)
             .during(step)?;
     }
     for (path, piece) in pieces(confinement) {
         if let Piece::Open(Permission::Write) | Piece::Layer(_) = piece {
             let place = opened(path.as_path())?;
-            domain = match is_directory(&place).during(step)? {
+            match is_directory(&place).during(step)? {
                 IsDirectory::Yes => domain.open_tree(place, Rights::Write),
                 IsDirectory::No => domain.open_file(place, Rights::Write),
             }
@@ -137,28 +126,9 @@ fn opened(path: impl AsRef<Path>) -> Built<OwnedFd> {
 }
 
 fn started(confinement: &Confinement, input: Option<OwnedFd>) -> Built<Pid> {
-    let mut words = confinement.program.iter();
-    let name = words.next().map_or("", String::as_str);
-    let step = format_args!("starting `{name}`");
-    let program = if name.contains('/') {
-        Some(AbsPath::resolve(&confinement.dir, name))
-    } else {
-        let path = confinement
-            .env
-            .get("PATH")
-            .map_or(USUAL_PATH, String::as_str);
-        process::find(name, path)
-    };
-    let program = program.ok_or(Errno::NOENT).during(step)?;
-    let child = Command::new(program.as_path())
-        .args(words)
-        .env_clear()
-        .envs(&confinement.env)
-        .stdin(input.map_or_else(Stdio::null, Stdio::from))
-        .spawn()
-        .during(step)?;
-    let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    number.ok_or("it has no number").during(step)
+    let child = program::command(confinement, input)?.spawn();
+    let child = child.during(format_args!("starting `{}`", program::name(confinement)))?;
+    Ok(Pid::from_child(&child))
 }
 
 /// Waits for the program, and cleans up after whatever was left to this process.

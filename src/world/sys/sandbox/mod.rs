@@ -8,13 +8,27 @@
 //! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
+//!
+//! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
+//! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod domain;
+pub(crate) mod caller;
+pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
 pub(crate) mod init;
+pub(crate) mod layers;
+pub(crate) mod link;
+pub(crate) mod metadata;
+pub(crate) mod narrow;
+pub(crate) mod notice;
+pub(crate) mod openings;
+pub(crate) mod program;
+pub(crate) mod supervisor;
+pub(crate) mod worker;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod plan;
@@ -59,9 +73,10 @@ fn obey() -> io::Result<()> {
     let order = control.order()?;
     let done = match order.confinement.tier {
         Tier::A | Tier::B => walled(&control, order),
-        tier @ (Tier::C | Tier::D | Tier::Off) => Err(Refusal {
+        Tier::C | Tier::Off => supervisor::run(&control, order),
+        Tier::D => Err(Refusal {
             step: "choosing the tier".to_owned(),
-            why: format!("tier {tier} has no walls"),
+            why: "in tier D no program is run".to_owned(),
         }),
     };
     match done {
@@ -90,10 +105,21 @@ fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
         owner: Owner::of_this_process(),
         identities: identities(&order.confinement)?,
     };
+    let mut set_aside = Vec::new();
+    for layer in &order.confinement.layers {
+        let moved = layers::set_aside(layer);
+        if moved.during(format_args!("preparing the layer on `{}`", layer.root))? {
+            set_aside.push(layer.clone());
+        }
+    }
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
             drop(writer);
+            for layer in &set_aside {
+                // What stays is removed before the layer is used again.
+                layers::remove_what_was_set_aside(layer).unwrap_or_default();
+            }
             watch::until_gone(control, pid, &handle, reader)
         }
         Half::Inner => {

@@ -1,28 +1,31 @@
 //! Owns what a process gives up for good before it starts an agent's program, and what its limits
 //! are. All of it is inherited and none of it can be taken back.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+
+use std::fs;
 use std::io;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
-    set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities,
+    clear_ambient_capability_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
 use crate::confinement::limits::Limits;
+use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::refusal::{Built, During};
 
 /// Gives up every privilege, and every way to one.
 pub(crate) fn renounce() -> Built<()> {
     set_no_new_privs(true).during("giving up new privileges")?;
-    let root_is_nobody = CapabilitiesSecureBits::NO_ROOT
-        | CapabilitiesSecureBits::NO_ROOT_LOCKED
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
-        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
-    set_capabilities_secure_bits(root_is_nobody).during("making root a user like others")?;
-    bound().during("emptying the set of possible capabilities")?;
+    let held = capabilities(None).during("looking at capabilities")?;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        give_up_ways()?;
+    }
+    // Without that one the ways stay, and lead nowhere: nothing new can be had by starting a
+    // program, and nothing is left.
     clear_ambient_capability_set().during("giving up ambient capabilities")?;
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -30,6 +33,16 @@ pub(crate) fn renounce() -> Built<()> {
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, none).during("giving up capabilities")
+}
+
+fn give_up_ways() -> Built<()> {
+    let root_is_nobody = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
+    set_capabilities_secure_bits(root_is_nobody).during("making root a user like others")?;
+    bound().during("emptying the set of possible capabilities")
 }
 
 fn bound() -> io::Result<()> {
@@ -40,15 +53,20 @@ fn bound() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the limits that the kernel holds each process to.
-pub(crate) fn limit(limits: &Limits) -> Built<()> {
+/// Sets the limits that the kernel holds each process to. Who started massgen may have set lower
+/// ones.
+pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
     let mut each = vec![
         (Resource::Core, 0),
         (Resource::Fsize, limits.file_bytes),
-        (Resource::Nproc, limits.processes),
+        (Resource::Nproc, most_processes(tier, limits.processes)),
     ];
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
+    each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
+        let most = getrlimit(resource)
+            .maximum
+            .map_or(most, |held| held.min(most));
         let limit = Rlimit {
             current: Some(most),
             maximum: Some(most),
@@ -56,4 +74,20 @@ pub(crate) fn limit(limits: &Limits) -> Built<()> {
         setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))?;
     }
     Ok(())
+}
+
+/// How many processes the kernel has to count for `wanted` of the program's. Without a namespace it
+/// counts all of the user's, so there are as many more as the machine has now.
+fn most_processes(tier: Tier, wanted: u64) -> u64 {
+    match tier {
+        Tier::A | Tier::B => wanted,
+        Tier::C | Tier::D | Tier::Off => wanted.saturating_add(processes_now().unwrap_or(0)),
+    }
+}
+
+/// The processes and threads of the whole machine: `/proc/loadavg` says `running/all` of them.
+fn processes_now() -> Option<u64> {
+    let line = fs::read_to_string("/proc/loadavg").ok()?;
+    let (_, all) = line.split_whitespace().nth(3)?.split_once('/')?;
+    all.parse().ok()
 }

@@ -7,10 +7,11 @@
 
 use std::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
 use std::io;
-use std::mem::size_of;
+use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use rustix::process::Pid;
+use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp};
+use rustix::process::{Pid, Signal};
 
 /// Which half of a process that has split in two this is.
 #[derive(Debug)]
@@ -135,21 +136,109 @@ pub(crate) fn give_up_for_good(capability: c_ulong) -> io::Result<bool> {
 /// Lets the kernel judge every later system call of this thread, and of what it starts, by
 /// `program`.
 pub(crate) fn filter_calls(program: &[libc::sock_filter]) -> io::Result<()> {
+    filter(program, 0).map(drop)
+}
+
+fn filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
     let program = libc::sock_fprog {
         len: c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_ptr().cast_mut(),
     };
     // SAFETY: `program` points to as many instructions as it says; the kernel copies and only reads
     // them.
-    let set = unsafe {
+    let answer = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            0,
+            flags,
             &raw const program,
         )
     };
-    done(set)
+    done(answer).map(|()| answer)
+}
+
+/// Signals every process that this one may signal. Whoever calls it has made sure that these are
+/// its own alone ([`crate::world::sys::sandbox::descendants`]).
+pub(crate) fn signal_all(signal: Signal) -> io::Result<()> {
+    // SAFETY: the call takes two numbers.
+    done(c_long::from(unsafe { libc::kill(-1, signal.as_raw()) }))
+}
+
+/// Does what [`filter_calls`] does, and gives the handle on which the calls arrive that the program
+/// hands over.
+pub(crate) fn filter_calls_and_listen(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let unless_killed = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let listener = match filter(program, listen | unless_killed) {
+        // Linux before 5.19: a signal breaks a call off that is being answered, and it comes again.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => filter(program, listen)?,
+        listener => listener?,
+    };
+    let listener = RawFd::try_from(listener).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just opened this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener) })
+}
+
+/// Waits for the next call that is handed over.
+pub(crate) fn receive_notice(listener: BorrowedFd<'_>) -> io::Result<seccomp_notif> {
+    // SAFETY: the structure consists of numbers, for which 0 is a value; the kernel asks for zeros.
+    let mut notice: seccomp_notif = unsafe { zeroed() };
+    let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
+    // SAFETY: the kernel writes one `seccomp_notif`, and there is room for one.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw mut notice) };
+    done(answer.into()).map(|()| notice)
+}
+
+/// Fails if a call that was handed over waits for no answer any more.
+pub(crate) fn notice_is_valid(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+    let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
+    // SAFETY: the kernel reads one `u64`.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const id) };
+    done(answer.into())
+}
+
+/// Ends a call that was handed over: with 0, or with the negative number of an error.
+pub(crate) fn answer_notice(listener: BorrowedFd<'_>, id: u64, error: i32) -> io::Result<()> {
+    let response = seccomp_notif_resp {
+        id,
+        val: 0,
+        error,
+        flags: 0,
+    };
+    let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
+    // SAFETY: the kernel reads one `seccomp_notif_resp`.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const response) };
+    done(answer.into())
+}
+
+/// Gives the caller a handle for the same file as `file`, and ends its call with the number of it.
+pub(crate) fn answer_notice_with(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: BorrowedFd<'_>,
+    newfd_flags: u32,
+) -> io::Result<()> {
+    let added = seccomp_notif_addfd {
+        id,
+        flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or_default(),
+        srcfd: u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?,
+        newfd: 0,
+        newfd_flags,
+    };
+    let request = libc::SECCOMP_IOCTL_NOTIF_ADDFD;
+    // SAFETY: the kernel reads one `seccomp_notif_addfd`.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const added) };
+    done(answer.into())
+}
+
+/// Lets the caller go on as soon as it is answered, on the processor of who answers (Linux 6.6).
+pub(crate) fn wake_callers_at_once(listener: BorrowedFd<'_>) -> io::Result<()> {
+    /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`.
+    const SYNC_WAKE_UP: c_ulong = 1;
+    let request = libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS;
+    // SAFETY: this request takes a number, not a place.
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, SYNC_WAKE_UP) };
+    done(answer.into())
 }
 
 fn done(answer: c_long) -> io::Result<()> {

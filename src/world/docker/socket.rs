@@ -16,6 +16,59 @@ const DAEMON_TIME_MAX: Duration = Duration::from_secs(2);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
+/// What came of looking for an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// `DOCKER_HOST` names something that is no socket of this machine.
+    Elsewhere(String),
+    /// Nothing is at any of these places.
+    Nothing(Vec<AbsPath>),
+    /// What one socket led to.
+    At(AbsPath, Daemon),
+}
+
+impl Found {
+    /// What was found, as a sentence.
+    pub fn describe(&self) -> String {
+        let (socket, daemon) = match self {
+            Found::Elsewhere(host) => {
+                return format!("`DOCKER_HOST` is `{host}`, which names no socket of this machine");
+            }
+            Found::Nothing(places) => {
+                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+                let places = places.join(", ");
+                return format!("no daemon of Docker or Podman: nothing is at {places}");
+            }
+            Found::At(socket, daemon) => (socket, daemon),
+        };
+        let what = match daemon {
+            Daemon::Answers(who) => format!("answers: {who}"),
+            Daemon::Denied => "is not open to you".to_owned(),
+            Daemon::Silent => "has nobody listening".to_owned(),
+            Daemon::Hangs => "takes questions and does not answer".to_owned(),
+            Daemon::Strange(how) => how.clone(),
+            Daemon::NoSocket => "is not there".to_owned(),
+        };
+        format!("`{socket}` {what}")
+    }
+
+    /// What the user can do about it; `None` if an engine answers.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Found::Elsewhere(_) => Some(
+                "export DOCKER_HOST=unix:///var/run/docker.sock   # directories are mounted, so the \
+                 engine has to be on this machine",
+            ),
+            Found::Nothing(_) => Some("sudo apt-get install docker.io"),
+            Found::At(_, Daemon::Answers(_)) => None,
+            Found::At(_, Daemon::Denied) => Some(
+                "sudo usermod -aG docker \"$USER\"   # then log in again; the group is as good as root",
+            ),
+            Found::At(..) => Some("sudo systemctl restart docker"),
+        }
+    }
+}
+
 /// What came of asking at one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Daemon {
@@ -33,8 +86,27 @@ pub enum Daemon {
     Answers(String),
 }
 
+/// Looks for the engine that `DOCKER_HOST` names, or else at every usual place: the first that
+/// answers, or the first that is there and does not.
+pub async fn find(host: Option<&str>) -> Found {
+    let sockets = match host.map(|host| (host, host.strip_prefix("unix://"))) {
+        None => usual_sockets(),
+        Some((_, Some(path))) => AbsPath::new(path).into_iter().collect(),
+        Some((host, None)) => return Found::Elsewhere(host.to_owned()),
+    };
+    let mut worst = None;
+    for socket in &sockets {
+        match ask(socket).await {
+            Daemon::NoSocket => {}
+            found @ Daemon::Answers(_) => return Found::At(socket.clone(), found),
+            found => worst = worst.or(Some(Found::At(socket.clone(), found))),
+        }
+    }
+    worst.unwrap_or(Found::Nothing(sockets))
+}
+
 /// Where daemons of Docker and Podman usually listen, the system's and the user's own.
-pub fn usual_sockets() -> Vec<AbsPath> {
+fn usual_sockets() -> Vec<AbsPath> {
     let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
     let places = [
         "/var/run/docker.sock".to_owned(),
@@ -46,7 +118,7 @@ pub fn usual_sockets() -> Vec<AbsPath> {
 }
 
 /// Asks the daemon that listens at `socket`.
-pub async fn ask(socket: &AbsPath) -> Daemon {
+async fn ask(socket: &AbsPath) -> Daemon {
     match timeout(DAEMON_TIME_MAX, asked(socket)).await {
         Ok(found) => found,
         Err(_) => Daemon::Hangs,

@@ -1,0 +1,163 @@
+//! Owns the keys of a backend about the container that its commands run in.
+
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// What the container is made from.
+pub(super) const IMAGE: Key = Key::served(
+    &["command_line_docker_image"],
+    Shape::Text,
+    "The image of the agent's container. It must be on this machine: nothing is fetched. With `sudo` \
+     it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`.",
+)
+.or("massgen/mcp-runtime:latest");
+/// How much memory it has.
+pub(super) const MEMORY: Key = Key::served(
+    &["command_line_docker_memory_limit"],
+    Shape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
+    "Memory of all processes of the container; `memory` of `command_line_limits` if it is not there.",
+);
+/// How much processor time it has.
+pub(super) const CPUS: Key = Key::served(
+    &["command_line_docker_cpu_limit"],
+    Shape::Number(CPUS_MIN, CPUS_MAX),
+    "How many processors the container may keep busy.",
+);
+/// What it reaches of the network.
+pub(super) const NETWORK: Key = Key::served(
+    &["command_line_docker_network_mode"],
+    Shape::OneOf(&["none", "bridge", "host"]),
+    "What the container reaches of the network: nothing, what the engine's own network leads to, or \
+     all that this machine reaches, with what listens on the machine itself.",
+)
+.or("none");
+/// Whether the agent may become root in it.
+pub(super) const SUDO: Key = Key::served(
+    &["command_line_docker_enable_sudo"],
+    Shape::Flag,
+    "Whether the agent may become root in its container. What is root inside is root in the mounted \
+     directories too, with the rights of their grants.",
+)
+.or("false");
+/// What it is given of the user's secrets.
+pub(super) const CREDENTIALS: Key = Key::served(
+    &["command_line_docker_credentials"],
+    Shape::Mapping(&DOCKER_CREDENTIALS),
+    "What of your credentials every command of the agent can read. Nothing without it.",
+);
+/// What is installed in it.
+pub(super) const PACKAGES: Key = Key::served(
+    &["command_line_docker_packages"],
+    Shape::Mapping(&DOCKER_PACKAGES),
+    "What is installed in the container. It takes a network.",
+);
+
+/// The least and the most memory of a container, in bytes. Engines refuse less than 6 MiB.
+const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
+/// The least share of a processor that engines take.
+const CPUS_MIN: f64 = 0.01;
+/// The most processors.
+const CPUS_MAX: f64 = 1024.0;
+
+/// What a container is given of the user's secrets.
+pub static DOCKER_CREDENTIALS: Section = Section {
+    path: "agents[].backend.command_line_docker_credentials",
+    doc: "What of your credentials every command of the agent can read: all of it read-only, and \
+          nothing that is not listed. A config that massgen has found and you have not named with \
+          `--config` cannot have it.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["mount"],
+            Shape::List(&Shape::OneOf(&[
+                "ssh_keys",
+                "git_config",
+                "gh_config",
+                "npm_config",
+                "pypi_config",
+            ])),
+            "Files of your home, at the same places below `/home/massgen`: `~/.ssh`, `~/.gitconfig`, \
+             `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.",
+        )
+        .or("[]"),
+        Key::served(
+            &["additional_mounts"],
+            Shape::Any,
+            "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`, where \
+             PATH is the absolute path in the container.",
+        )
+        .or("{}"),
+        Key::served(
+            &["env_file"],
+            Shape::Text,
+            "A file with a line `NAME=value` for each variable, relative to the config. Quotes around \
+             a value are taken off, and lines that begin with `#` are passed over.",
+        ),
+        Key::served(
+            &["env_vars_from_file"],
+            Shape::List(&Shape::Text),
+            "The only variables that are taken from `env_file`; all if the list is empty.",
+        )
+        .or("[]"),
+        Key::served(
+            &["env_vars"],
+            Shape::List(&Shape::Text),
+            "Variables of your environment that are passed.",
+        )
+        .or("[]"),
+        Key::served(
+            &["pass_all_env"],
+            Shape::Flag,
+            "Whether your whole environment is passed, with all keys in it.",
+        )
+        .or("false"),
+    ],
+};
+
+/// What is installed in a container.
+pub static DOCKER_PACKAGES: Section = Section {
+    path: "agents[].backend.command_line_docker_packages",
+    doc: "What is installed in the container, within 600 seconds for each kind.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["preinstall"],
+            Shape::Mapping(&DOCKER_PREINSTALL),
+            "What is installed when the container is made.",
+        ),
+        Key::served(
+            &["auto_install_deps"],
+            Shape::Flag,
+            "Whether massgen installs what `requirements.txt`, `pyproject.toml` and `package.json` in \
+             the root of the workspace name, before a command and whenever one of them has changed.",
+        )
+        .or("false"),
+    ],
+};
+
+/// What is installed when a container is made.
+pub static DOCKER_PREINSTALL: Section = Section {
+    path: "agents[].backend.command_line_docker_packages.preinstall",
+    doc: "Packages that are installed when the container is made, in the order system, Python, npm. \
+          What cannot be installed is told, and the run goes on.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["system"],
+            Shape::List(&Shape::Text),
+            "Packages of Debian, which take `command_line_docker_enable_sudo`.",
+        )
+        .or("[]"),
+        Key::served(
+            &["python"],
+            Shape::List(&Shape::Text),
+            "Packages of Python, as `pip` takes them.",
+        )
+        .or("[]"),
+        Key::served(
+            &["npm"],
+            Shape::List(&Shape::Text),
+            "Packages of npm, whose programs are found by their names.",
+        )
+        .or("[]"),
+    ],
+};

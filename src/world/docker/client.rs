@@ -1,0 +1,145 @@
+//! Owns the connection to an engine, and what has to be known about it before a container is made.
+
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use rustix::process::{getgid, getuid};
+
+use crate::config::docker::{IMAGE, SUDO_IMAGE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::docker::socket::{Daemon, Found, find};
+
+/// How long an engine may take for one answer. Keeping a large container takes it long.
+const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
+/// What an engine answers about a thing that is not there.
+const NOT_FOUND: u16 = 404;
+
+/// A connection to an engine.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(super) api: Docker,
+    pub(super) socket: AbsPath,
+    pub(super) manner: Manner,
+}
+
+/// How an engine keeps containers apart from the user.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Manner {
+    /// It runs as the user, who is root inside.
+    is_rootless: bool,
+    /// It gives containers other users than the machine has.
+    pub(super) maps_users: bool,
+    /// SELinux would keep containers from the mounted directories.
+    pub(super) has_labels: bool,
+    /// Where it keeps containers, if that is a directory of this machine.
+    pub(super) storage: Option<AbsPath>,
+}
+
+/// An image that is on this machine.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Where its programs are looked for.
+    pub(super) path: String,
+}
+
+impl Client {
+    /// Connects to the engine that `DOCKER_HOST` names, or else to the first that answers at a usual
+    /// place. An error says what is there instead, and what to do.
+    pub async fn connect(host: Option<&str>) -> Result<Self> {
+        let found = find(host).await;
+        let Found::At(socket, Daemon::Answers(_)) = &found else {
+            let error = Error::new(ErrorKind::Environment, found.describe());
+            let error = found.remedy().into_iter().fold(error, Error::hint);
+            return Err(error.hint(
+                "or run commands without containers: remove `command_line_execution_mode: docker`",
+            ));
+        };
+        let failed = |error| failure("cannot talk to the engine", error);
+        let seconds = ANSWER_TIME_MAX.as_secs();
+        let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
+        let api = api
+            .map_err(failed)?
+            .negotiate_version()
+            .await
+            .map_err(failed)?;
+        let about = api.info().await.map_err(failed)?;
+        let options = about.security_options.unwrap_or_default();
+        let says = |what: &str| {
+            let mut words = options.iter().flat_map(|option| option.split(','));
+            words.any(|word| word == format!("name={what}"))
+        };
+        Ok(Self {
+            api,
+            socket: socket.clone(),
+            manner: Manner {
+                is_rootless: says("rootless"),
+                maps_users: says("userns"),
+                has_labels: says("selinux"),
+                storage: about.docker_root_dir.and_then(AbsPath::new),
+            },
+        })
+    }
+
+    /// Looks at an image that a container is to be made from. Nothing is fetched: whoever wants an
+    /// image from elsewhere has to say so.
+    pub async fn expect_image(&self, name: &str) -> Result<Image> {
+        let found = match self.api.inspect_image(name).await {
+            Ok(found) => found,
+            Err(error) if is_missing(&error) => return Err(missing_image(name)),
+            Err(error) => {
+                return Err(failure(
+                    &format!("cannot look at the image `{name}`"),
+                    error,
+                ));
+            }
+        };
+        let variables = found
+            .config
+            .and_then(|config| config.env)
+            .unwrap_or_default();
+        let path = variables.iter().find_map(|line| line.strip_prefix("PATH="));
+        Ok(Image {
+            path: path.unwrap_or(PATH_DEFAULT).to_owned(),
+        })
+    }
+
+    /// Who runs commands, so that what they make belongs to the user outside.
+    pub(super) fn user(&self) -> (u32, u32) {
+        if self.manner.is_rootless {
+            (0, 0)
+        } else {
+            (getuid().as_raw(), getgid().as_raw())
+        }
+    }
+}
+
+/// Where programs are looked for if an image does not say it: Docker's own default.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+fn missing_image(name: &str) -> Error {
+    let message = format!("the image `{name}` is not on this machine");
+    let error = Error::new(ErrorKind::Environment, message);
+    match name {
+        IMAGE => error.hint("massgen docker build"),
+        SUDO_IMAGE => error.hint("massgen docker build --sudo"),
+        _ => error.hint(format!("docker pull {name}")),
+    }
+}
+
+/// Whether an engine says that there is no such thing.
+pub(super) fn is_missing(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::DockerResponseServerError {
+            status_code: NOT_FOUND,
+            ..
+        }
+    )
+}
+
+/// What an engine did not do, in its own words.
+pub(super) fn failure(what: &str, error: EngineError) -> Error {
+    Error::new(ErrorKind::Environment, what).caused_by(error)
+}

@@ -1,0 +1,229 @@
+//! Owns the container of one agent, from before the first request to its model until the end of the
+//! run: it is kept across commands, and made anew, with all that was changed in it, when other
+//! directories are to be seen.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use bollard::query_parameters::RestartContainerOptionsBuilder;
+
+use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
+use crate::confinement::limits::Limits;
+use crate::error::Result;
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::path::AbsPath;
+use crate::world::docker::client::failure;
+use crate::world::docker::command::Call;
+use crate::world::docker::credentials::{Credentials, User};
+use crate::world::docker::engine::Engine;
+use crate::world::docker::instance::Instance;
+use crate::world::docker::labels::Origin;
+use crate::world::docker::mounts::Reachable;
+use crate::world::docker::packages::Seen;
+use crate::world::docker::recipe::Recipe;
+use crate::world::docker::run::Live;
+use crate::world::sandbox::disk_watch::DiskWatch;
+
+/// Variables that every command has: no colours, no pager, no questions. `pip` of Debian refuses to
+/// install beside the packages of the system unless it is told that this is meant.
+const FIXED: &[(&str, &str)] = &[
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("HOME", CONTAINER_HOME),
+    ("LC_ALL", "C.UTF-8"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("PIP_BREAK_SYSTEM_PACKAGES", "1"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_NO_INPUT", "1"),
+    ("TERM", "dumb"),
+];
+/// Where programs lie that are installed for one user, below the home directory.
+const OWN_PROGRAMS: &str = ".local/bin";
+
+/// Whose a container is, and what it is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose<'a> {
+    /// The agent.
+    pub agent: &'a AgentId,
+    /// The run.
+    pub run: RunName,
+    /// The directory of the run's state.
+    pub state: &'a AbsPath,
+    /// What the config says.
+    pub config: &'a DockerConfig,
+    /// What all commands together may use up.
+    pub limits: &'a Limits,
+    /// The agent's workspace.
+    pub workspace: &'a AbsPath,
+    /// Variables that the user adds in words (`env`).
+    pub added: &'a BTreeMap<String, String>,
+    /// Whose credentials are meant.
+    pub user: User<'a>,
+}
+
+/// The container of one agent. It is removed when this goes.
+#[derive(Debug)]
+pub struct Container {
+    pub(super) engine: Engine,
+    pub(super) config: DockerConfig,
+    recipe: Recipe,
+    env: BTreeMap<String, String>,
+    notes: Vec<String>,
+    pub(super) live: Mutex<Live>,
+    pub(super) seen: Mutex<Seen>,
+    pub(super) workspace: AbsPath,
+    /// `None` once it is closed.
+    instance: RwLock<Option<Instance>>,
+}
+
+impl Container {
+    /// Makes the container of an agent and starts it; everything that can be missing is an error
+    /// here. Then installs what the config lists.
+    pub fn open(engine: &Engine, purpose: Purpose<'_>, reachable: &Reachable) -> Result<Self> {
+        let config = purpose.config;
+        let credentials = Credentials::gather(&config.credentials, purpose.user)?;
+        let image = engine.wait(engine.client.expect_image(&config.image))?;
+        let mut env: BTreeMap<String, String> = credentials.env;
+        let fixed = FIXED.iter();
+        env.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
+        env.insert("PATH".to_owned(), path);
+        env.extend(purpose.added.clone());
+        let origin = Origin {
+            run: purpose.run,
+            state: purpose.state,
+        };
+        let recipe = Recipe {
+            name: format!("massgen-{}-{}", purpose.agent, purpose.run),
+            labels: origin.labels().into(),
+            config: config.clone(),
+            limits: *purpose.limits,
+            files: credentials.files,
+        };
+        let mounts = recipe.mounts(&engine.client, reachable)?;
+        let instance = engine.wait(Instance::start(&engine.client, &recipe, mounts))?;
+        let mut container = Self {
+            engine: engine.clone(),
+            config: config.clone(),
+            recipe,
+            env,
+            notes: credentials.missing,
+            live: Mutex::default(),
+            seen: Mutex::default(),
+            workspace: purpose.workspace.clone(),
+            instance: RwLock::new(Some(instance)),
+        };
+        let notes = container.install();
+        container.notes.extend(notes);
+        Ok(container)
+    }
+
+    /// Its name, as the engine lists it.
+    pub fn name(&self) -> &str {
+        &self.recipe.name
+    }
+
+    /// What of the config could not be had when it was made: packages, variables.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Lets commands see other directories, or the same with other rights. Commands in the background
+    /// end; what was changed in the container is kept, except in memory and in directories that were
+    /// mounted. It waits for commands that run.
+    pub fn remount(&self, reachable: &Reachable) -> Result<()> {
+        let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        match instance.as_mut() {
+            Some(instance) if instance.mounts != mounts => {
+                let client = &self.engine.client;
+                self.engine
+                    .wait(instance.replace(client, &self.recipe, mounts))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends and removes it. A second time nothing happens.
+    pub fn close(&self) -> Result<()> {
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        match instance.take() {
+            Some(instance) => self.engine.wait(instance.remove(&self.engine.client)),
+            None => Ok(()),
+        }
+    }
+
+    /// What runs in it, begun by whoever runs commands, with all variables.
+    pub(super) fn call(&self) -> Call {
+        Call {
+            program: Vec::new(),
+            env: self.env.clone(),
+            dir: None,
+            user: self.engine.client.user(),
+        }
+    }
+
+    /// Whether the agent may become root in it.
+    pub(super) fn has_root(&self) -> bool {
+        self.config.root == BecomingRoot::BySudo
+    }
+
+    /// The id of the container, which stays the same as long as this is held.
+    pub(super) fn hold(&self) -> Held<'_> {
+        let instance = self.instance.read();
+        Held(instance.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends everything that runs in it, whoever it belongs to, and starts it again.
+    pub(super) fn restart(&self, held: &Held<'_>) -> Result<()> {
+        let options = RestartContainerOptionsBuilder::default().t(0).build();
+        let api = &self.engine.client.api;
+        let restarted = self
+            .engine
+            .wait(api.restart_container(held.id(), Some(options)));
+        restarted.map_err(|error| failure("cannot restart the container", error))
+    }
+}
+
+/// A container that is not replaced as long as this is there.
+pub(super) struct Held<'a>(RwLockReadGuard<'a, Option<Instance>>);
+
+impl Held<'_> {
+    /// The watch over the disks that commands may fill: of the mounted directories, and of the
+    /// container itself.
+    pub(super) fn disks(&self, container: &Container) -> DiskWatch {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+        let storage = container.engine.client.manner.storage.clone();
+        let places = mounted.into_iter().flatten().chain(storage);
+        DiskWatch::of(places.collect(), &container.recipe.limits)
+    }
+
+    /// Its id; of one that is closed, a name that no container has.
+    pub(super) fn id(&self) -> &str {
+        self.0.as_ref().map_or("closed", Instance::id)
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let instance = self
+            .instance
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(instance) = instance.take() {
+            let client = self.engine.client.clone();
+            // The next run removes what cannot be removed now.
+            let removal = async move { instance.remove(&client).await.unwrap_or_default() };
+            self.engine.finish(removal);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Owns what of the user's secrets a container is given: files, each read-only, and variables. It
+//! must never show a value.
+
+use std::collections::BTreeMap;
+
+use crate::config::docker::{CONTAINER_HOME, CredentialsConfig, PassedEnvironment};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::files::read_capped;
+use crate::world::sys::own::file;
+
+/// The largest file of variables, in bytes.
+const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Variables that say how a process runs on this machine, which are wrong in a container.
+const OF_THIS_MACHINE: &[&str] = &[
+    "HOME", "HOSTNAME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER",
+];
+/// What the names of such variables begin with.
+const OF_THIS_MACHINE_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
+
+/// The user as a process of theirs sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct User<'a> {
+    /// The home directory.
+    pub home: Option<&'a AbsPath>,
+    /// The environment.
+    pub env: &'a BTreeMap<String, String>,
+}
+
+/// What a container is given.
+#[derive(Clone, Default)]
+pub(super) struct Credentials {
+    /// Files and directories of the machine, each with its path in the container.
+    pub(super) files: BTreeMap<AbsPath, AbsPath>,
+    /// Variables of every command.
+    pub(super) env: BTreeMap<String, String>,
+    /// What was named and is not there.
+    pub(super) missing: Vec<String>,
+}
+
+impl Credentials {
+    /// Gathers what `config` lists of the user's. A file that is not there is an error; a variable
+    /// that is not set is worth a word.
+    pub(super) fn gather(config: &CredentialsConfig, user: User<'_>) -> Result<Self> {
+        let mut gathered = Self::default();
+        for credential in &config.mount {
+            let home = user.home.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Environment,
+                    "credentials are mounted from your home, and there is none",
+                )
+                .hint("set HOME")
+            })?;
+            let place = credential.place();
+            gathered.add_file(home.join(place), in_container(place)?)?;
+        }
+        for (path, place) in &config.additional_mounts {
+            gathered.add_file(path.clone(), place.clone())?;
+        }
+        if let Some(path) = &config.env_file {
+            gathered.add_variables_of(path, &config.env_vars_from_file)?;
+        }
+        gathered.add_variables(config, user.env);
+        Ok(gathered)
+    }
+
+    fn add_file(&mut self, path: AbsPath, place: AbsPath) -> Result<()> {
+        if let Err(error) = file::kind(&path) {
+            let message = format!("the credential `{path}` cannot be mounted");
+            return Err(Error::new(ErrorKind::Environment, message)
+                .caused_by(error)
+                .hint("make it, or take it out of `command_line_docker_credentials`"));
+        }
+        self.files.insert(path, place);
+        Ok(())
+    }
+
+    fn add_variables_of(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
+        let Some(bytes) = read_capped(path, ENV_FILE_BYTES_MAX)? else {
+            let message = format!("the file of variables `{path}` is not there");
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("make it, or take `env_file` out of `command_line_docker_credentials`"));
+        };
+        let mut found = variables(&String::from_utf8_lossy(&bytes));
+        if !only.is_empty() {
+            let unset = only.iter().filter(|name| !found.contains_key(*name));
+            let told = unset.map(|name| format!("`{name}` does not stand in `{path}`"));
+            self.missing.extend(told);
+            found.retain(|name, _| only.contains(name));
+        }
+        self.env.extend(found);
+        Ok(())
+    }
+
+    fn add_variables(&mut self, config: &CredentialsConfig, env: &BTreeMap<String, String>) {
+        if config.environment == PassedEnvironment::All {
+            let passed = env.iter().filter(|(name, _)| !is_of_this_machine(name));
+            let passed = passed.map(|(name, value)| (name.clone(), value.clone()));
+            self.env.extend(passed);
+        }
+        for name in &config.env_vars {
+            match env.get(name) {
+                Some(value) => drop(self.env.insert(name.clone(), value.clone())),
+                None => self
+                    .missing
+                    .push(format!("the variable `{name}` is not set")),
+            }
+        }
+    }
+}
+
+/// A path below the home directory of a container.
+pub(super) fn in_container(place: &str) -> Result<AbsPath> {
+    let home = AbsPath::new(CONTAINER_HOME);
+    let home = home.ok_or_else(|| Error::bug("containers have no home directory"))?;
+    Ok(home.join(place))
+}
+
+fn is_of_this_machine(name: &str) -> bool {
+    let begins = |prefix: &&str| name.starts_with(*prefix);
+    OF_THIS_MACHINE.contains(&name) || OF_THIS_MACHINE_PREFIXES.iter().any(|prefix| begins(prefix))
+}
+
+/// The variables of a file: `NAME=value` on each line, with the quotes around a value taken off.
+/// Empty lines and those that begin with `#` are passed over.
+fn variables(text: &str) -> BTreeMap<String, String> {
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| line.split_once('='));
+    let pairs = pairs.map(|(name, value)| (name.trim(), unquoted(value.trim())));
+    pairs
+        .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn unquoted(value: &str) -> &str {
+    let within = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    within('"').or_else(|| within('\'')).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variables;
+
+    #[test]
+    fn a_file_of_variables_is_read_line_by_line() {
+        let text =
+            "# none\nA=1\n B = \"two words\" \nC='x=y'\nD=\"open\n\nE=\nnot a pair\nF G=1\n=2\n";
+        let read: Vec<String> = variables(text)
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(read, ["A=1", "B=two words", "C=x=y", "D=\"open", "E="]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Owns one container as the engine has it: its start, its end, and putting another in its place that
+//! has other mounts and all that was changed in this one.
+
+use bollard::errors::Error as EngineError;
+use bollard::models::ContainerConfig;
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, KillContainerOptions, RenameContainerOptions,
+    StartContainerOptions,
+};
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::docker::client::{Client, failure};
+use crate::world::docker::command::is_stopped;
+use crate::world::docker::home::furnish;
+use crate::world::docker::leftovers::{remove_container, remove_image};
+use crate::world::docker::mounts::Mounts;
+use crate::world::docker::recipe::Recipe;
+
+/// What the name of a container has besides while another takes its place.
+const REPLACED: &str = "-replaced";
+
+/// A container that runs.
+#[derive(Debug)]
+pub(super) struct Instance {
+    id: String,
+    /// What it sees of the machine's directories.
+    pub(super) mounts: Mounts,
+    /// The image that holds all that was changed in those before it.
+    kept: Option<String>,
+}
+
+impl Instance {
+    /// Makes a container and starts it.
+    pub(super) async fn start(client: &Client, recipe: &Recipe, mounts: Mounts) -> Result<Self> {
+        Ok(Self {
+            id: started(client, recipe, &recipe.config.image, &mounts).await?,
+            mounts,
+            kept: None,
+        })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Puts a container with other mounts in its place, with all that was changed in this one. If it
+    /// cannot be had, this one goes on.
+    pub(super) async fn replace(
+        &mut self,
+        client: &Client,
+        recipe: &Recipe,
+        mounts: Mounts,
+    ) -> Result<()> {
+        self.kill(client).await?;
+        let kept = self.keep(client).await?;
+        let image = kept.as_ref().or(self.kept.as_ref());
+        let image = image.unwrap_or(&recipe.config.image);
+        rename(client, &self.id, format!("{}{REPLACED}", recipe.name)).await?;
+        match started(client, recipe, image, &mounts).await {
+            Ok(id) => {
+                remove_container(client, &self.id).await?;
+                self.id = id;
+                self.mounts = mounts;
+                self.kept = kept.or(self.kept.take());
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(kept) = kept {
+                    remove_image(client, &kept).await?;
+                }
+                rename(client, &self.id, recipe.name.clone()).await?;
+                let again = client
+                    .api
+                    .start_container(&self.id, None::<StartContainerOptions>);
+                again.await.map_err(cannot_replace)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends and removes it, with what was kept for it.
+    pub(super) async fn remove(self, client: &Client) -> Result<()> {
+        remove_container(client, &self.id).await?;
+        match self.kept {
+            Some(kept) => remove_image(client, &kept).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn kill(&self, client: &Client) -> Result<()> {
+        match client
+            .api
+            .kill_container(&self.id, None::<KillContainerOptions>)
+            .await
+        {
+            Err(error) if !is_stopped(&error) => Err(cannot_replace(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps all that was changed in it as an image without a name, which has its labels; `None` if
+    /// there is nothing to keep.
+    async fn keep(&self, client: &Client) -> Result<Option<String>> {
+        if !self.is_changed(client).await.map_err(cannot_replace)? {
+            return Ok(None);
+        }
+        let options = CommitContainerOptionsBuilder::default()
+            .container(&self.id)
+            .build();
+        let kept = client
+            .api
+            .commit_container(options, ContainerConfig::default());
+        Ok(Some(kept.await.map_err(cannot_replace)?.id))
+    }
+
+    /// Whether anything was changed in it besides what is there for its mounts and its home.
+    async fn is_changed(&self, client: &Client) -> std::result::Result<bool, EngineError> {
+        let changes = client.api.container_changes(&self.id).await?;
+        let is_own = |path: &str| {
+            let path = AbsPath::new(path);
+            path.is_some_and(|path| Recipe::explains(&path) || self.mounts.explain(&path))
+        };
+        let mut changes = changes.unwrap_or_default().into_iter();
+        Ok(changes.any(|change| !is_own(&change.path)))
+    }
+}
+
+/// Makes a container from `image` and starts it; nothing is left of one that does not start.
+async fn started(client: &Client, recipe: &Recipe, image: &str, mounts: &Mounts) -> Result<String> {
+    let failed = |error| cannot_start(&recipe.config.image, error);
+    let (options, body) = recipe.order(client, image, mounts);
+    let made = client.api.create_container(Some(options), body).await;
+    let id = made.map_err(failed)?.id;
+    let start = async {
+        furnish(client, &id, recipe.files.values()).await?;
+        let started = client
+            .api
+            .start_container(&id, None::<StartContainerOptions>);
+        started.await.map_err(failed)
+    };
+    match start.await {
+        Ok(()) => Ok(id),
+        Err(error) => {
+            remove_container(client, &id).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn rename(client: &Client, id: &str, name: String) -> Result<()> {
+    let renamed = client
+        .api
+        .rename_container(id, RenameContainerOptions { name });
+    renamed.await.map_err(cannot_replace)
+}
+
+fn cannot_replace(error: EngineError) -> Error {
+    failure(
+        "the container cannot be made anew with other directories",
+        error,
+    )
+}
+
+fn cannot_start(image: &str, error: EngineError) -> Error {
+    let told = error.to_string();
+    let failed = failure(
+        &format!("a container of `{image}` cannot be started"),
+        error,
+    );
+    if told.contains("/bin/sh") {
+        failed.hint("the image needs `/bin/sh`: take one that has a shell")
+    } else if told.contains("bind source path does not exist") {
+        failed.hint("the engine has to see the directories of this machine at the same paths")
+    } else {
+        failed
+    }
+}

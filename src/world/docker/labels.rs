@@ -1,0 +1,90 @@
+//! Owns what a container says about where it comes from, by which the next run knows whose it is.
+
+use crate::layout::RunName;
+use crate::path::AbsPath;
+use crate::world::sys::proc;
+
+/// The run that it belongs to.
+const RUN: &str = "massgen.run";
+/// The directory of that run's state.
+const STATE: &str = "massgen.state";
+/// The process that made it.
+const PROCESS: &str = "massgen.pid";
+/// When that process was started, in ticks since the machine was.
+const STARTED: &str = "massgen.pid.started";
+
+/// Whose a container is.
+#[derive(Clone, Debug)]
+pub(super) struct Origin<'a> {
+    /// The run.
+    pub(super) run: RunName,
+    /// The directory of its state.
+    pub(super) state: &'a AbsPath,
+}
+
+impl Origin<'_> {
+    /// The labels of what this process makes.
+    pub(super) fn labels(&self) -> [(String, String); 4] {
+        let own = std::process::id();
+        let started = proc::started(own).unwrap_or_default();
+        [
+            (RUN, self.run.to_string()),
+            (STATE, self.state.to_string()),
+            (PROCESS, own.to_string()),
+            (STARTED, started.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+    }
+}
+
+/// What an engine is asked for, to find all that was made for runs in `state`.
+pub(super) fn of_state(state: &AbsPath) -> String {
+    format!("{STATE}={state}")
+}
+
+/// Whether the process that made something is gone. What does not say it is nobody's to remove.
+pub(super) fn is_left_over<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
+    let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
+    let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
+        return false;
+    };
+    let now = u32::try_from(process).ok().and_then(proc::started);
+    now != Some(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(edit: impl Fn(&mut BTreeMap<String, String>), expected: bool) {
+        let state = AbsPath::new("/p/.massgen").unwrap();
+        let origin = Origin {
+            run: RunName::new(1),
+            state: &state,
+        };
+        let mut labels = BTreeMap::from(origin.labels());
+        edit(&mut labels);
+        assert_eq!(
+            is_left_over(|name| labels.get(name)),
+            expected,
+            "{labels:?}"
+        );
+    }
+
+    #[test]
+    fn only_what_a_gone_process_has_made_is_left_over() {
+        check(|_| {}, false);
+        check(|labels| labels.clear(), false);
+        let set = |name: &'static str, value: &'static str| {
+            move |labels: &mut BTreeMap<String, String>| {
+                labels.insert(name.to_owned(), value.to_owned());
+            }
+        };
+        check(set(STARTED, "1"), true);
+        check(set(PROCESS, "4294967295"), true);
+        check(set(PROCESS, "x"), false);
+    }
+}

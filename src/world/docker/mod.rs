@@ -1,0 +1,19 @@
+//! Owns containers: finding an engine of Docker or Podman, the one container of each agent, and the
+//! commands in it. An agent's container is held to the same grants as its file tools. It must never
+//! decide what is granted, and nothing of it is set up unless the config asks for containers.
+
+pub mod client;
+pub mod container;
+pub mod engine;
+pub mod image;
+pub mod mounts;
+pub mod socket;
+mod command;
+pub mod credentials;
+mod home;
+mod instance;
+mod labels;
+mod leftovers;
+mod packages;
+mod recipe;
+mod run;

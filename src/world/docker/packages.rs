@@ -1,0 +1,146 @@
+//! Owns what is installed in a container: the packages that the config lists, and what the workspace
+//! depends on. What cannot be installed is told, and a run goes on without it.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::docker::Dependencies;
+use crate::wording::{joined, one_line};
+use crate::world::docker::command::Call;
+use crate::world::docker::container::{Container, Held};
+use crate::world::docker::run::{Begun, Bounds, Kept};
+use crate::world::files::read_found;
+use crate::world::sandbox::Ended;
+
+/// How long the packages of one kind may take.
+const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
+/// How much of what installs them is kept, in bytes.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// How much of a failure is told, in characters.
+const FAILURE_CHARS_MAX: usize = 300;
+/// The largest file with dependencies that is looked at, in bytes.
+const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Packages of the image's distribution.
+const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
+/// Packages of Python.
+const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
+/// Packages of npm, where their programs are found and no rights are needed.
+const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
+/// Files that name what a workspace depends on, and how that is installed.
+const DEPENDENCIES: &[(&str, &str)] = &[
+    (
+        "requirements.txt",
+        "python3 -m pip install --quiet -r requirements.txt",
+    ),
+    ("pyproject.toml", "python3 -m pip install --quiet -e ."),
+    ("package.json", "npm install --silent"),
+];
+
+/// What the files with dependencies held when they were installed last.
+pub(super) type Seen = BTreeMap<&'static str, [u8; 32]>;
+
+impl Container {
+    /// Installs what the config lists; gives a sentence about each kind that could not be installed.
+    pub(super) fn install(&self) -> Vec<String> {
+        let packages = &self.config.packages;
+        let root = (0, 0);
+        let own = self.engine.client.user();
+        let kinds = [
+            ("the system", &packages.system, SYSTEM, root),
+            ("Python", &packages.python, PYTHON, own),
+            ("npm", &packages.npm, NPM, own),
+        ];
+        let held = self.hold();
+        let mut failures = Vec::new();
+        for (kind, names, script, user) in kinds {
+            if names.is_empty() {
+                continue;
+            }
+            let shell = ["/bin/sh", "-c", script, "massgen"].map(str::to_owned);
+            let call = Call {
+                program: shell.into_iter().chain(names.iter().cloned()).collect(),
+                user,
+                ..self.call()
+            };
+            if let Some(why) = self.failure_of(&held, (call, &self.begin())) {
+                let names = joined(names);
+                failures.push(format!(
+                    "packages of {kind} are not installed ({names}): {why}"
+                ));
+            }
+        }
+        failures
+    }
+
+    /// Installs what the workspace depends on, if its files say something new; gives a line about
+    /// each that could not be installed.
+    pub(super) fn install_dependencies(&self, held: &Held<'_>) -> String {
+        if self.config.packages.dependencies == Dependencies::Left {
+            return String::new();
+        }
+        let mut failures = String::new();
+        for (name, script) in DEPENDENCIES {
+            if !self.is_new(name) {
+                continue;
+            }
+            let begun = self.begin();
+            let call = Call {
+                dir: Some(self.workspace.clone()),
+                ..self.call()
+            };
+            if let Some(why) = self.failure_of(held, (call.command(script, &begun.mark), &begun)) {
+                failures.push_str("massgen could not install what `");
+                failures.push_str(name);
+                failures.push_str("` names: ");
+                failures.push_str(&why);
+                failures.push('\n');
+            }
+        }
+        failures
+    }
+
+    /// Whether a file with dependencies is there and holds something else than the last time.
+    fn is_new(&self, name: &'static str) -> bool {
+        let path = self.workspace.join(name);
+        let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
+            return false;
+        };
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(name, digest) != Some(digest)
+    }
+
+    /// Why a call that installs something has failed; `None` if it has not.
+    fn failure_of(&self, held: &Held<'_>, call: (Call, &Begun)) -> Option<String> {
+        let bounds = Bounds {
+            time_max: INSTALL_TIME_MAX,
+            interrupt: None,
+        };
+        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
+        let ended = match self.execute(held, call, &bounds, &mut kept) {
+            Ok(ended) => ended,
+            Err(error) => return Some(error.to_string()),
+        };
+        let finished = kept.finish(ended, Duration::ZERO);
+        let words = [finished.stderr.text, finished.stdout.text];
+        let words = words.iter().find(|text| !text.trim().is_empty());
+        let words = words.map(|text| one_line(text, FAILURE_CHARS_MAX));
+        match finished.ended {
+            Ended::Exited(0) => None,
+            Ended::Exited(_) if words.is_some() => words,
+            Ended::Exited(status) => Some(format!("it ended with status {status}")),
+            Ended::Signalled(signal) => Some(format!("signal {signal} ended it")),
+            Ended::OutOfTime => {
+                let seconds = INSTALL_TIME_MAX.as_secs();
+                Some(format!("it did not end within {seconds} seconds"))
+            }
+            Ended::Interrupted => Some("it was interrupted".to_owned()),
+            Ended::DiskFull => Some("the disk is full".to_owned()),
+            Ended::Refused { why, .. } => Some(why),
+        }
+    }
+}

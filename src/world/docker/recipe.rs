@@ -1,0 +1,125 @@
+//! Owns what containers are made of: the rights, limits and mounts that an engine is asked for. A
+//! container gets no right that the config does not name.
+
+use std::collections::BTreeMap;
+
+use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
+use bollard::query_parameters::{CreateContainerOptions, CreateContainerOptionsBuilder};
+
+use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
+use crate::confinement::limits::Limits;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::docker::client::Client;
+use crate::world::docker::mounts::{Mounts, Reachable};
+
+/// The first process: it reaps what others leave behind, and ends when the container is removed.
+/// The time is the longest that every `sleep` takes, in seconds.
+const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
+/// What an agent that may become root cannot do all the same: raw packets, device files.
+const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
+
+/// What every container of one agent is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Recipe {
+    /// Its name.
+    pub(super) name: String,
+    /// By what it is found again.
+    pub(super) labels: BTreeMap<String, String>,
+    /// What the config says.
+    pub(super) config: DockerConfig,
+    /// What all commands together may use up.
+    pub(super) limits: Limits,
+    /// The files of credentials, each with its place.
+    pub(super) files: BTreeMap<AbsPath, AbsPath>,
+}
+
+impl Recipe {
+    /// What is mounted for an agent that reaches this.
+    pub(super) fn mounts(&self, client: &Client, reachable: &Reachable) -> Result<Mounts> {
+        Mounts::plan(reachable, &self.files, &client.socket)
+    }
+
+    /// Whether a path of a container has changed because it was made.
+    pub(super) fn explains(path: &AbsPath) -> bool {
+        let own = AbsPath::new(CONTAINER_HOME);
+        own.is_some_and(|home| home.is_within(path))
+            || matches!(path.as_path().to_str(), Some("/etc" | "/etc/passwd"))
+    }
+
+    /// The order for a container of `image`.
+    pub(super) fn order(
+        &self,
+        client: &Client,
+        image: &str,
+        mounts: &Mounts,
+    ) -> (CreateContainerOptions, ContainerCreateBody) {
+        let options = CreateContainerOptionsBuilder::default().name(&self.name);
+        let (user, group) = client.user();
+        let labels = self.labels.iter();
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
+            cmd: Some(vec![FIRST_PROCESS.to_owned()]),
+            user: Some(format!("{user}:{group}")),
+            hostname: Some("massgen".to_owned()),
+            working_dir: Some("/".to_owned()),
+            labels: Some(
+                labels
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+            ),
+            host_config: Some(HostConfig {
+                mounts: Some(mounts.for_engine()),
+                network_mode: Some(self.config.network.name().to_owned()),
+                ..self.rights(client)
+            }),
+            ..ContainerCreateBody::default()
+        };
+        (options.build(), body)
+    }
+
+    fn rights(&self, client: &Client) -> HostConfig {
+        let mut security = Vec::new();
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let dropped = match self.config.root {
+            BecomingRoot::Never => {
+                security.push("no-new-privileges:true".to_owned());
+                names(&["ALL"])
+            }
+            BecomingRoot::BySudo => names(DROPPED_FROM_ROOT),
+        };
+        if client.manner.has_labels {
+            security.push("label=disable".to_owned());
+        }
+        let memory = self.config.memory_bytes.or(self.limits.memory_bytes);
+        let memory = memory.map(number);
+        HostConfig {
+            memory,
+            memory_swap: memory,
+            nano_cpus: self.config.nano_cpus.map(number),
+            pids_limit: Some(number(self.limits.processes)),
+            ulimits: Some(self.ulimits()),
+            cap_drop: dropped,
+            security_opt: Some(security),
+            userns_mode: client.manner.maps_users.then(|| "host".to_owned()),
+            ..HostConfig::default()
+        }
+    }
+
+    fn ulimits(&self) -> Vec<ResourcesUlimits> {
+        let limit = |name: &str, most: u64| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(number(most)),
+            hard: Some(number(most)),
+        };
+        let cpu = self.limits.cpu_seconds.map(|seconds| limit("cpu", seconds));
+        let own = [limit("core", 0), limit("fsize", self.limits.file_bytes)];
+        own.into_iter().chain(cpu).collect()
+    }
+}
+
+/// A number as engines take it.
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

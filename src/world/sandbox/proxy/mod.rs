@@ -1,0 +1,244 @@
+//! Owns the way to the network for commands that may reach some domains only: a proxy that answers
+//! in their sandbox, resolves names itself, and connects to public addresses of listed hosts.
+//!
+//! It sees names and no content: what is sent to a listed host, it cannot judge.
+
+mod address;
+mod request;
+mod tunnel;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::confinement::network::{Domain, HostName};
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::proxy::request::{Asked, Way};
+use crate::world::sandbox::proxy::tunnel::{Ends, relay};
+use crate::world::sys::launch::waiting::{Until, wait};
+
+/// How many connections are open at the same time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How many different hosts are counted; more are counted together.
+const HOSTS_COUNTED_MAX: usize = 64;
+
+/// How long a client may take to say what it wants.
+const ASKING_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Under this name stand requests that named no host, and those to more hosts than are counted.
+const OTHERS: &str = "(others)";
+
+/// Lets commands reach listed hosts. It ends, with all its connections, when it goes.
+#[derive(Debug)]
+pub struct Proxy(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    domains: Vec<Domain>,
+    stop: Interrupt,
+    /// All sockets of the connections that are open.
+    open: Mutex<BTreeMap<u64, Vec<TcpStream>>>,
+    visits: Mutex<Visits>,
+}
+
+/// What was asked for, by host, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    /// Hosts that were reached, or would have been if they had answered.
+    pub allowed: BTreeMap<String, u64>,
+    /// Hosts that were not.
+    pub refused: BTreeMap<String, u64>,
+}
+
+impl Proxy {
+    /// A proxy to the hosts of `domains`, which answers nowhere yet.
+    pub fn new(domains: &[Domain]) -> io::Result<Self> {
+        Ok(Self(Arc::new(Inner {
+            domains: domains.to_vec(),
+            stop: Interrupt::new()?,
+            open: Mutex::default(),
+            visits: Mutex::default(),
+        })))
+    }
+
+    /// Answers at `listener`, which lies in the network namespace of a sandbox, until the proxy
+    /// goes.
+    pub fn serve(&self, listener: OwnedFd) -> io::Result<()> {
+        let listener = TcpListener::from(listener);
+        listener.set_nonblocking(true)?;
+        let inner = Arc::clone(&self.0);
+        let thread = thread::Builder::new().name("proxy".to_owned());
+        thread.spawn(move || inner.accept(&listener))?;
+        Ok(())
+    }
+
+    /// Answers on this machine's loopback, and gives the port.
+    pub fn serve_on_loopback(&self) -> io::Result<u16> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        self.serve(listener.into())?;
+        Ok(port)
+    }
+
+    /// What was asked for until now.
+    pub fn visits(&self) -> Visits {
+        self.0.visits().clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.0.stop.raise();
+        for socket in self.0.open().values().flatten() {
+            // One that is closed already needs no more.
+            let _closed = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Inner {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        for number in 0.. {
+            let client = loop {
+                let handles = [
+                    Some((listener.as_fd(), Until::Readable)),
+                    Some((self.stop.as_fd(), Until::Readable)),
+                ];
+                if wait(&handles, None).is_err() || self.stop.is_raised() {
+                    return;
+                }
+                match listener.accept() {
+                    Ok((client, _)) => break client,
+                    // It went again, or there is no room for it now.
+                    Err(_) => thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            let inner = Arc::clone(self);
+            let thread = thread::Builder::new().name("proxied".to_owned());
+            // Without a thread the connection is closed.
+            let _started = thread.spawn(move || inner.connection(number, &client));
+        }
+    }
+
+    fn connection(&self, number: u64, client: &TcpStream) {
+        if let Err(error) = self.answer(number, client) {
+            tracing::debug!(%error, "a proxied connection ended");
+        }
+        self.open().remove(&number);
+    }
+
+    fn answer(&self, number: u64, client: &TcpStream) -> io::Result<()> {
+        client.set_nonblocking(false)?;
+        if !self.keep(number, client)? {
+            return refuse(client, "503 Service Unavailable", "too many connections");
+        }
+        client.set_read_timeout(Some(ASKING_TIME_MAX))?;
+        client.set_write_timeout(Some(ASKING_TIME_MAX))?;
+        let (head, rest) = match request::read(client, ASKING_TIME_MAX)? {
+            Some(read) => read,
+            None => return refuse(client, "431 Request Header Fields Too Large", "too long"),
+        };
+        let Asked { host, port, way } = match request::parse(&head) {
+            Ok(asked) => asked,
+            Err(why) => {
+                self.refused(OTHERS);
+                return refuse(client, "400 Bad Request", why);
+            }
+        };
+        if !self.domains.iter().any(|domain| domain.covers(&host)) {
+            self.refused(host.as_str());
+            let why = format!(
+                "`{}` is not listed in `command_line_network`",
+                host.as_str()
+            );
+            return refuse(client, "403 Forbidden", &why);
+        }
+        let addresses = match address::resolve(&host, port) {
+            Ok(addresses) => addresses,
+            Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
+        };
+        if addresses.is_empty() {
+            self.refused(host.as_str());
+            let why = format!("`{}` has no public address", host.as_str());
+            return refuse(client, "403 Forbidden", &why);
+        }
+        self.allowed(&host);
+        let server = match address::connect(&addresses) {
+            Ok(server) => server,
+            Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
+        };
+        if !self.keep(number, &server)? {
+            return Ok(());
+        }
+        let (mut to_client, mut to_server) = (client, &server);
+        match way {
+            Way::Tunnel => to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
+            Way::Forward(head) => to_server.write_all(&head)?,
+        }
+        to_server.write_all(&rest)?;
+        relay(Ends {
+            client,
+            server: &server,
+        })
+    }
+
+    /// Notes a socket, so that it is closed with the proxy; `false` if there is no room, or the proxy
+    /// is gone.
+    fn keep(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
+        let mut open = self.open();
+        let is_known = open.contains_key(&number);
+        if self.stop.is_raised() || (!is_known && open.len() >= CONNECTIONS_MAX) {
+            return Ok(false);
+        }
+        open.entry(number).or_default().push(socket.try_clone()?);
+        Ok(true)
+    }
+
+    fn allowed(&self, host: &HostName) {
+        tracing::info!(host = host.as_str(), "a command reaches a host");
+        count(&mut self.visits().allowed, host.as_str());
+    }
+
+    fn refused(&self, host: &str) {
+        tracing::warn!(host, "a command is kept from a host");
+        count(&mut self.visits().refused, host);
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TcpStream>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn visits(&self) -> MutexGuard<'_, Visits> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count(hosts: &mut BTreeMap<String, u64>, host: &str) {
+    let is_new = !hosts.contains_key(host);
+    let name = if is_new && hosts.len() >= HOSTS_COUNTED_MAX {
+        OTHERS
+    } else {
+        host
+    };
+    let count = hosts.entry(name.to_owned()).or_default();
+    *count = count.saturating_add(1);
+}
+
+/// Tells the client why there is no connection.
+fn refuse(mut client: &TcpStream, status: &str, why: &str) -> io::Result<()> {
+    let body = format!("massgen: {why}\n");
+    let length = body.len();
+    client.write_all(
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        )
+        .as_bytes(),
+    )?;
+    client.shutdown(Shutdown::Write)
+}

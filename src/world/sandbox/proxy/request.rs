@@ -1,0 +1,269 @@
+//! Owns how a request to the proxy is read: one reading of its head, and whatever could be read in
+//! two ways is refused.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::confinement::network::HostName;
+
+/// The longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// How many bytes are read at once.
+const BLOCK_BYTES: usize = 4 * 1024;
+
+/// The port of a request without one.
+const HTTP_PORT: u16 = 80;
+
+/// Where the head of a request ends.
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+
+/// Headers that are between the client and the proxy only, and the host, which the proxy names.
+const NOT_FORWARDED: &[&str] = &[
+    "connection",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "upgrade",
+];
+
+/// What a client wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The host that it names.
+    pub(super) host: HostName,
+    /// The port there.
+    pub(super) port: u16,
+    /// How it speaks to it.
+    pub(super) way: Way,
+}
+
+/// How a client speaks to a host.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By itself, through a tunnel.
+    Tunnel,
+    /// With one request, which begins with this head.
+    Forward(Vec<u8>),
+}
+
+/// Reads the head of a request, and what came with it behind the head; `None` if it is too long.
+pub(super) fn read(
+    mut client: &TcpStream,
+    time_max: Duration,
+) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let begun = Instant::now();
+    let mut head = Vec::new();
+    let mut block = [0; BLOCK_BYTES];
+    loop {
+        let length = client.read(&mut block)?;
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(block.get(..length).unwrap_or_default());
+        let end = head
+            .windows(END_OF_HEAD.len())
+            .position(|window| window == END_OF_HEAD);
+        if let Some(end) = end {
+            let rest = head.split_off(end.saturating_add(END_OF_HEAD.len()));
+            return Ok(Some((head, rest)).filter(|(head, _)| head.len() <= HEAD_BYTES_MAX));
+        }
+        if head.len() > HEAD_BYTES_MAX {
+            return Ok(None);
+        }
+        if begun.elapsed() > time_max {
+            return Err(ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+/// What the head of a request asks for, or why it cannot be taken.
+pub(super) fn parse(head: &[u8]) -> Result<Asked, &'static str> {
+    let head = head.strip_suffix(END_OF_HEAD).ok_or("no end of the head")?;
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let first = line(lines.next().unwrap_or_default());
+    let first = std::str::from_utf8(first).map_err(|_| "the request is not text")?;
+    let [method, target, version] = words(first).ok_or("expected METHOD TARGET HTTP/1.1")?;
+    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+        return Err("expected HTTP/1.1");
+    }
+    if !is_token(method.as_bytes()) || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the request holds characters that it may not hold");
+    }
+    let headers: Vec<&[u8]> = lines.map(line).collect();
+    if method == "CONNECT" {
+        let (host, port) = target.rsplit_once(':').ok_or("expected HOST:PORT")?;
+        let (host, port) = (name(host)?, number(port)?);
+        let way = Way::Tunnel;
+        check(&headers)?;
+        return Ok(Asked { host, port, way });
+    }
+    let (scheme, rest) = target
+        .split_once("://")
+        .ok_or("this is a proxy: expected CONNECT or a whole URL")?;
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err("expected CONNECT for anything but http");
+    }
+    if rest.contains('#') {
+        return Err("a URL of a request has no fragment");
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (name(host)?, number(port)?),
+        None => (name(authority)?, HTTP_PORT),
+    };
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let named = match port {
+        HTTP_PORT => host.as_str().to_owned(),
+        port => format!("{}:{port}", host.as_str()),
+    };
+    let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {named}\r\n").into_bytes();
+    for (name, header) in check(&headers)? {
+        if !NOT_FORWARDED.contains(&name.as_str()) {
+            head.extend_from_slice(header);
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+    head.extend_from_slice(b"Connection: close\r\n\r\n");
+    let way = Way::Forward(head);
+    Ok(Asked { host, port, way })
+}
+
+/// A line without the carriage return at its end.
+fn line(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The three words of a text with single blanks between them.
+fn words(text: &str) -> Option<[&str; 3]> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let words: [&str; 3] = words.try_into().ok()?;
+    words.iter().all(|word| !word.is_empty()).then_some(words)
+}
+
+fn name(host: &str) -> Result<HostName, &'static str> {
+    HostName::parse(host).ok_or("expected the name of a host, not an address")
+}
+
+fn number(port: &str) -> Result<u16, &'static str> {
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let number = port.parse().ok().filter(|number| digits && *number > 0);
+    number.ok_or("expected the number of a port")
+}
+
+/// Each header with its name in lower case.
+fn check<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'static str> {
+    let odd = "a header holds characters that it may not hold";
+    let parts = |header: &'h [u8]| {
+        let end = header.iter().position(|byte| *byte == b':').ok_or(odd)?;
+        let (name, value) = header.split_at_checked(end).ok_or(odd)?;
+        let is_plain = |byte: &u8| *byte == b'\t' || !byte.is_ascii_control();
+        if !is_token(name) || !value.iter().all(is_plain) {
+            return Err(odd);
+        }
+        Ok((String::from_utf8_lossy(name).to_ascii_lowercase(), header))
+    };
+    headers.iter().map(|header| parts(header)).collect()
+}
+
+/// Whether it is a token: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2>.
+fn is_token(text: &[u8]) -> bool {
+    let is_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !text.is_empty() && text.iter().all(is_byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `expected` is the host and port, with the head that is forwarded or nothing for a tunnel.
+    #[track_caller]
+    fn check_asked(head: &str, expected: Result<(&str, u16, Option<&str>), &str>) {
+        let asked = parse(head.as_bytes());
+        let seen = asked.as_ref().map(|asked| {
+            let forwarded = match &asked.way {
+                Way::Tunnel => None,
+                Way::Forward(head) => Some(std::str::from_utf8(head).unwrap()),
+            };
+            (asked.host.as_str(), asked.port, forwarded)
+        });
+        assert_eq!(seen.map_err(|why| *why), expected, "{head:?}");
+    }
+
+    #[test]
+    fn a_tunnel_names_a_host_and_a_port() {
+        check_asked(
+            "CONNECT Example.org:443 HTTP/1.1\r\nHost: other\r\n\r\n",
+            Ok(("example.org", 443, None)),
+        );
+        let address = Err("expected the name of a host, not an address");
+        for target in [
+            "1.2.3.4:443",
+            "[::1]:443",
+            "0x7f.1:443",
+            "a@b.org:443",
+            "a.org:443:443",
+            "evil\u{0}.org:443",
+        ] {
+            let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
+            let expected = if target.contains('\0') {
+                Err("the request holds characters that it may not hold")
+            } else {
+                address
+            };
+            check_asked(&head, expected);
+        }
+        for target in ["a.org", "a.org:", "a.org:0", "a.org:65536", "a.org:+1"] {
+            let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
+            assert!(parse(head.as_bytes()).is_err(), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_forwarded_to_the_host_that_it_names_and_to_no_other() {
+        check_asked(
+            "GET http://a.org/x?y HTTP/1.1\r\nHost: evil.net\r\nAccept: */*\r\n\
+             Proxy-Authorization: Basic x\r\nConnection: keep-alive\r\n\r\n",
+            Ok((
+                "a.org",
+                80,
+                Some(
+                    "GET /x?y HTTP/1.1\r\nHost: a.org\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+                ),
+            )),
+        );
+        check_asked(
+            "GET HTTP://a.org:8080?q HTTP/1.0\r\n\r\n",
+            Ok((
+                "a.org",
+                8080,
+                Some("GET /?q HTTP/1.1\r\nHost: a.org:8080\r\nConnection: close\r\n\r\n"),
+            )),
+        );
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_refused() {
+        for head in [
+            "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "GET https://a.org/ HTTP/1.1\r\n\r\n",
+            "GET http://user@a.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org#b.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org\\.b.org/ HTTP/1.1\r\n\r\n",
+            "GET http:///x HTTP/1.1\r\n\r\n",
+            "GET  http://a.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org/ HTTP/2\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX : y\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX: a\r\n folded\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX: a\rY: b\r\n\r\n",
+            "GET http://\u{e4}.org/ HTTP/1.1\r\n\r\n",
+            "\r\n\r\n",
+        ] {
+            assert!(parse(head.as_bytes()).is_err(), "{head:?}");
+        }
+    }
+}

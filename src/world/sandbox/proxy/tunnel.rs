@@ -1,0 +1,75 @@
+//! Owns the bytes that go to and fro between a client and a server. They are not looked at.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long nothing may come from either end.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// How many bytes are carried at once.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// The two ends of a tunnel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends<'s> {
+    /// The command.
+    pub(super) client: &'s TcpStream,
+    /// The host.
+    pub(super) server: &'s TcpStream,
+}
+
+/// Carries bytes both ways until both ends have said all, or nothing comes any more.
+pub(super) fn relay(ends: Ends<'_>) -> io::Result<()> {
+    let Ends { client, server } = ends;
+    for socket in [client, server] {
+        socket.set_read_timeout(Some(IDLE_TIME_MAX))?;
+        socket.set_write_timeout(Some(IDLE_TIME_MAX))?;
+    }
+    let last = Mutex::new(Instant::now());
+    thread::scope(|scope| {
+        let up = thread::Builder::new().spawn_scoped(scope, || carry(client, server, &last))?;
+        let down = carry(server, client, &last);
+        let up = up.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
+        up.and(down)
+    })
+}
+
+/// Carries what comes from one end to the other, and says there when no more comes. What fails here
+/// ends the other way too.
+fn carry(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
+    let carried = pump(from, to, last);
+    let how = match carried {
+        Ok(()) => Shutdown::Write,
+        Err(_) => Shutdown::Both,
+    };
+    // An end that is gone needs not be told.
+    let _told = to.shutdown(how);
+    if carried.is_err() {
+        let _told = from.shutdown(how);
+    }
+    carried
+}
+
+fn pump(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
+    let mut block = [0; BLOCK_BYTES];
+    loop {
+        let length = match from.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let last = *last.lock().unwrap_or_else(PoisonError::into_inner);
+                if last.elapsed() < IDLE_TIME_MAX {
+                    continue;
+                }
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        to.write_all(block.get(..length).unwrap_or_default())?;
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}

@@ -1,0 +1,93 @@
+//! Owns the directories that the commands of a run write into beside the user's trees. They go with
+//! the run; what a run left behind that was broken off goes with the next. Only what was taken out
+//! of the user's trees stays, because nobody can say whose it is.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::world::sys::own::clear;
+use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
+
+/// How often a directory is tried that another run takes away before it is held.
+const TRIES_MAX: usize = 16;
+
+/// What is in an agent's directory and outlasts the run.
+const QUARANTINE: &str = "quarantine";
+
+/// What the names of runs' directories begin with, and how many digits tell them apart.
+const RUN: &str = "run";
+const UNIQUE_DIGITS: usize = 8;
+
+/// The directories of one run. They are cleared when it goes.
+#[derive(Debug)]
+pub struct Sandboxes {
+    dir: AbsPath,
+    _lock: Option<DirLock>,
+}
+
+impl Sandboxes {
+    /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
+    /// held by no run is left over, and cleared.
+    pub fn make(parent: &AbsPath) -> Result<Self> {
+        dir::create_all(parent, Audience::User)?;
+        clear_left_over(parent)?;
+        for _ in 0..TRIES_MAX {
+            let dir = dir::create_unique(parent, RUN, UNIQUE_DIGITS)?;
+            let lock = match dir::hold(&dir) {
+                Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
+                Ok(Hold::Unsupported) => None,
+                // Another run took it for one that was left over.
+                Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
+            };
+            return Ok(Self { dir, _lock: lock });
+        }
+        let busy = io::Error::from(io::ErrorKind::ResourceBusy);
+        Err(
+            Error::io(format!("cannot keep a directory in `{parent}`"), busy)
+                .hint("start the run again"),
+        )
+    }
+
+    /// The directory of one agent's commands, which nobody else uses.
+    pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
+        let path = self.dir.join(id.as_str());
+        dir::create_all(&path, Audience::User)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Sandboxes {
+    fn drop(&mut self) {
+        // What cannot be cleared now, the next run tries again.
+        let _cleared = clear_run(&self.dir);
+    }
+}
+
+/// Clears the directories in `parent` that no run holds.
+fn clear_left_over(parent: &AbsPath) -> Result<()> {
+    for name in dir::names(parent)? {
+        let dir = parent.join(name);
+        if let Ok(Hold::Held(_lock)) = dir::hold(&dir) {
+            let _cleared = clear_run(&dir);
+        }
+    }
+    Ok(())
+}
+
+/// Removes all of a run but what stands in quarantine.
+fn clear_run(run: &AbsPath) -> Result<()> {
+    for agent in dir::names(run)? {
+        let agent = run.join(agent);
+        for name in dir::names(&agent)? {
+            if name != QUARANTINE {
+                clear::remove(&agent.join(name))?;
+            }
+        }
+        dir::remove_empty(&agent.join(QUARANTINE));
+        dir::remove_empty(&agent);
+    }
+    dir::remove_empty(run);
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! Owns control groups: limits that hold for all processes of a command together, where the machine
+//! lets the user set some. It must never touch a group that massgen has not made.
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+
+mod place;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, getpid, kill_process};
+
+use crate::confinement::limits::Limits;
+use crate::path::AbsPath;
+use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
+
+/// The beginning of the name of every group that massgen makes.
+const MARK: &str = "massgen";
+/// How often it is tried to remove a group whose processes have just been killed.
+const REMOVALS_MAX: u32 = 200;
+/// How long is waited between two such trials.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What of the limits a machine can hold for all processes of a command together.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    places: Vec<Place>,
+    owner: String,
+    made: AtomicU64,
+}
+
+/// A directory where groups can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    version: Version,
+    dir: AbsPath,
+    resources: Vec<Resource>,
+}
+
+impl Cgroups {
+    /// Looks where groups can be made, and removes those that runs before have left. What is found
+    /// is tried out: without rights there is no place.
+    pub(crate) fn find() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (mounts, groups) = (text("/proc/self/mountinfo"), text("/proc/self/cgroup"));
+        let mut cgroups = Self {
+            places: Vec::new(),
+            owner: owner(getpid()).unwrap_or_default(),
+            made: AtomicU64::new(0),
+        };
+        if cgroups.owner.is_empty() {
+            return cgroups;
+        }
+        for resource in Resource::ALL {
+            let candidates = own_groups(resource, &mounts, &groups);
+            let mut usable = candidates.iter().filter_map(|own| usable(own, resource));
+            if let Some((version, dir)) =
+                usable.find(|(version, dir)| cgroups.can_use(*version, dir, resource))
+            {
+                cgroups.add(version, dir, resource);
+            }
+        }
+        for place in &cgroups.places {
+            remove_forsaken(&place.dir);
+        }
+        cgroups
+    }
+
+    fn add(&mut self, version: Version, dir: AbsPath, resource: Resource) {
+        match self.places.iter_mut().find(|place| place.dir == dir) {
+            Some(place) => place.resources.push(resource),
+            None => self.places.push(Place {
+                version,
+                dir,
+                resources: vec![resource],
+            }),
+        }
+    }
+
+    /// Whether a group can really be made there and limited.
+    fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
+        let dir = dir.join(self.new_name());
+        let limited = fs::create_dir(dir.as_path())
+            .and_then(|()| set(&dir, version, resource, u64::from(u32::MAX)));
+        // What cannot be removed was not made.
+        fs::remove_dir(dir.as_path()).unwrap_or_default();
+        limited.is_ok()
+    }
+
+    /// Whether the memory of a command can be limited.
+    pub(crate) fn limit_memory(&self) -> bool {
+        self.limit(Resource::Memory)
+    }
+
+    /// Whether the number of a command's processes can be limited.
+    pub(crate) fn limit_processes(&self) -> bool {
+        self.limit(Resource::Processes)
+    }
+
+    fn limit(&self, resource: Resource) -> bool {
+        let mut places = self.places.iter();
+        places.any(|place| place.resources.contains(&resource))
+    }
+
+    /// Makes a group with these limits, as far as the machine can hold them.
+    pub(crate) fn make(&self, limits: &Limits) -> io::Result<Group> {
+        let name = self.new_name();
+        let mut group = Group {
+            dirs: Vec::new(),
+            limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
+        };
+        for place in &self.places {
+            let wanted = place.resources.iter();
+            let wanted: Vec<(Resource, u64)> = wanted
+                .filter_map(|resource| most(*resource, limits).map(|most| (*resource, most)))
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let dir = place.dir.join(&name);
+            fs::create_dir(dir.as_path())?;
+            group.dirs.push((place.version, dir.clone()));
+            for (resource, most) in wanted {
+                set(&dir, place.version, resource, most)?;
+            }
+        }
+        Ok(group)
+    }
+
+    fn new_name(&self) -> String {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        format!("{MARK}-{}-{number}", self.owner)
+    }
+}
+
+/// The processes of a command, with limits on all of them together. When this goes, what is left of
+/// them is killed and the group removed.
+#[derive(Debug)]
+pub(crate) struct Group {
+    dirs: Vec<(Version, AbsPath)>,
+    limits_memory: bool,
+}
+
+impl Group {
+    /// Takes a process in, and with it all that it starts from now on.
+    pub(crate) fn take_in(&self, process: Pid) -> io::Result<()> {
+        for (_, dir) in &self.dirs {
+            write(dir, "cgroup.procs", process.as_raw_nonzero())?;
+        }
+        Ok(())
+    }
+
+    /// Whether it holds a limit on memory.
+    pub(crate) fn limits_memory(&self) -> bool {
+        self.limits_memory
+    }
+
+    /// How many of its processes the kernel has killed because there was no more memory for them.
+    pub(crate) fn killed_for_memory(&self) -> u64 {
+        let counts = self.dirs.iter().map(|(version, dir)| {
+            let file = match version {
+                Version::One => "memory.oom_control",
+                Version::Two => "memory.events",
+            };
+            let text = fs::read_to_string(dir.join(file).as_path()).unwrap_or_default();
+            let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+            count
+                .and_then(|count| count.trim().parse().ok())
+                .unwrap_or(0)
+        });
+        counts.max().unwrap_or(0)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for (_, dir) in &self.dirs {
+            remove(dir);
+        }
+    }
+}
+
+/// Whether processes are root's, which the kernel counts no processes of.
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// How much of a resource there may be; `None` for as much as there is.
+fn most(resource: Resource, limits: &Limits) -> Option<u64> {
+    match resource {
+        Resource::Memory => limits.memory_bytes,
+        Resource::Processes => Some(limits.processes),
+    }
+}
+
+/// The nearest group, from the own one up, whose children could count `resource`.
+fn usable(own: &Own, resource: Resource) -> Option<(Version, AbsPath)> {
+    match own.version {
+        Version::One => Some((Version::One, own.group.clone())),
+        Version::Two => {
+            let mut group = Some(own.group.clone());
+            while let Some(dir) = group.filter(|dir| dir.is_within(&own.top)) {
+                let file = dir.join("cgroup.subtree_control");
+                let counted = fs::read_to_string(file.as_path()).unwrap_or_default();
+                if counted
+                    .split_whitespace()
+                    .any(|name| name == resource.controller())
+                {
+                    return Some((Version::Two, dir));
+                }
+                group = dir.parent();
+            }
+            None
+        }
+    }
+}
+
+/// Limits a resource of a group.
+fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Result<()> {
+    match (resource, version) {
+        (Resource::Processes, _) => write(dir, "pids.max", most),
+        (Resource::Memory, Version::One) => {
+            write(dir, "memory.limit_in_bytes", most)?;
+            // With the swap. Where the kernel does not count that, the file is not there.
+            ignore_missing(write(dir, "memory.memsw.limit_in_bytes", most))
+        }
+        (Resource::Memory, Version::Two) => {
+            write(dir, "memory.max", most)?;
+            ignore_missing(write(dir, "memory.swap.max", 0))
+        }
+    }
+}
+
+fn write(dir: &AbsPath, file: &str, value: impl ToString) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(dir.join(file).as_path())
+        .and_then(|mut file| io::Write::write_all(&mut file, value.to_string().as_bytes()))
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Kills what is in a group and removes it.
+fn remove(dir: &AbsPath) {
+    for _ in 0..REMOVALS_MAX {
+        match fs::remove_dir(dir.as_path()).map_err(|error| Errno::from_io_error(&error)) {
+            Err(Some(Errno::BUSY)) => kill_members(dir),
+            Ok(()) | Err(_) => return,
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn kill_members(dir: &AbsPath) {
+    let members = fs::read_to_string(dir.join("cgroup.procs").as_path()).unwrap_or_default();
+    let members = members.lines().filter_map(|line| line.parse().ok());
+    for member in members.filter_map(Pid::from_raw) {
+        // Whoever has ended already cannot be killed.
+        kill_process(member, Signal::KILL).unwrap_or_default();
+    }
+}
+
+/// Removes the groups of runs that have ended without doing so.
+fn remove_forsaken(place: &AbsPath) {
+    let entries = fs::read_dir(place.as_path())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: BTreeSet<String> = names.collect();
+    let is_forsaken = |name: &&String| owner_in(name).is_some_and(|owner| !is_alive(owner));
+    for name in names.iter().filter(is_forsaken) {
+        remove(&place.join(name));
+    }
+}
+
+/// The owner that the name of a group says.
+fn owner_in(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(MARK)?.strip_prefix('-')?;
+    rest.rsplit_once('-').map(|(owner, _)| owner)
+}
+
+/// What tells a process from all others of this machine: its namespace of process numbers, its
+/// number there, and when it began.
+fn owner(process: Pid) -> Option<String> {
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let digits = |text: &str| {
+        text.chars()
+            .filter(char::is_ascii_digit)
+            .collect::<String>()
+    };
+    let namespace = digits(namespace.to_str()?);
+    let number = process.as_raw_nonzero();
+    let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
+    // The name of the program, in brackets, may hold anything; the 20th field after it is the time.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let begun = fields.split_whitespace().nth(19)?;
+    Some(format!("{namespace}-{number}-{begun}"))
+}
+
+/// Whether the owner of a group still runs. Of a process that cannot be seen from here it is taken
+/// for granted.
+fn is_alive(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let (namespace, number) = (parts.next(), parts.next());
+    let own = owner(getpid()).unwrap_or_default();
+    if namespace != own.split('-').next() {
+        return true;
+    }
+    let process = number
+        .and_then(|number| number.parse().ok())
+        .and_then(Pid::from_raw);
+    process.and_then(owner).is_some_and(|owner| owner == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// The groups of this machine; `None`, with a word, where there is nothing to test.
+fn cgroups() -> Option<Cgroups> {
+    let found = Cgroups::find();
+    if found.limit_memory() && found.limit_processes() {
+        return Some(found);
+    }
+    println!("skipped: no control groups can be made here");
+    None
+}
+
+/// Runs a script whose first line waits until it is in the group.
+#[track_caller]
+fn check(limits: Limits, script: &str, expected: &str) -> u64 {
+    let Some(cgroups) = cgroups() else { return 1 };
+    let group = cgroups.make(&limits).unwrap();
+    let child = started(&format!("read go; {script}"));
+    group.take_in(id(&child)).unwrap();
+    let mut child = child;
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.trim(), expected, "{output:?}");
+    group.killed_for_memory()
+}
+
+fn started(script: &str) -> Child {
+    Command::new("/bin/bash")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn id(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// A program that fills 64 MiB, then says so.
+const FILLER: &str = "head -c 67108864 /dev/zero | tail | tr -d '\\0'; echo ${PIPESTATUS[1]}";
+
+#[test]
+fn memory_is_limited_for_all_processes_together() {
+    let limits = |mebibytes: Option<u64>| Limits {
+        memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
+        ..Limits::default()
+    };
+    assert!(check(limits(Some(16)), FILLER, "137") > 0);
+    check(limits(Some(512)), FILLER, "0");
+    check(limits(None), FILLER, "0");
+}
+
+#[test]
+fn processes_are_limited() {
+    let limits = |processes| Limits {
+        processes,
+        ..Limits::default()
+    };
+    let script = "for i in 1 2 3 4; do sleep 5 & done 2>/dev/null; jobs -r | wc -l; kill %1";
+    check(limits(100), script, "4");
+    // Bash tries again for a while and then gives up.
+    check(limits(1), "(true) 2>/dev/null || echo no", "no");
+}
+
+#[test]
+fn a_group_goes_with_all_that_is_in_it() {
+    let Some(cgroups) = cgroups() else { return };
+    let group = cgroups.make(&Limits::default()).unwrap();
+    let mut child = started("sleep 60 & sleep 60");
+    group.take_in(id(&child)).unwrap();
+    let dirs = group.dirs.clone();
+    assert!(dirs.iter().all(|(_, dir)| dir.as_path().is_dir()));
+    drop(group);
+    assert!(!dirs.iter().any(|(_, dir)| dir.as_path().is_dir()));
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn groups_of_runs_that_are_gone_are_removed() {
+    let Some(cgroups) = cgroups() else { return };
+    let place = &cgroups.places[0].dir;
+    let mut gone = started("exit");
+    let owner_gone = owner(id(&gone)).unwrap();
+    gone.wait().unwrap();
+    let mut living = started("read forever");
+    let owner_living = owner(id(&living)).unwrap();
+    let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
+    let names = [owner_gone, owner_living, elsewhere].map(|owner| format!("{MARK}-{owner}-0"));
+    for name in &names {
+        fs::create_dir(place.join(name).as_path()).unwrap();
+    }
+    drop(Cgroups::find());
+    let left = names.map(|name| fs::remove_dir(place.join(name).as_path()).is_ok());
+    drop(living.stdin.take());
+    living.wait().unwrap();
+    assert_eq!(left, [false, true, true]);
+}

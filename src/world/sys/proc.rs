@@ -1,0 +1,84 @@
+//! Owns what the kernel tells in `/proc`: since when a process runs, and where file systems are
+//! mounted.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is where the kernel is asked"
+)]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+
+use crate::path::AbsPath;
+
+/// Where the time of the start stands in `/proc/PID/stat`, counted from after the name (proc(5)).
+const START_FIELD: usize = 19;
+/// Where the mount point stands in a line of `/proc/self/mountinfo` (proc(5)).
+const MOUNT_POINT_FIELD: usize = 4;
+
+/// When the process `pid` was started, in ticks since the machine was; `None` if there is none. With
+/// its number it names one process among all since then.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    after_name.split(' ').nth(START_FIELD)?.parse().ok()
+}
+
+/// Every place below `root`, and not `root` itself, where a file system is mounted.
+pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
+    let table = fs::read("/proc/self/mountinfo")?;
+    let lines = table.split(|byte| *byte == b'\n');
+    let fields = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(MOUNT_POINT_FIELD));
+    let mut points: Vec<AbsPath> = fields
+        .filter_map(|field| AbsPath::new(OsString::from_vec(unescaped(field))))
+        .filter(|point| point != root && point.is_within(root))
+        .collect();
+    points.sort();
+    points.dedup();
+    Ok(points)
+}
+
+/// A name in which blanks and the like stand as `\040`.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| *first == b'\\');
+        let byte = octal
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match byte {
+            Some(byte) => {
+                out.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_start_and_a_gone_one_has_none() {
+        let own = started(std::process::id());
+        assert!(own.is_some());
+        assert_eq!(own, started(std::process::id()));
+        assert_eq!(started(u32::MAX), None);
+    }
+
+    #[test]
+    fn names_of_mount_points_are_read_as_they_are() {
+        assert_eq!(unescaped(br"/a\040b\134c"), b"/a b\\c");
+        assert_eq!(unescaped(br"/a\04"), br"/a\04");
+        let root = AbsPath::new("/").unwrap();
+        assert!(!mount_points_below(&root).unwrap().contains(&root));
+    }
+}

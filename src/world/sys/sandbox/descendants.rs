@@ -1,0 +1,163 @@
+//! Owns the end of everything that a command has started, where no pid namespace does it (tier C).
+//! The supervisor adopts every process that loses its parent, so nothing can step out of its
+//! descendants. It must never signal a process that is not one of them.
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use landlock::{
+    CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetStatus, Scope,
+};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
+    test_kill_process, wait,
+};
+
+use crate::world::sys::sandbox::raw;
+
+/// How often descendants are listed again before those that were found are killed: each round
+/// stops all that the last one showed, and what is stopped starts nothing.
+const ROUNDS_MAX: usize = 64;
+/// How long is waited for killed processes to end, before the next round.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How far signals of this process reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SignalReach {
+    /// Only its own descendants: the kernel keeps all others from it (Landlock, Linux 6.12).
+    Descendants,
+    /// Every process of the user, as usual.
+    User,
+}
+
+/// The processes that this one has started, they in turn, and so on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descendants {
+    signals: SignalReach,
+}
+
+impl Descendants {
+    /// Makes this process the one that adopts. To be called before it starts anything.
+    pub(crate) fn adopt() -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Self {
+            signals: SignalReach::User,
+        })
+    }
+
+    /// As [`Descendants::adopt`], and keeps signals of this process and its descendants among them,
+    /// where the kernel can. To be called while the process has one thread.
+    pub(crate) fn adopt_and_keep_in() -> io::Result<Self> {
+        Self::adopt()?;
+        Ok(Self {
+            signals: keep_signals_in(),
+        })
+    }
+
+    /// Kills all of them at once, if that can be done without looking for them.
+    pub(crate) fn kill_if_kept_in(self) {
+        if self.signals == SignalReach::Descendants {
+            // Between two forks, so nothing can run away; without descendants there is nothing to do.
+            raw::signal_all(Signal::KILL).unwrap_or_default();
+        }
+    }
+
+    /// Kills all of them and returns when none is left.
+    pub(crate) fn end(self) {
+        loop {
+            match self.signals {
+                SignalReach::Descendants => self.kill_if_kept_in(),
+                SignalReach::User => kill_listed(),
+            }
+            if none_is_left() {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Puts this process in a domain whose signals stay inside, and makes sure that they do.
+fn keep_signals_in() -> SignalReach {
+    let restricted = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create)
+        .and_then(RulesetCreated::restrict_self);
+    let says_so = restricted.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
+    let parent = getppid().map(test_kill_process);
+    if says_so && parent == Some(Err(Errno::PERM)) {
+        SignalReach::Descendants
+    } else {
+        SignalReach::User
+    }
+}
+
+/// Takes the status of all that have ended; whether there is no other child.
+fn none_is_left() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Stops descendants until no new ones appear, then kills them.
+fn kill_listed() {
+    let mut stopped = BTreeSet::new();
+    for _ in 0..ROUNDS_MAX {
+        let new: BTreeSet<i32> = listed().difference(&stopped).copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        signal(&new, Signal::STOP);
+        stopped.extend(new);
+    }
+    signal(&stopped, Signal::KILL);
+}
+
+fn signal(processes: &BTreeSet<i32>, signal: Signal) {
+    for process in processes.iter().filter_map(|number| Pid::from_raw(*number)) {
+        // Whoever has ended already cannot be signalled.
+        kill_process(process, signal).unwrap_or_default();
+    }
+}
+
+/// The numbers of the descendants, as the kernel lists them now.
+fn listed() -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = open.pop() {
+        let children = children(parent);
+        open.extend(children.into_iter().filter(|child| found.insert(*child)));
+    }
+    found
+}
+
+/// The children of all threads of a process; none if it has gone.
+fn children(parent: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task"));
+    let lists = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| {
+            let list = thread.path().join("children");
+            fs::read_to_string(list).ok()
+        });
+    let mut numbers = Vec::new();
+    for list in lists {
+        numbers.extend(
+            list.split_whitespace()
+                .filter_map(|number| number.parse::<i32>().ok()),
+        );
+    }
+    numbers
+}

@@ -1,0 +1,103 @@
+//! Owns what passes between the supervisor of tier C and the program's process before the program
+//! runs: the handle on which calls arrive, or why there is no program. The link closes by itself
+//! when the program takes the process over.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
+};
+
+use crate::world::sys::sandbox::refusal::Refusal;
+
+/// The longest message, in bytes; what is longer is cut.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// Between the step and the reason of a refusal.
+const BETWEEN: char = '\0';
+
+/// One end of the link.
+#[derive(Debug)]
+pub(crate) struct Link(OwnedFd);
+
+/// What the program's process says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Its calls arrive here.
+    Calls(OwnedFd),
+    /// It cannot become the program.
+    Refused(Refusal),
+    /// It is the program now, or has ended.
+    Gone,
+}
+
+impl Link {
+    /// Both ends.
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (one, other) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        Ok((Self(one), Self(other)))
+    }
+
+    /// Hands over where calls arrive.
+    pub(crate) fn say_calls(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
+        let handles = [listener];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(&handles));
+        sendmsg(
+            &self.0,
+            &[IoSlice::new(b"calls")],
+            &mut beside,
+            SendFlags::NOSIGNAL,
+        )?;
+        Ok(())
+    }
+
+    /// Says why there is no program.
+    pub(crate) fn say_refused(&self, refusal: &Refusal) -> io::Result<()> {
+        let message = format!("{}{BETWEEN}{}", refusal.step, refusal.why);
+        let message: Vec<u8> = message
+            .into_bytes()
+            .into_iter()
+            .take(MESSAGE_BYTES_MAX)
+            .collect();
+        send(&self.0, &message, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Waits for what the other end says.
+    pub(crate) fn hear(&self) -> io::Result<Said> {
+        let mut message = vec![0; MESSAGE_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut message)];
+        let received = recvmsg(&self.0, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC)?;
+        let mut handles = beside.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(handles) => Some(handles),
+            _ => None,
+        });
+        if let Some(listener) = handles.next().and_then(|mut handles| handles.next()) {
+            return Ok(Said::Calls(listener));
+        }
+        message.truncate(received.bytes);
+        if message.is_empty() {
+            return Ok(Said::Gone);
+        }
+        let message = String::from_utf8_lossy(&message);
+        let (step, why) = message.split_once(BETWEEN).unwrap_or((&message, ""));
+        Ok(Said::Refused(Refusal {
+            step: step.to_owned(),
+            why: why.to_owned(),
+        }))
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,270 @@
+//! Owns the rules for system calls that tier C adds, because it shares the machine with everybody
+//! else: what other tiers keep out by namespaces and read-only mounts is closed here by number, or
+//! handed to the supervisor.
+
+use landlock::ABI;
+use libc::c_long;
+
+use crate::confinement::network::Reach;
+use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict};
+use crate::world::sys::sandbox::filter::{DENIED, INTO_TERMINALS};
+
+const MISSING: Verdict = Verdict::Fail(libc::ENOSYS);
+
+/// `fchmodat2`, which has the same number everywhere and no name yet for every target.
+pub(crate) const FCHMODAT2: c_long = 452;
+
+/// The calls that change what a file is said to be and not its content. Landlock knows none.
+const METADATA: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+#[cfg(target_arch = "x86_64")]
+const OLD_METADATA: &[c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(target_arch = "aarch64")]
+const OLD_METADATA: &[c_long] = &[];
+
+/// The same with arguments in memory: `setxattrat`, `removexattrat` and `file_setattr`, which have
+/// no names yet. Libraries then take older ones.
+const NEW_METADATA: &[c_long] = &[463, 466, 469];
+
+/// Memory, queues and locks that all of a user's processes share by number or name.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Of the numbers of requests (`linux/ioctl.h`), the byte that says what they are for.
+const PURPOSE: u32 = 0xff00;
+
+/// Requests that only ask, or that need the file open for writing.
+const OF_FILES: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: u32::MAX,
+        values: &[
+            0x8008_6601, // FS_IOC_GETFLAGS
+            0xc020_660b, // FS_IOC_FIEMAP
+            0x801c_581f, // FS_IOC_FSGETXATTR
+            0x8008_7601, // FS_IOC_GETVERSION
+            0x4004_9409, // FICLONE
+            0x4020_940d, // FICLONERANGE
+            0xc018_9436, // FIDEDUPERANGE
+        ],
+    }],
+    verdict: Verdict::Allow,
+};
+
+/// Requests to file systems. Many change a file or a directory that is open for reading alone: its
+/// flags, its encryption, whether it can ever be written again; subvolumes are made and removed.
+const OF_FILE_SYSTEMS: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: PURPOSE,
+        values: &[
+            0x5800, // XFS, and what others have taken from it
+            0x6600, // ext4, and what others have taken from it
+            0x7600, // versions of files
+            0x9400, // btrfs
+            0x9700, // ceph
+            0xbc00, // bcachefs
+            0xf500, // f2fs
+        ],
+    }],
+    verdict: DENIED,
+};
+
+/// Asks for the other end of a pseudo terminal by its handle (`TIOCGPTPEER`). By name it stays
+/// closed, like all of `/dev/pts`: the user's own terminals are there.
+const PEER_OF_TERMINAL: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: u32::MAX,
+        values: &[0x5441],
+    }],
+    verdict: Verdict::Notify,
+};
+
+/// Limits of the process itself; those of another one could end it.
+const OWN_LIMITS: Case = Case {
+    checks: &[Check {
+        index: 0,
+        mask: u32::MAX,
+        values: &[0],
+    }],
+    verdict: Verdict::Allow,
+};
+
+/// Pairs of streams. One of datagrams could be used to send to any socket that has a path.
+const PAIRS: Case = Case {
+    checks: &[
+        Check {
+            index: 0,
+            mask: u32::MAX,
+            values: &[1],
+        },
+        Check {
+            index: 1,
+            mask: 0xf,
+            values: &[1, 5],
+        },
+    ],
+    verdict: Verdict::Allow,
+};
+
+/// Sockets of the internet and of the kernel. Those with paths are not among them: Landlock does
+/// not see them before Linux 7.1, and they lead to the user's other programs.
+const INTERNET: Case = Case {
+    checks: &[Check {
+        index: 0,
+        mask: u32::MAX,
+        values: &[2, 10, 16],
+    }],
+    verdict: Verdict::Allow,
+};
+
+/// Plain TCP alone, whose ports Landlock keeps. It does not see other protocols of streams.
+const TCP: Case = Case {
+    checks: &[
+        Check {
+            index: 0,
+            mask: u32::MAX,
+            values: &[2, 10],
+        },
+        Check {
+            index: 1,
+            mask: 0xf,
+            values: &[1],
+        },
+        Check {
+            index: 2,
+            mask: u32::MAX,
+            values: &[0, 6],
+        },
+    ],
+    verdict: Verdict::Allow,
+};
+
+/// A message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
+const FAST_OPEN: u32 = 0x2000_0000;
+
+/// Opens a file for no writing and empties it all the same. Landlock sees that from ABI 3 on.
+const EMPTYING: [u32; 2] = [0o1000, 0o1003];
+
+/// The rules, in addition to those that hold everywhere. `abi` is what the kernel has of Landlock.
+pub(crate) fn rules(reach: Reach, abi: ABI) -> Vec<(c_long, Rule)> {
+    let mut rules = Vec::new();
+    let mut all = |calls: &[c_long], verdict| {
+        rules.extend(calls.iter().map(|call| (*call, Rule::Always(verdict))));
+    };
+    all(METADATA, Verdict::Notify);
+    all(OLD_METADATA, Verdict::Notify);
+    all(NEW_METADATA, MISSING);
+    all(SHARED, DENIED);
+    let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
+    rules.extend([
+        (libc::SYS_ioctl, Rule::Cases(requests, Verdict::Allow)),
+        (libc::SYS_prlimit64, Rule::Cases(&[OWN_LIMITS], DENIED)),
+        (libc::SYS_socketpair, Rule::Cases(&[PAIRS], DENIED)),
+    ]);
+    rules.extend(sockets(reach));
+    if abi < ABI::V3 {
+        rules.extend(truncation());
+    }
+    rules
+}
+
+fn sockets(reach: Reach) -> Vec<(c_long, Rule)> {
+    let closed = Rule::Always(DENIED);
+    match reach {
+        Reach::Host => vec![(libc::SYS_socket, Rule::Cases(&[INTERNET], DENIED))],
+        Reach::None => vec![
+            (libc::SYS_socket, closed),
+            (libc::SYS_connect, closed),
+            (libc::SYS_bind, closed),
+            (libc::SYS_listen, closed),
+        ],
+        Reach::Proxy { .. } => {
+            const fn with_flags(index: u8) -> Check {
+                Check {
+                    index,
+                    mask: FAST_OPEN,
+                    values: &[FAST_OPEN],
+                }
+            }
+            const fn connecting(checks: &'static [Check]) -> Case {
+                Case {
+                    checks,
+                    verdict: DENIED,
+                }
+            }
+            const SENDTO: Case = connecting(&[with_flags(3)]);
+            const SENDMSG: Case = connecting(&[with_flags(2)]);
+            vec![
+                (libc::SYS_socket, Rule::Cases(&[TCP], DENIED)),
+                (libc::SYS_listen, closed),
+                (libc::SYS_sendto, Rule::Cases(&[SENDTO], Verdict::Allow)),
+                (libc::SYS_sendmsg, Rule::Cases(&[SENDMSG], Verdict::Allow)),
+                (libc::SYS_sendmmsg, Rule::Cases(&[SENDTO], Verdict::Allow)),
+            ]
+        }
+    }
+}
+
+/// What stands in for the right to truncate, which Landlock has from ABI 3 on.
+fn truncation() -> Vec<(c_long, Rule)> {
+    const fn emptying(checks: &'static [Check]) -> Case {
+        Case {
+            checks,
+            verdict: DENIED,
+        }
+    }
+    const fn flags(index: u8) -> Check {
+        Check {
+            index,
+            mask: 0o1003,
+            values: &EMPTYING,
+        }
+    }
+    const OPENAT: Case = emptying(&[flags(2)]);
+    let mut rules = vec![
+        (libc::SYS_truncate, Rule::Always(DENIED)),
+        (libc::SYS_openat, Rule::Cases(&[OPENAT], Verdict::Allow)),
+        // Its flags stand in memory; libraries then take `openat`.
+        (libc::SYS_openat2, Rule::Always(MISSING)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    {
+        const OPEN: Case = emptying(&[flags(1)]);
+        rules.push((libc::SYS_open, Rule::Cases(&[OPEN], Verdict::Allow)));
+    }
+    rules
+}

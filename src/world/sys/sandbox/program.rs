@@ -1,0 +1,54 @@
+//! Owns the program that a sandbox is built for: where it is, and all that it is started with.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+
+use crate::confinement::Confinement;
+use crate::path::AbsPath;
+use crate::world::sys::process;
+use crate::world::sys::sandbox::refusal::{Built, During};
+
+/// How much sooner than others its processes are ended when the machine has no memory left, as
+/// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
+const OOM_SCORE: &str = "500";
+
+/// Where programs are looked for if the environment has no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Lets this process, and all that it starts, be ended before others when memory is short.
+pub(crate) fn yield_memory() -> Built<()> {
+    let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    score.during("offering itself when memory is short")
+}
+
+/// The program as the user or the model names it.
+pub(crate) fn name(confinement: &Confinement) -> &str {
+    confinement.program.first().map_or("", String::as_str)
+}
+
+/// The program, ready to be started. `input` is what it reads as its standard input.
+pub(crate) fn command(confinement: &Confinement, input: Option<OwnedFd>) -> Built<Command> {
+    let name = name(confinement);
+    let program = if name.contains('/') {
+        Some(AbsPath::resolve(&confinement.dir, name))
+    } else {
+        let path = confinement
+            .env
+            .get("PATH")
+            .map_or(USUAL_PATH, String::as_str);
+        process::find(name, path)
+    };
+    let program = program
+        .ok_or(Errno::NOENT)
+        .during(format_args!("starting `{name}`"))?;
+    let mut command = Command::new(program.as_path());
+    command
+        .args(confinement.program.iter().skip(1))
+        .env_clear()
+        .envs(&confinement.env)
+        .stdin(input.map_or_else(Stdio::null, Stdio::from));
+    Ok(command)
+}

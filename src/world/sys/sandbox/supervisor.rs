@@ -1,0 +1,162 @@
+//! Owns tier C from the outside: starts the program's process, answers the calls that the kernel
+//! hands over, and sees to it that nothing is left when the program ends, or when massgen goes. It
+//! stays outside the program's domain and filters, and has no capability. Without a sandbox it sees
+//! to the end alone, and gives nothing up.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait,
+};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
+
+use crate::confinement::report::Report;
+use crate::confinement::tier::Tier;
+use crate::path::AbsPath;
+use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::control::{Control, Order};
+use crate::world::sys::sandbox::descendants::Descendants;
+use crate::world::sys::sandbox::link::{Link, Said};
+use crate::world::sys::sandbox::metadata;
+use crate::world::sys::sandbox::notice::{Notice, Notices};
+use crate::world::sys::sandbox::openings;
+use crate::world::sys::sandbox::privileges;
+use crate::world::sys::sandbox::raw::{self, Half};
+use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::worker;
+
+/// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
+pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
+    // The end of massgen is seen by its socket. To be killed would leave the others alone.
+    set_parent_process_death_signal(None).during("outliving massgen")?;
+    let is_walled = order.confinement.tier != Tier::Off;
+    let descendants = if is_walled {
+        openings::check(&order.confinement).during("compiling the confinement")?;
+        privileges::renounce()?;
+        Descendants::adopt_and_keep_in()
+    } else {
+        Descendants::adopt()
+    }
+    .during("becoming the one that adopts")?;
+    let writable = openings::writable(&order.confinement).cloned().collect();
+    let (link, workers_link) = Link::pair().during("connecting to the program's process")?;
+    match raw::split(0).during("splitting off the program's process")? {
+        Half::Inner => {
+            drop(link);
+            Ok(worker::run(&workers_link, order))
+        }
+        Half::Outer { pid, handle } => {
+            drop(workers_link);
+            let program = Program {
+                control,
+                pid,
+                writable,
+            };
+            let massgen = control.try_clone().during("watching massgen")?;
+            let watch = move || end_with(&massgen, &handle, descendants);
+            let ended = in_thread("massgen", watch).and_then(|()| program.attend(&link));
+            descendants.end();
+            Ok(control.report(&ended.unwrap_or_else(Report::from)))
+        }
+    }
+}
+
+/// Kills the program as soon as massgen closes its end, which the kernel does if massgen dies: after
+/// the order there is nothing more that it could say.
+fn end_with(massgen: &Control, program: &OwnedFd, descendants: Descendants) {
+    let mut closed = [PollFd::new(massgen, PollFlags::IN | PollFlags::RDHUP)];
+    while poll(&mut closed, None) == Err(Errno::INTR) {}
+    pidfd_send_signal(program, Signal::KILL).unwrap_or_default();
+    descendants.kill_if_kept_in();
+}
+
+fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    let started = thread.spawn(work).map(drop);
+    started.during("starting a thread")
+}
+
+/// The program's process, seen from outside.
+struct Program<'a> {
+    control: &'a Control,
+    pid: Pid,
+    /// What it may change.
+    writable: Vec<AbsPath>,
+}
+
+impl Program<'_> {
+    /// Stays with it to its end.
+    fn attend(&self, link: &Link) -> Built<Report> {
+        loop {
+            match link.hear().during("listening to the program's process")? {
+                Said::Calls(listener) => self.answer_calls(listener)?,
+                Said::Refused(refusal) => return Err(refusal),
+                Said::Gone => break,
+            }
+        }
+        // If massgen does not hear it, it has gone, and that is seen.
+        self.control.report(&Report::Started).unwrap_or_default();
+        self.ended().during("waiting for the program")
+    }
+
+    /// Answers calls from now on, in a thread of its own: what they do to a slow disk must not keep
+    /// the end from being seen.
+    fn answer_calls(&self, listener: OwnedFd) -> Built<()> {
+        let notices = Notices::new(listener);
+        let writable = self.writable.clone();
+        in_thread("answers", move || answer_all(&notices, &writable))
+    }
+
+    /// Waits for its end, and buries those that were adopted meanwhile.
+    fn ended(&self) -> io::Result<Report> {
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) if pid == self.pid => {
+                    return Ok(Report::Ended {
+                        code: status.exit_status(),
+                        signal: status.terminating_signal(),
+                    });
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Answers calls as long as there are any. When it returns, every later call fails.
+fn answer_all(notices: &Notices, writable: &[AbsPath]) {
+    while let Ok(Some(notice)) = notices.next() {
+        if let Err(error) = answer(notices, &notice, writable) {
+            notices.answer(&notice, Err(error));
+        }
+    }
+}
+
+fn answer(notices: &Notices, notice: &Notice, writable: &[AbsPath]) -> Result<(), Errno> {
+    let caller = Caller::new(notice.caller)?;
+    // What was opened is of the caller only if it still waits.
+    notices.still_waits(notice)?;
+    if notice.call == libc::SYS_ioctl {
+        return open_terminal(notices, notice, &caller);
+    }
+    let prepared = metadata::prepare(notice, &caller, writable)?;
+    notices.still_waits(notice)?;
+    prepared.carry_out()?;
+    notices.answer(notice, Ok(()));
+    Ok(())
+}
+
+/// Opens the other end of a pseudo terminal that the caller made.
+fn open_terminal(notices: &Notices, notice: &Notice, caller: &Caller) -> Result<(), Errno> {
+    let terminal = caller.copy_of_handle(notice.number(0))?;
+    notices.still_waits(notice)?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let peer = ioctl_tiocgptpeer(terminal, flags)?;
+    let flags = notice.half(2) & OpenptFlags::CLOEXEC.bits();
+    notices.answer_with(notice, peer.as_fd(), flags)
+}

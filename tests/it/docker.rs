@@ -1,0 +1,964 @@
+//! Containers of a real engine: the suite installs Docker, starts a daemon of its own without any
+//! network, makes an image without a registry, and stops it all again. Only root can do so.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::config::docker::{
+    BecomingRoot, Credential, CredentialsConfig, Dependencies, DockerConfig, PackagesConfig,
+};
+use massgen::confinement::Opening;
+use massgen::confinement::limits::Limits;
+use massgen::error::ErrorKind;
+use massgen::id::AgentId;
+use massgen::layout::RunName;
+use massgen::path::AbsPath;
+use massgen::permissions::grant::{Permission, Scope};
+use massgen::world::docker::container::{Container, Purpose};
+use massgen::world::docker::credentials::User;
+use massgen::world::docker::engine::Engine;
+use massgen::world::docker::mounts::Reachable;
+use massgen::world::sandbox::interrupt::Interrupt;
+use massgen::world::sandbox::{Ended, Finished, Wait};
+use rustix::process::{geteuid, getgid, getuid};
+use tempfile::TempDir;
+
+use crate::project::Project;
+
+/// How long a daemon may take to answer, and a slow command.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// The image of all tests: busybox, and programs that stand for those that install packages.
+const IMAGE: &str = "massgen-test/busybox:1";
+/// Tells a test that runs again as another user where the daemon of the first listens.
+const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
+
+/// A daemon with one image. It ends with the last test that uses it, and with the process.
+struct Daemon {
+    dir: TempDir,
+    process: Option<Child>,
+}
+
+static SHARED: Mutex<Weak<Daemon>> = Mutex::new(Weak::new());
+
+/// The daemon of all tests that run now; `None` for whoever may start none.
+fn daemon() -> Option<Arc<Daemon>> {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can start a daemon of Docker");
+        return None;
+    }
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(shared.upgrade().unwrap_or_else(|| {
+        let daemon = Arc::new(Daemon::start());
+        *shared = Arc::downgrade(&daemon);
+        daemon
+    }))
+}
+
+impl Daemon {
+    fn start() -> Self {
+        install("dockerd", "docker.io");
+        install("busybox", "busybox-static");
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
+        let place = |name: &str| root.join(name).display().to_string();
+        let log = fs::File::create(place("log")).unwrap();
+        // Whatever ends this process closes the pipe, and that ends the daemon.
+        let process = Command::new("sh")
+            .args([
+                "-c",
+                r#"dockerd "$@" </dev/null & cat; kill $!; wait $!"#,
+                "sh",
+            ])
+            .args(["--data-root", &place("data"), "--exec-root", &place("exec")])
+            .args(["-H", &format!("unix://{}", place("docker.sock"))])
+            .args(["--pidfile", &place("pid"), "--bridge=none"])
+            .args([
+                "--iptables=false",
+                "--ip6tables=false",
+                "--userland-proxy=false",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let daemon = Self {
+            dir,
+            process: Some(process),
+        };
+        let begin = Instant::now();
+        while !daemon.docker(&["version"]).status.success() {
+            let log = || fs::read_to_string(place("log")).unwrap();
+            assert!(begin.elapsed() < TIME_MAX, "no daemon:\n{}", log());
+            thread::sleep(Duration::from_millis(50));
+        }
+        daemon.import(IMAGE, "missing");
+        daemon
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("docker.sock")
+    }
+
+    fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Runs Docker's own client.
+    fn docker(&self, words: &[&str]) -> std::process::Output {
+        let mut client = Command::new("docker");
+        client.arg("-H").arg(self.host()).args(words);
+        client.output().unwrap()
+    }
+
+    /// What Docker's own client says.
+    #[track_caller]
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.docker(words);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Makes an image from busybox. What would install packages writes down how it was called, and
+    /// fails for those that are `refused`.
+    fn import(&self, name: &str, refused: &str) {
+        let root = self.dir.path().join("root");
+        let dirs = [
+            "bin",
+            "etc/sudoers.d",
+            "tmp",
+            "root",
+            "usr/bin",
+            "usr/local/bin",
+        ];
+        for dir in dirs {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).unwrap();
+        fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+        let busybox = root.join("bin/busybox");
+        fs::copy("/bin/busybox", &busybox).unwrap();
+        let applets = Command::new(&busybox)
+            .arg("--list")
+            .output()
+            .unwrap()
+            .stdout;
+        for applet in String::from_utf8(applets).unwrap().lines() {
+            let link = root.join("bin").join(applet);
+            if !link.exists() {
+                symlink("busybox", link).unwrap();
+            }
+        }
+        for name in ["apt-get", "python3", "npm", "git"] {
+            let program = root.join("bin").join(name);
+            let script = format!(
+                "#!/bin/sh\ncase \"$*\" in *{refused}*) echo no such package >&2; exit 1;; esac\n\
+                 echo \"$(id -u) {name} $*\" >>/tmp/installed\n"
+            );
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        }
+        let script = format!(
+            "tar -C '{}' -c . | docker -H '{}' import - {name}",
+            root.display(),
+            self.host()
+        );
+        let imported = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(imported.status.success(), "{imported:?}");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            drop(process.stdin.take());
+            process.wait().unwrap();
+        }
+    }
+}
+
+/// Makes sure that a program is there.
+fn install(program: &str, package: &str) {
+    let is_there = || {
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {program}")])
+            .output();
+        found.unwrap().status.success()
+    };
+    if is_there() {
+        return;
+    }
+    let script =
+        format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {package}");
+    let mut apt = Command::new("sh");
+    let installed = apt
+        .args(["-c", &script])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .output();
+    assert!(
+        is_there(),
+        "`{program}` is missing and cannot be installed: {installed:?}"
+    );
+}
+
+fn abs(path: impl AsRef<Path>) -> AbsPath {
+    AbsPath::new(path).unwrap()
+}
+
+/// A user's directories, and what an agent of theirs reaches.
+struct Scene {
+    root: TempDir,
+    engine: Engine,
+    config: DockerConfig,
+    limits: Limits,
+    env: BTreeMap<String, String>,
+    run: RunName,
+}
+
+impl Scene {
+    /// A project with protected and hidden things, a workspace below it, and a home.
+    fn new(host: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("project/src/main.rs", "fn main() {}\n");
+        file("project/lib/.git/config", "[core]\n");
+        file("project/.massgen/config.yaml", "secret\n");
+        file("project/.massgen/ws/begin", "begin\n");
+        file("project/notes.txt", "secret\n");
+        file("home/.ssh/id", "key\n");
+        file("home/.config/gh/hosts.yml", "token\n");
+        let run = u32::from_str_radix(&uuid::Uuid::new_v4().simple().to_string()[..8], 16);
+        Self {
+            root,
+            engine: Engine::open(Some(host)).unwrap(),
+            config: DockerConfig {
+                image: IMAGE.to_owned(),
+                ..DockerConfig::default()
+            },
+            limits: Limits::default(),
+            env: BTreeMap::new(),
+            run: RunName::new(run.unwrap()),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(path)
+    }
+
+    fn workspace(&self) -> AbsPath {
+        abs(self.path("project/.massgen/ws"))
+    }
+
+    fn open(&self) -> Container {
+        self.try_open().unwrap()
+    }
+
+    fn try_open(&self) -> massgen::error::Result<Container> {
+        let purpose = Purpose {
+            agent: &AgentId::parse("Coder").unwrap(),
+            run: self.run,
+            state: &abs(self.path("project/.massgen")),
+            config: &self.config,
+            limits: &self.limits,
+            workspace: &self.workspace(),
+            added: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
+            user: User {
+                home: Some(&abs(self.path("home"))),
+                env: &self.env,
+            },
+        };
+        Container::open(&self.engine, purpose, &self.reachable(Permission::Read))
+    }
+
+    /// What the agent reaches when the project may be read, or written.
+    fn reachable(&self, permission: Permission) -> Reachable {
+        let opening = |path: &str, permission| Opening {
+            path: abs(self.path(path)),
+            permission,
+            scope: Scope::Tree,
+        };
+        let open = vec![
+            opening("project", permission),
+            opening("project/.massgen/ws", Permission::Write),
+        ];
+        let masked = match permission {
+            Permission::Read => Vec::new(),
+            Permission::Write => vec![abs(self.path("project/lib/.git"))],
+        };
+        Reachable {
+            open,
+            masked,
+            hidden: ["project/.massgen", "project/notes.txt", "project/nothing"]
+                .map(|path| abs(self.path(path)))
+                .into(),
+        }
+    }
+}
+
+/// A command in the workspace of a scene.
+struct Inside<'a>(&'a Scene, &'a Container);
+
+impl Inside<'_> {
+    fn run(&self, command: &str, time_max: Duration) -> Finished {
+        let interrupt = Interrupt::new().unwrap();
+        let wait = Wait {
+            time_max,
+            output_bytes_max: 4096,
+            interrupt: &interrupt,
+            network: None,
+        };
+        self.1.run(command, &self.0.workspace(), wait).unwrap()
+    }
+
+    /// What a command writes on both streams, and its status if that is not 0.
+    #[track_caller]
+    fn says(&self, command: &str) -> String {
+        let finished = self.run(command, TIME_MAX);
+        let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
+        match finished.ended {
+            Ended::Exited(0) => text,
+            ended => format!("{text}{ended:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, command: &str, expected: &str) {
+        assert_eq!(self.says(command), expected, "{command}");
+    }
+
+    /// Expects that a command fails with these words.
+    #[track_caller]
+    fn fails(&self, command: &str, words: &str) {
+        let said = self.says(command);
+        let failed = said.ends_with(')') && said.contains("Exited");
+        assert!(failed && said.contains(words), "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_container_is_kept_across_commands_and_gone_at_the_end() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let name = container.name().to_owned();
+    assert_eq!(name, format!("massgen-Coder-{}", scene.run));
+    let inside = Inside(&scene, &container);
+    inside.check("pwd", &format!("{}\n", scene.workspace()));
+    inside.check(
+        "cat begin && echo $HOME $ADDED && whoami",
+        "begin\n/home/massgen in words\nroot\n",
+    );
+    let split = inside.run("echo out; echo err >&2; exit 3", TIME_MAX);
+    assert_eq!(
+        (split.stdout.text.as_str(), split.stderr.text.as_str()),
+        ("out\n", "err\n")
+    );
+    assert_eq!(split.ended, Ended::Exited(3));
+    inside.check(
+        "echo kept >~/state; echo made >made; printf '\\377\\n'",
+        "\\xff\n",
+    );
+    inside.check("cat ~/state", "kept\n");
+    assert_eq!(
+        fs::read_to_string(scene.path("project/.massgen/ws/made")).unwrap(),
+        "made\n"
+    );
+    inside.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool", "");
+    inside.check("tool", "mine\n");
+    inside.fails("cd .. && tool", "not found");
+    container.close().unwrap();
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        ""
+    );
+    // One that is dropped is gone too.
+    let dropped = scene.open().name().to_owned();
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
+        ""
+    );
+}
+
+#[test]
+fn a_container_sees_what_is_granted_and_nothing_else() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let mounted = Mounted::at(&scene.path("project/src/disk"));
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    let project = scene.path("project").display().to_string();
+    inside.check(
+        &format!("cat {project}/src/main.rs; touch made"),
+        "fn main() {}\n",
+    );
+    inside.fails(&format!("touch {project}/src/x"), "Read-only");
+    inside.fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
+    inside.check(
+        &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
+        "ws\n",
+    );
+    inside.fails(
+        &format!("ls {}", scene.path("home").display()),
+        "No such file",
+    );
+    inside.fails(&format!("ls {}", daemon.socket().display()), "No such file");
+    assert_eq!(
+        fs::read_to_string(scene.path("project/notes.txt")).unwrap(),
+        "secret\n"
+    );
+    assert!(!scene.path("project/nothing").exists());
+}
+
+#[test]
+fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state() {
+    let Some(daemon) = daemon() else { return };
+    let mut scene = Scene::new(&daemon.host());
+    scene.config.packages.python = vec!["pytest".to_owned()];
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    let id = || daemon.says(&["inspect", "-f", "{{.Id}}", container.name()]);
+    let before = id();
+    container
+        .remount(&scene.reachable(Permission::Read))
+        .unwrap();
+    assert_eq!(id(), before);
+    let project = scene.path("project").display().to_string();
+    let source = format!("{project}/src/main.rs");
+    inside.fails(&format!("echo 1 >{source}"), "Read-only");
+    inside.check("echo state >~/kept; echo state >/tmp/kept", "");
+    container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap();
+    assert_ne!(id(), before);
+    inside.check(
+        &format!("echo 1 >{source}; cat ~/kept /tmp/kept /tmp/installed"),
+        "state\nstate\n0 python3 -m pip install --quiet pytest\n",
+    );
+    inside.fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
+    inside.fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
+    inside.fails(&format!("mv {project}/lib {project}/other"), "busy");
+    inside.check(
+        &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
+        "ws\n",
+    );
+    assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
+    // What a later turn adds is reached, and all else stays.
+    fs::create_dir(scene.path("more")).unwrap();
+    let mut more = scene.reachable(Permission::Write);
+    more.open.push(Opening {
+        path: abs(scene.path("more")),
+        permission: Permission::Write,
+        scope: Scope::Tree,
+    });
+    container.remount(&more).unwrap();
+    inside.check(
+        &format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display()),
+        "state\n",
+    );
+    assert_eq!(fs::read_to_string(scene.path("more/file")).unwrap(), "2\n");
+    let images = || daemon.says(&["images", "-aq", "--filter", "label=massgen.run"]);
+    assert_ne!(images(), "");
+    container.close().unwrap();
+    container.close().unwrap();
+    assert_eq!(
+        daemon.says(&[
+            "ps",
+            "-aq",
+            "--filter",
+            &format!("name={}", container.name())
+        ]),
+        ""
+    );
+    let own = format!("label=massgen.run={}", scene.run);
+    assert_eq!(daemon.says(&["images", "-aq", "--filter", &own]), "");
+}
+
+#[test]
+fn a_root_that_has_become_a_link_is_not_mounted() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let ws = scene.path("project/.massgen/ws");
+    fs::rename(&ws, scene.path("project/.massgen/moved")).unwrap();
+    symlink("/etc", &ws).unwrap();
+    let refused = container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("has become a link to `/etc`"),
+        "{refused}"
+    );
+    Inside(&scene, &container).check("cat begin", "begin\n");
+}
+
+#[test]
+fn time_that_is_out_ends_everything_inside_and_nothing_else() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    let left = "ps -o args | grep -c '^sleep 12[0-9]'";
+    let hostile = "sleep 121 & setsid sleep 122 & (env -i /bin/busybox setsid /bin/sleep 123 &) \n\
+                   trap '' TERM; echo begun; sleep 124; sleep 125";
+    let interrupt = Interrupt::new().unwrap();
+    thread::scope(|scope| {
+        let background = "echo on; sleep 120; echo off";
+        let follow = || {
+            let mut heard = Vec::new();
+            let mut take = |bytes: &[u8]| heard.extend_from_slice(bytes);
+            let ended = container.follow(background, &scene.workspace(), &interrupt, &mut take);
+            (ended.unwrap(), String::from_utf8(heard).unwrap())
+        };
+        let follower = scope.spawn(follow);
+        while inside.says("ps -o args | grep -c '^sleep 120'") != "1\n" {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let finished = inside.run(hostile, Duration::from_secs(1));
+        assert_eq!(finished.ended, Ended::OutOfTime);
+        assert_eq!(finished.stdout.text, "begun\n");
+        // The one in the background goes on.
+        inside.check(left, "1\n");
+        interrupt.raise();
+        let (ended, heard) = follower.join().unwrap();
+        assert_eq!((ended, heard.as_str()), (Ended::Interrupted, "on\n"));
+    });
+    inside.fails(left, "0\n");
+    let finished = inside.run(hostile, Duration::from_secs(1));
+    assert_eq!(finished.ended, Ended::OutOfTime);
+    inside.fails(left, "0\n");
+    // What a command leaves behind ends with it, and does not hold its output open.
+    inside.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
+    inside.fails(left, "0\n");
+}
+
+#[test]
+fn an_interrupt_ends_a_command_at_once() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let interrupt = Interrupt::new().unwrap();
+    interrupt.raise();
+    let wait = Wait {
+        time_max: TIME_MAX,
+        output_bytes_max: 100,
+        interrupt: &interrupt,
+        network: None,
+    };
+    let finished = container
+        .run("sleep 120", &scene.workspace(), wait)
+        .unwrap();
+    assert_eq!(finished.ended, Ended::Interrupted);
+    Inside(&scene, &container).fails("ps -o args | grep '^sleep 120'", "");
+}
+
+#[test]
+fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
+    let Some(daemon) = daemon() else { return };
+    let mut scene = Scene::new(&daemon.host());
+    scene.config.memory_bytes = Some(64 << 20);
+    scene.config.nano_cpus = Some(500_000_000);
+    scene.limits.processes = 40;
+    scene.limits.file_bytes = 1 << 20;
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    inside.check(
+        "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'",
+        "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1",
+    );
+    inside.check("ls /sys/class/net", "lo\n");
+    inside.fails("mount -t tmpfs none /tmp", "denied");
+    let cpu = daemon.says(&[
+        "inspect",
+        "-f",
+        "{{.HostConfig.NanoCpus}}",
+        container.name(),
+    ]);
+    assert_eq!(cpu, "500000000");
+    inside.fails("dd if=/dev/zero of=big bs=1M count=2", "");
+    inside.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
+    let bomb = inside.run(
+        "bomb() { bomb | bomb & }; bomb; sleep 120",
+        Duration::from_secs(2),
+    );
+    assert_eq!(bomb.ended, Ended::OutOfTime);
+    inside.check("echo and on", "and on\n");
+    let much = inside.run("yes | head -c 100000000; exit 5", TIME_MAX);
+    assert_eq!(much.ended, Ended::Exited(5));
+    assert!(much.stdout.text.len() < 5000 && much.stdout.left_out_bytes > 99_000_000);
+}
+
+#[test]
+fn a_container_that_was_ended_from_outside_is_started_again() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    inside.check("echo state >~/kept", "");
+    daemon.says(&["kill", container.name()]);
+    inside.check("cat ~/kept", "state\n");
+}
+
+#[test]
+fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let alive = scene.open();
+    let state = scene.path("project/.massgen").display().to_string();
+    let plant = |name: &str, state: &str, started: &str| {
+        let labels = [
+            format!("massgen.state={state}"),
+            "massgen.pid=1".to_owned(),
+            format!("massgen.pid.started={started}"),
+        ];
+        let mut words = vec!["create", "--name", name];
+        words.extend(labels.iter().flat_map(|label| ["--label", label]));
+        words.extend([IMAGE, "true"]);
+        daemon.says(&words);
+    };
+    let (dead, foreign) = (
+        format!("dead-{}", scene.run),
+        format!("foreign-{}", scene.run),
+    );
+    plant(&dead, &state, "999999999999");
+    plant(&foreign, "/elsewhere/.massgen", "999999999999");
+    daemon.says(&["commit", &dead]);
+    let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
+    assert_eq!(removed, [dead]);
+    Inside(&scene, &alive).check("echo alive", "alive\n");
+    let of_state = format!("label=massgen.state={state}");
+    assert_eq!(daemon.says(&["images", "-aq", "--filter", &of_state]), "");
+    daemon.says(&["rm", &foreign]);
+}
+
+#[test]
+fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
+    let Some(daemon) = daemon() else { return };
+    let mut scene = Scene::new(&daemon.host());
+    let env_file = scene.path("secrets.env");
+    fs::write(&env_file, "# two\nA='a a'\nB=b\n").unwrap();
+    for (name, value) in [("TOKEN", "t"), ("OTHER", "o"), ("PATH", "/nowhere")] {
+        scene.env.insert(name.to_owned(), value.to_owned());
+    }
+    let none = scene.open();
+    Inside(&scene, &none).check("ls -A ~; echo $TOKEN$OTHER$A", "\n");
+    none.close().unwrap();
+    scene.config.credentials = CredentialsConfig {
+        mount: vec![Credential::SshKeys, Credential::GhConfig],
+        additional_mounts: BTreeMap::from([(abs(&env_file), abs("/srv/secrets"))]),
+        env_file: Some(abs(&env_file)),
+        env_vars_from_file: vec!["A".to_owned()],
+        env_vars: vec!["TOKEN".to_owned(), "UNSET".to_owned()],
+        ..CredentialsConfig::default()
+    };
+    let some = scene.open();
+    assert_eq!(some.notes(), ["the variable `UNSET` is not set"]);
+    let inside = Inside(&scene, &some);
+    inside.check(
+        "cat ~/.ssh/id ~/.config/gh/hosts.yml; echo $TOKEN$OTHER,$A,$B",
+        "key\ntoken\nt,a a,\n",
+    );
+    inside.fails("echo 1 >~/.ssh/id", "Read-only");
+    inside.fails("echo 1 >/srv/secrets", "Read-only");
+    inside.check("touch ~/.config/own", "");
+    // No secret is told by the engine to whoever asks about the container.
+    let told = daemon.says(&["inspect", some.name()]);
+    assert!(!told.contains("a a") && !told.contains("TOKEN"), "{told}");
+    some.close().unwrap();
+    scene.config.credentials.mount.push(Credential::NpmConfig);
+    let refused = scene.try_open().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Environment);
+    assert!(refused.to_string().contains(".npmrc"), "{refused}");
+    scene.config.credentials = CredentialsConfig {
+        additional_mounts: BTreeMap::from([(abs(&env_file), scene.workspace().join("in/key"))]),
+        ..CredentialsConfig::default()
+    };
+    let refused = scene.try_open().unwrap_err();
+    assert!(refused.to_string().contains("lies inside"), "{refused}");
+}
+
+#[test]
+fn packages_are_installed_in_order_and_what_fails_is_told() {
+    let Some(daemon) = daemon() else { return };
+    let mut scene = Scene::new(&daemon.host());
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    scene.config.root = BecomingRoot::BySudo;
+    scene.config.packages = PackagesConfig {
+        system: names(&["vim"]),
+        python: names(&["missing>=1"]),
+        npm: names(&["typescript", "eslint"]),
+        dependencies: Dependencies::Installed,
+    };
+    let container = scene.open();
+    let failed = "packages of Python are not installed (missing>=1): no such package";
+    assert_eq!(container.notes(), [failed]);
+    let inside = Inside(&scene, &container);
+    let system = "0 apt-get update -qq\n0 apt-get install -y -qq --no-install-recommends vim\n";
+    let npm = "0 npm install --global --silent --prefix /home/massgen/.local typescript eslint\n";
+    inside.check(
+        "cat /tmp/installed; rm /tmp/installed; cp begin requirements.txt",
+        &format!("{system}{npm}"),
+    );
+    let python = "0 python3 -m pip install --quiet -r requirements.txt\n";
+    inside.check("cat /tmp/installed", python);
+    inside.check("cat /tmp/installed; echo 2 >>requirements.txt", python);
+    inside.check("wc -l </tmp/installed", "2\n");
+}
+
+#[test]
+fn what_is_missing_is_told_with_its_remedy() {
+    let Some(daemon) = daemon() else { return };
+    let mut scene = Scene::new(&daemon.host());
+    let check = |error: massgen::error::Error, words: &str, remedy: &str| {
+        assert_eq!(error.kind(), ErrorKind::Environment);
+        assert!(format!("{error:#}").contains(words), "{error:#}");
+        assert!(
+            error.hints().join("\n").contains(remedy),
+            "{:?}",
+            error.hints()
+        );
+    };
+    let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
+    check(
+        Engine::open(Some(&nowhere)).unwrap_err(),
+        "nothing is at",
+        "docker.io",
+    );
+    check(
+        Engine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
+        "no socket of this machine",
+        "unix://",
+    );
+    scene.config.image = "massgen/mcp-runtime:latest".to_owned();
+    check(
+        scene.try_open().unwrap_err(),
+        "is not on this machine",
+        "massgen docker build",
+    );
+    scene.config.image = "example/none:1".to_owned();
+    check(
+        scene.try_open().unwrap_err(),
+        "is not on this machine",
+        "docker pull example/none:1",
+    );
+}
+
+#[test]
+fn the_image_is_built_from_what_ships_with_massgen() {
+    let Some(daemon) = daemon() else { return };
+    let build = |words: &[&str]| {
+        let words = ["docker", "build"].iter().chain(words);
+        Project::new().env("DOCKER_HOST", daemon.host()).args(words)
+    };
+    let base = "debian:trixie-slim";
+    daemon.import(base, "ripgrep");
+    let failed = build(&[]).failure(3);
+    assert!(
+        failed
+            .stderr()
+            .contains("cannot build the image `massgen/mcp-runtime:latest`")
+    );
+    assert!(
+        failed.stderr().contains("no such package"),
+        "{}",
+        failed.stderr()
+    );
+    daemon.import(base, "missing");
+    let built = build(&[]).success();
+    assert_eq!(built.stdout(), "massgen/mcp-runtime:latest\n");
+    assert!(
+        built.stderr().contains("FROM debian:trixie-slim"),
+        "{}",
+        built.stderr()
+    );
+    assert_eq!(
+        build(&["--sudo"]).success().stdout(),
+        "massgen/mcp-runtime-sudo:latest\n"
+    );
+    let mut scene = Scene::new(&daemon.host());
+    scene.config = DockerConfig {
+        image: "massgen/mcp-runtime-sudo:latest".to_owned(),
+        ..DockerConfig::default()
+    };
+    let container = scene.open();
+    let sudoers = "cat /etc/sudoers.d/massgen";
+    Inside(&scene, &container).check(sudoers, "ALL ALL=(ALL:ALL) NOPASSWD: ALL\n");
+    for image in [
+        "massgen/mcp-runtime:latest",
+        "massgen/mcp-runtime-sudo:latest",
+        base,
+    ] {
+        drop(container.close());
+        daemon.says(&["rmi", "-f", image]);
+    }
+}
+
+#[test]
+fn doctor_says_what_a_team_in_containers_lacks() {
+    let Some(daemon) = daemon() else { return };
+    let team = |image: &str| {
+        format!(
+            "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: w\n      \
+             replies: [{{text: hi}}]\n      enable_mcp_command_line: true\n      \
+             command_line_execution_mode: docker\n      command_line_docker_image: {image}\n"
+        )
+    };
+    let doctor = |image: &str, host: &str| {
+        let project = Project::new().file("team.yaml", team(image));
+        let project = project.env("DOCKER_HOST", host);
+        project.args(["doctor", "--config", "team.yaml"])
+    };
+    let is_there = doctor(IMAGE, &daemon.host()).success();
+    assert!(
+        is_there.stdout().contains(&format!("`{IMAGE}` is there")),
+        "{}",
+        is_there.stdout()
+    );
+    let lacks = doctor("none:1", &daemon.host()).failure(3);
+    assert!(
+        lacks.stdout().contains("docker pull none:1"),
+        "{}",
+        lacks.stdout()
+    );
+    let nothing = doctor(IMAGE, "unix:///nowhere.sock").failure(3);
+    assert!(
+        nothing.stdout().contains("nothing is at /nowhere.sock"),
+        "{}",
+        nothing.stdout()
+    );
+}
+
+/// How long one command takes in a container, beside Docker's own client. What it comes to is for
+/// `docs/performance.md` to say.
+#[test]
+fn commands_are_timed_when_asked_for() {
+    if std::env::var_os("MASSGEN_TEST_TIMES").is_none() {
+        eprintln!("skipped: MASSGEN_TEST_TIMES is not set");
+        return;
+    }
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let opening = Instant::now();
+    let container = scene.open();
+    eprintln!("open: {:?}", opening.elapsed());
+    let inside = Inside(&scene, &container);
+    let timed = |work: &dyn Fn()| {
+        let mut times: Vec<Duration> = (0..40)
+            .map(|_| {
+                let begin = Instant::now();
+                work();
+                begin.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[20]
+    };
+    for _ in 0..2 {
+        let own = timed(&|| inside.check("true", ""));
+        let client = timed(&|| drop(daemon.says(&["exec", container.name(), "sh", "-c", "true"])));
+        eprintln!(
+            "own: {own:?}, docker exec: {client:?}, {:.2}",
+            own.div_duration_f64(client)
+        );
+    }
+    let remount = |permission| {
+        let begin = Instant::now();
+        container.remount(&scene.reachable(permission)).unwrap();
+        eprintln!("remount: {:?}", begin.elapsed());
+    };
+    remount(Permission::Write);
+    inside.check(
+        "dd if=/dev/zero of=/root/big bs=1M count=100 2>/dev/null",
+        "",
+    );
+    remount(Permission::Read);
+    let begin = Instant::now();
+    assert_eq!(
+        inside.run("sleep 9", Duration::from_millis(100)).ended,
+        Ended::OutOfTime
+    );
+    eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
+}
+
+/// The same as another user, whose files must be theirs afterwards.
+#[test]
+fn files_belong_to_whoever_runs_massgen() {
+    if let Ok(socket) = std::env::var(SOCKET) {
+        return as_another_user(&socket);
+    }
+    let Some(daemon) = daemon() else { return };
+    fs::set_permissions(daemon.socket(), Permissions::from_mode(0o666)).unwrap();
+    fs::set_permissions(daemon.dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let program = dir.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(program)
+        .args([
+            "--exact",
+            "docker::files_belong_to_whoever_runs_massgen",
+            "--nocapture",
+        ])
+        .env("TMPDIR", dir.path())
+        .env(SOCKET, daemon.host())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{output:?}"
+    );
+}
+
+fn as_another_user(socket: &str) {
+    assert_ne!(getuid().as_raw(), 0);
+    let scene = Scene::new(socket);
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    inside.check(
+        "id -u; whoami; echo 1 >made; touch ~/own",
+        "65534\nmassgen\n",
+    );
+    let made = fs::metadata(scene.path("project/.massgen/ws/made")).unwrap();
+    assert_eq!(
+        (made.uid(), made.gid()),
+        (getuid().as_raw(), getgid().as_raw())
+    );
+    let finished = inside.run("sleep 120 & sleep 121", Duration::from_secs(1));
+    assert_eq!(finished.ended, Ended::OutOfTime);
+    inside.fails("ps -o args | grep '^sleep 12'", "");
+}
+
+/// A file system of its own at a place, until this goes.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn at(place: &Path) -> Self {
+        fs::create_dir(place).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "none"])
+            .arg(place)
+            .status();
+        assert!(mounted.unwrap().success());
+        Self(place.to_owned())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(unmounted.unwrap().success());
+    }
+}
