@@ -21,3 +21,4 @@ pub mod store;
 pub mod http;
 pub mod telemetry;
 pub mod probe;
+pub mod ground;

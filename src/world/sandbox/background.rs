@@ -41,8 +41,8 @@ pub struct Status {
     pub command: String,
     /// How it ended; `None` as long as it goes on.
     pub ended: Option<Ended>,
-    /// What was to be said about its end.
-    pub notes: Vec<String>,
+    /// Why it cannot be watched any more, if so.
+    pub fault: Option<String>,
     /// How long it has been going on, or did.
     pub elapsed: Duration,
     /// How much it has written so far, in bytes.
@@ -59,10 +59,6 @@ pub enum NotStarted {
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
-
-/// What is done when a command has ended; it says what the agent is to be told about that. It must
-/// not ask for the commands of the agent.
-pub type WhenEnded = Box<dyn FnOnce(&Ended) -> Vec<String> + Send>;
 
 /// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
 /// interrupted.
@@ -88,7 +84,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct End {
     ended: Ended,
-    notes: Vec<String>,
+    fault: Option<String>,
     elapsed: Duration,
 }
 
@@ -111,9 +107,8 @@ impl Background {
         command: &str,
         confinement: &Confinement,
         network: Option<Arc<Proxy>>,
-        when_ended: WhenEnded,
     ) -> Result<BackgroundId, NotStarted> {
-        self.begin(command, when_ended, || {
+        self.begin(command, || {
             let (read, written) = pipe()?;
             let streams = Streams {
                 stdin: None,
@@ -145,7 +140,6 @@ impl Background {
     pub(in crate::world) fn begin(
         &self,
         command: &str,
-        when_ended: WhenEnded,
         start: impl FnOnce() -> io::Result<Follow>,
     ) -> Result<BackgroundId, NotStarted> {
         let mut commands = self.commands();
@@ -166,7 +160,7 @@ impl Background {
             begun,
         };
         let thread = thread::Builder::new().name("background".to_owned());
-        let thread = thread.spawn(move || watch.follow(follow, when_ended))?;
+        let thread = thread.spawn(move || watch.follow(follow))?;
         let id = commands
             .keys()
             .next_back()
@@ -257,10 +251,7 @@ impl Entry {
                 .as_ref()
                 .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
-            notes: end
-                .as_ref()
-                .map(|end| end.notes.clone())
-                .unwrap_or_default(),
+            fault: end.as_ref().and_then(|end| end.fault.clone()),
             ended: end.map(|end| end.ended),
         }
     }
@@ -284,19 +275,18 @@ struct Watch {
 
 impl Watch {
     /// Reads what the command writes until it has ended.
-    fn follow(self, follow: Follow, when_ended: WhenEnded) {
+    fn follow(self, follow: Follow) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
-        let (ended, mut notes) = match follow(&self.interrupt, &mut taken) {
-            Ok(ended) => (ended, Vec::new()),
-            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
+        let (ended, fault) = match follow(&self.interrupt, &mut taken) {
+            Ok(ended) => (ended, None),
+            Err(error) => (Ended::Interrupted, Some(error.to_string())),
         };
         let elapsed = self.begun.elapsed();
-        notes.extend(when_ended(&ended));
         lock().end = Some(End {
             ended,
-            notes,
+            fault,
             elapsed,
         });
     }

@@ -20,6 +20,7 @@ pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
 pub(crate) mod init;
+pub(crate) mod layers;
 pub(crate) mod link;
 pub(crate) mod metadata;
 pub(crate) mod narrow;
@@ -28,7 +29,6 @@ pub(crate) mod openings;
 pub(crate) mod program;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
-pub(crate) mod layers;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod plan;
@@ -73,10 +73,10 @@ fn obey() -> io::Result<()> {
     let order = control.order()?;
     let done = match order.confinement.tier {
         Tier::A | Tier::B => walled(&control, order),
-        Tier::C => supervisor::run(&control, order),
-        tier @ (Tier::D | Tier::Off) => Err(Refusal {
+        Tier::C | Tier::Off => supervisor::run(&control, order),
+        Tier::D => Err(Refusal {
             step: "choosing the tier".to_owned(),
-            why: format!("tier {tier} has no walls"),
+            why: "in tier D no program is run".to_owned(),
         }),
     };
     match done {

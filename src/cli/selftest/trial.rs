@@ -1,0 +1,195 @@
+//! Owns the trial of one case: the ground is laid, massgen is called as an agent would call it, and
+//! bash looks at what came of it, outside of every sandbox.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::selftest::case::{Case, Expect};
+use crate::confinement::tier::Tier;
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::Phase;
+use crate::wording::one_line;
+use crate::world::ground::{End, Ground, program};
+
+/// The directories in which programs are found: those of the system, the same on every machine.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What massgen has in its environment during each call; none of the canaries may come out.
+const ENV: &[(&str, &str)] = &[
+    ("PATH", PATH),
+    ("LANG", "C.UTF-8"),
+    ("TERM", "dumb"),
+    ("HOME", "$ROOT/home"),
+    ("TMPDIR", "$ROOT/tmp"),
+    ("OPENAI_API_KEY", "CANARY-APIKEY"),
+    ("AWS_SECRET_ACCESS_KEY", "CANARY-AWS"),
+    ("GITHUB_TOKEN", "CANARY-TOKEN"),
+];
+/// How the directory of a case is called.
+const PREFIX: &str = "massgen-selftest-";
+/// How long the laying of the ground and the look afterwards may take.
+const SCRIPT_TIME_MAX: Duration = Duration::from_secs(60);
+/// The longest answer of a call that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How much of what a script or a call said is told of a failure, in characters.
+const TOLD_CHARS_MAX: usize = 300;
+
+/// What is done before the call, and what is found out after it.
+const FUNCTIONS: &str = include_str!("state.sh");
+const LAY: &str = include_str!("lay.sh");
+/// Whoever starts massgen may have files open: none may come through.
+const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
+cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
+/// The agent was told no secret, nor that something worked which must not.
+const NOTHING_TOLD: &str = r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// An attack came to nothing.
+    Held,
+    /// Ordinary work went through.
+    Worked,
+    /// It was not tried, for this reason.
+    Skipped(String),
+    /// An attack did harm, or ordinary work did not go through.
+    Failed(String),
+}
+
+/// What cases are tried with.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// massgen, or what is called in its place.
+    pub executable: AbsPath,
+    /// What holds commands.
+    pub tier: Tier,
+    /// Where the directories of the cases are made.
+    pub place: AbsPath,
+}
+
+/// What `massgen tool` prints.
+#[derive(Deserialize)]
+struct Answer {
+    ok: bool,
+    output: String,
+}
+
+impl Trials {
+    /// Tries a case. Nothing of it is left.
+    ///
+    /// # Errors
+    /// The machine does not let a case be tried: no directory, no bash.
+    pub async fn run(&self, case: &Case) -> Result<Verdict> {
+        if !case.tiers.contains(&self.tier) && self.tier != Tier::Off {
+            let why = format!("tier {} does not promise it", self.tier);
+            return Ok(Verdict::Skipped(why));
+        }
+        let missing = |name: &&String| program(name, PATH).is_none();
+        if let Some(missing) = case.needs.iter().find(missing) {
+            return Ok(Verdict::Skipped(format!("there is no `{missing}`")));
+        }
+        let env = ENV.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let ground = Ground::make(&self.place, PREFIX, &env.collect())?;
+        let verdict = self.on(&ground, case).await;
+        ground.clear().await?;
+        verdict
+    }
+
+    async fn on(&self, ground: &Ground, case: &Case) -> Result<Verdict> {
+        let unchanged = case.unchanged.join(" ");
+        let laid = format!(
+            "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
+            case.setup
+        );
+        if ground.run(&laid, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX).await? != End::Well {
+            let said = ground.text(".said", ANSWER_BYTES_MAX)?;
+            return Ok(Verdict::Skipped(format!("the ground could not be laid: {}", told(&said))));
+        }
+        let (end, answer) = self.call(ground, case).await?;
+        let failed = |why: &str, said: &str| Ok(Verdict::Failed(format!("{why}: {}", told(said))));
+        let Some(answer) = answer else {
+            let said = ground.text(".errors", ANSWER_BYTES_MAX)?;
+            return match end {
+                End::OutOfTime => failed("it took too long", &said),
+                End::Well | End::Badly => failed("the call broke off", &said),
+            };
+        };
+        ground.put(".result", &said(&answer.output))?;
+        let nothing_told = match case.expect {
+            Expect::Held => NOTHING_TOLD,
+            Expect::Works => "",
+        };
+        let looked = format!(
+            "exec > .said 2>&1\n{FUNCTIONS}\n{nothing_told}\n\
+             state {unchanged} | diff .before - || exit 1\n{}\n",
+            case.holds
+        );
+        let added = BTreeMap::from([
+            ("RESULT".to_owned(), "$ROOT/.result".to_owned()),
+            ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
+            ("MASSGEN".to_owned(), self.executable.to_string()),
+        ]);
+        let look = ground.run(&looked, &["look"], &added, SCRIPT_TIME_MAX).await?;
+        let found = ground.text(".said", ANSWER_BYTES_MAX)?;
+        match (case.expect, look) {
+            (Expect::Works, _) if !answer.ok => failed("it was refused or failed", &answer.output),
+            (_, End::Well) => Ok(match case.expect {
+                Expect::Held => Verdict::Held,
+                Expect::Works => Verdict::Worked,
+            }),
+            (Expect::Held, _) => failed("it did harm", &format!("{found} {}", answer.output)),
+            (Expect::Works, _) => failed("it had no effect", &format!("{found} {}", answer.output)),
+        }
+    }
+
+    /// Calls massgen with open files and canaries, and reads its answer.
+    async fn call(&self, ground: &Ground, case: &Case) -> Result<(End, Option<Answer>)> {
+        ground.put(".call", &ground.filled(&case.args.to_string()))?;
+        ground.put(".grants", &grants(ground))?;
+        let grants = ground.path().join(".grants").to_string();
+        let (phase, tier) = (case.phase.to_string(), self.tier.to_string());
+        let executable = self.executable.to_string();
+        let words = [
+            executable.as_str(), "tool", &case.tool, "--args", "-", "--grants", &grants,
+            "--phase", &phase, "--sandbox", &tier,
+        ];
+        let time_max = Duration::from_secs(case.seconds);
+        let end = ground.run(CALL, &words, &case.env, time_max).await?;
+        let answer = ground.text(".answer", ANSWER_BYTES_MAX)?;
+        Ok((end, serde_json::from_str(&answer).ok()))
+    }
+}
+
+fn grants(ground: &Ground) -> String {
+    let path = |name: &str| ground.path().join(name).to_string();
+    json!({
+        "workspace": path("ws"),
+        "context_paths": [
+            { "path": path("ro"), "permission": "read" },
+            { "path": path("rw"), "permission": "write" },
+        ],
+    })
+    .to_string()
+}
+
+/// What a call tells of itself, without the command that the agent wrote.
+fn said(output: &str) -> String {
+    match serde_json::from_str::<Value>(output) {
+        Ok(Value::Object(mut answer)) if answer.contains_key("stdout") => {
+            answer.shift_remove("command");
+            let texts = answer.into_iter().map(|(_, value)| match value {
+                Value::String(text) => text,
+                other => other.to_string(),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Ok(_) | Err(_) => output.to_owned(),
+    }
+}
+
+fn told(text: &str) -> String {
+    one_line(text, TOLD_CHARS_MAX)
+}
