@@ -256,7 +256,10 @@ mod tests {
             ("docker_credentials: {mount: [ssh_keys]}", "`~/.ssh`"),
             ("docker_credentials: {env_file: .env}", "all variables of"),
             ("docker_credentials: {env_vars: [TOKEN]}", "`TOKEN`"),
-            ("docker_credentials: {pass_all_env: true}", "whole environment"),
+            (
+                "docker_credentials: {pass_all_env: true}",
+                "whole environment",
+            ),
             (
                 "docker_credentials: {additional_mounts: {/srv/k: {bind: /k}}}",
                 "`/srv/k`",

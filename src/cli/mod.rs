@@ -43,6 +43,7 @@ mod report;
 mod result;
 mod run;
 mod schema;
+pub mod selftest;
 mod shell;
 mod task;
 mod team;
@@ -131,6 +132,7 @@ fn carry_out(
             output.result(&format!("{:#}\n", schema::events()))?;
         }
         Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
+        Some(Command::Selftest(wanted)) => return selftest::run(host, &wanted, output),
         Some(Command::Docker(command)) => docker::run(host, command, output)?,
         Some(Command::Completions { shell }) => manual::completions(shell, output)?,
         Some(Command::Man) => manual::man(output)?,

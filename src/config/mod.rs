@@ -188,7 +188,10 @@ impl Config {
 
     /// The images that containers of the agents are made from, each once.
     pub fn images(&self) -> Vec<&str> {
-        let commands = self.agents.iter().filter_map(|agent| agent.commands.as_ref());
+        let commands = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.commands.as_ref());
         let images = commands.filter_map(|commands| match &commands.mode {
             ExecutionMode::Docker(docker) => Some(docker.image.as_str()),
             ExecutionMode::Local => None,

@@ -68,11 +68,19 @@ impl Daemon {
         let log = fs::File::create(place("log")).unwrap();
         // Whatever ends this process closes the pipe, and that ends the daemon.
         let process = Command::new("sh")
-            .args(["-c", r#"dockerd "$@" </dev/null & cat; kill $!; wait $!"#, "sh"])
+            .args([
+                "-c",
+                r#"dockerd "$@" </dev/null & cat; kill $!; wait $!"#,
+                "sh",
+            ])
             .args(["--data-root", &place("data"), "--exec-root", &place("exec")])
             .args(["-H", &format!("unix://{}", place("docker.sock"))])
             .args(["--pidfile", &place("pid"), "--bridge=none"])
-            .args(["--iptables=false", "--ip6tables=false", "--userland-proxy=false"])
+            .args([
+                "--iptables=false",
+                "--ip6tables=false",
+                "--userland-proxy=false",
+            ])
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -126,7 +134,11 @@ impl Daemon {
         fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
         let busybox = root.join("bin/busybox");
         fs::copy("/bin/busybox", &busybox).unwrap();
-        let applets = Command::new(&busybox).arg("--list").output().unwrap().stdout;
+        let applets = Command::new(&busybox)
+            .arg("--list")
+            .output()
+            .unwrap()
+            .stdout;
         for applet in String::from_utf8(applets).unwrap().lines() {
             let link = root.join("bin").join(applet);
             if !link.exists() {
@@ -164,17 +176,21 @@ impl Drop for Daemon {
 /// Makes sure that a program is there.
 fn install(program: &str, package: &str) {
     let is_there = || {
-        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {program}")])
+            .output();
         found.unwrap().status.success()
     };
     if is_there() {
         return;
     }
-    let script = format!(
-        "apt-get update -qq && apt-get install -y -qq --no-install-recommends {package}"
-    );
+    let script =
+        format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {package}");
     let mut apt = Command::new("sh");
-    let installed = apt.args(["-c", &script]).env("DEBIAN_FRONTEND", "noninteractive").output();
+    let installed = apt
+        .args(["-c", &script])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .output();
     assert!(
         is_there(),
         "`{program}` is missing and cannot be installed: {installed:?}"
@@ -328,13 +344,25 @@ fn a_container_is_kept_across_commands_and_gone_at_the_end() {
     assert_eq!(name, format!("massgen-Coder-{}", scene.run));
     let inside = Inside(&scene, &container);
     inside.check("pwd", &format!("{}\n", scene.workspace()));
-    inside.check("cat begin && echo $HOME $ADDED && whoami", "begin\n/home/massgen in words\nroot\n");
+    inside.check(
+        "cat begin && echo $HOME $ADDED && whoami",
+        "begin\n/home/massgen in words\nroot\n",
+    );
     let split = inside.run("echo out; echo err >&2; exit 3", TIME_MAX);
-    assert_eq!((split.stdout.text.as_str(), split.stderr.text.as_str()), ("out\n", "err\n"));
+    assert_eq!(
+        (split.stdout.text.as_str(), split.stderr.text.as_str()),
+        ("out\n", "err\n")
+    );
     assert_eq!(split.ended, Ended::Exited(3));
-    inside.check("echo kept >~/state; echo made >made; printf '\\377\\n'", "\\xff\n");
+    inside.check(
+        "echo kept >~/state; echo made >made; printf '\\377\\n'",
+        "\\xff\n",
+    );
     inside.check("cat ~/state", "kept\n");
-    assert_eq!(fs::read_to_string(scene.path("project/.massgen/ws/made")).unwrap(), "made\n");
+    assert_eq!(
+        fs::read_to_string(scene.path("project/.massgen/ws/made")).unwrap(),
+        "made\n"
+    );
     inside.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool; tool", "Exited(127)");
 }
 
@@ -346,13 +374,25 @@ fn a_container_sees_what_is_granted_and_nothing_else() {
     let container = scene.open();
     let inside = Inside(&scene, &container);
     let project = scene.path("project").display().to_string();
-    inside.check(&format!("cat {project}/src/main.rs; touch made"), "fn main() {}\n");
+    inside.check(
+        &format!("cat {project}/src/main.rs; touch made"),
+        "fn main() {}\n",
+    );
     inside.fails(&format!("touch {project}/src/x"), "Read-only");
     inside.fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
-    inside.check(&format!("cat {project}/notes.txt; ls -A {project}/.massgen"), "ws\n");
-    inside.fails(&format!("ls {}", scene.path("home").display()), "No such file");
+    inside.check(
+        &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
+        "ws\n",
+    );
+    inside.fails(
+        &format!("ls {}", scene.path("home").display()),
+        "No such file",
+    );
     inside.fails(&format!("ls {}", daemon.socket().display()), "No such file");
-    assert_eq!(fs::read_to_string(scene.path("project/notes.txt")).unwrap(), "secret\n");
+    assert_eq!(
+        fs::read_to_string(scene.path("project/notes.txt")).unwrap(),
+        "secret\n"
+    );
     assert!(!scene.path("project/nothing").exists());
 }
 
@@ -365,19 +405,29 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     let inside = Inside(&scene, &container);
     let id = || daemon.says(&["inspect", "-f", "{{.Id}}", container.name()]);
     let before = id();
-    container.remount(&scene.reachable(Permission::Read)).unwrap();
+    container
+        .remount(&scene.reachable(Permission::Read))
+        .unwrap();
     assert_eq!(id(), before);
     let project = scene.path("project").display().to_string();
     let source = format!("{project}/src/main.rs");
     inside.fails(&format!("echo 1 >{source}"), "Read-only");
     inside.check("echo state >~/kept; echo state >/tmp/kept", "");
-    container.remount(&scene.reachable(Permission::Write)).unwrap();
+    container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap();
     assert_ne!(id(), before);
-    inside.check(&format!("echo 1 >{source}; cat ~/kept /tmp/kept /tmp/installed"), "state\nstate\n0 python3 -m pip install --quiet pytest\n");
+    inside.check(
+        &format!("echo 1 >{source}; cat ~/kept /tmp/kept /tmp/installed"),
+        "state\nstate\n0 python3 -m pip install --quiet pytest\n",
+    );
     inside.fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
     inside.fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
     inside.fails(&format!("mv {project}/lib {project}/other"), "busy");
-    inside.check(&format!("cat {project}/notes.txt; ls -A {project}/.massgen"), "ws\n");
+    inside.check(
+        &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
+        "ws\n",
+    );
     assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
     // What a later turn adds is reached, and all else stays.
     fs::create_dir(scene.path("more")).unwrap();
@@ -388,13 +438,24 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         scope: Scope::Tree,
     });
     container.remount(&more).unwrap();
-    inside.check(&format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display()), "state\n");
+    inside.check(
+        &format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display()),
+        "state\n",
+    );
     assert_eq!(fs::read_to_string(scene.path("more/file")).unwrap(), "2\n");
     let images = || daemon.says(&["images", "-aq", "--filter", "label=massgen.run"]);
     assert_ne!(images(), "");
     container.close().unwrap();
     container.close().unwrap();
-    assert_eq!(daemon.says(&["ps", "-aq", "--filter", &format!("name={}", container.name())]), "");
+    assert_eq!(
+        daemon.says(&[
+            "ps",
+            "-aq",
+            "--filter",
+            &format!("name={}", container.name())
+        ]),
+        ""
+    );
     let own = format!("label=massgen.run={}", scene.run);
     assert_eq!(daemon.says(&["images", "-aq", "--filter", &own]), "");
 }
@@ -407,8 +468,13 @@ fn a_root_that_has_become_a_link_is_not_mounted() {
     let ws = scene.path("project/.massgen/ws");
     fs::rename(&ws, scene.path("project/.massgen/moved")).unwrap();
     symlink("/etc", &ws).unwrap();
-    let refused = container.remount(&scene.reachable(Permission::Write)).unwrap_err();
-    assert!(refused.to_string().contains("has become a link to `/etc`"), "{refused}");
+    let refused = container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("has become a link to `/etc`"),
+        "{refused}"
+    );
     Inside(&scene, &container).check("cat begin", "begin\n");
 }
 
@@ -465,7 +531,9 @@ fn an_interrupt_ends_a_command_at_once() {
         interrupt: &interrupt,
         network: None,
     };
-    let finished = container.run("sleep 120", &scene.workspace(), wait).unwrap();
+    let finished = container
+        .run("sleep 120", &scene.workspace(), wait)
+        .unwrap();
     assert_eq!(finished.ended, Ended::Interrupted);
     Inside(&scene, &container).fails("ps -o args | grep '^sleep 120'", "");
 }
@@ -480,14 +548,25 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
     scene.limits.file_bytes = 1 << 20;
     let container = scene.open();
     let inside = Inside(&scene, &container);
-    inside.check("grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'", "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1");
+    inside.check(
+        "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'",
+        "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1",
+    );
     inside.check("ls /sys/class/net", "lo\n");
     inside.fails("mount -t tmpfs none /tmp", "denied");
-    let cpu = daemon.says(&["inspect", "-f", "{{.HostConfig.NanoCpus}}", container.name()]);
+    let cpu = daemon.says(&[
+        "inspect",
+        "-f",
+        "{{.HostConfig.NanoCpus}}",
+        container.name(),
+    ]);
     assert_eq!(cpu, "500000000");
     inside.fails("dd if=/dev/zero of=big bs=1M count=2", "");
     inside.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
-    let bomb = inside.run("bomb() { bomb | bomb & }; bomb; sleep 120", Duration::from_secs(2));
+    let bomb = inside.run(
+        "bomb() { bomb | bomb & }; bomb; sleep 120",
+        Duration::from_secs(2),
+    );
     assert_eq!(bomb.ended, Ended::OutOfTime);
     inside.check("echo and on", "and on\n");
     let much = inside.run("yes | head -c 100000000; exit 5", TIME_MAX);
@@ -523,7 +602,10 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
         words.extend([IMAGE, "true"]);
         daemon.says(&words);
     };
-    let (dead, foreign) = (format!("dead-{}", scene.run), format!("foreign-{}", scene.run));
+    let (dead, foreign) = (
+        format!("dead-{}", scene.run),
+        format!("foreign-{}", scene.run),
+    );
     plant(&dead, &state, "999999999999");
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
     daemon.says(&["commit", &dead]);
@@ -558,7 +640,10 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     let some = scene.open();
     assert_eq!(some.notes(), ["the variable `UNSET` is not set"]);
     let inside = Inside(&scene, &some);
-    inside.check("cat ~/.ssh/id ~/.config/gh/hosts.yml; echo $TOKEN$OTHER,$A,$B", "key\ntoken\nt,a a,\n");
+    inside.check(
+        "cat ~/.ssh/id ~/.config/gh/hosts.yml; echo $TOKEN$OTHER,$A,$B",
+        "key\ntoken\nt,a a,\n",
+    );
     inside.fails("echo 1 >~/.ssh/id", "Read-only");
     inside.fails("echo 1 >/srv/secrets", "Read-only");
     inside.check("touch ~/.config/own", "");
@@ -596,7 +681,10 @@ fn packages_are_installed_in_order_and_what_fails_is_told() {
     let inside = Inside(&scene, &container);
     let system = "0 apt-get update -qq\n0 apt-get install -y -qq --no-install-recommends vim\n";
     let npm = "0 npm install --global --silent --prefix /home/massgen/.local typescript eslint\n";
-    inside.check("cat /tmp/installed; rm /tmp/installed; cp begin requirements.txt", &format!("{system}{npm}"));
+    inside.check(
+        "cat /tmp/installed; rm /tmp/installed; cp begin requirements.txt",
+        &format!("{system}{npm}"),
+    );
     let python = "0 python3 -m pip install --quiet -r requirements.txt\n";
     inside.check("cat /tmp/installed", python);
     inside.check("cat /tmp/installed; echo 2 >>requirements.txt", python);
@@ -610,15 +698,35 @@ fn what_is_missing_is_told_with_its_remedy() {
     let check = |error: massgen::error::Error, words: &str, remedy: &str| {
         assert_eq!(error.kind(), ErrorKind::Environment);
         assert!(format!("{error:#}").contains(words), "{error:#}");
-        assert!(error.hints().join("\n").contains(remedy), "{:?}", error.hints());
+        assert!(
+            error.hints().join("\n").contains(remedy),
+            "{:?}",
+            error.hints()
+        );
     };
     let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
-    check(Engine::open(Some(&nowhere)).unwrap_err(), "nothing is at", "docker.io");
-    check(Engine::open(Some("tcp://10.0.0.1:1")).unwrap_err(), "no socket of this machine", "unix://");
+    check(
+        Engine::open(Some(&nowhere)).unwrap_err(),
+        "nothing is at",
+        "docker.io",
+    );
+    check(
+        Engine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
+        "no socket of this machine",
+        "unix://",
+    );
     scene.config.image = "massgen/mcp-runtime:latest".to_owned();
-    check(scene.try_open().unwrap_err(), "is not on this machine", "massgen docker build");
+    check(
+        scene.try_open().unwrap_err(),
+        "is not on this machine",
+        "massgen docker build",
+    );
     scene.config.image = "example/none:1".to_owned();
-    check(scene.try_open().unwrap_err(), "is not on this machine", "docker pull example/none:1");
+    check(
+        scene.try_open().unwrap_err(),
+        "is not on this machine",
+        "docker pull example/none:1",
+    );
     daemon.says(&["build", "--help"]);
 }
 
@@ -638,13 +746,20 @@ fn files_belong_to_whoever_runs_massgen() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(program)
-        .args(["--exact", "docker::files_belong_to_whoever_runs_massgen", "--nocapture"])
+        .args([
+            "--exact",
+            "docker::files_belong_to_whoever_runs_massgen",
+            "--nocapture",
+        ])
         .env("TMPDIR", dir.path())
         .env(SOCKET, daemon.host())
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{output:?}"
+    );
 }
 
 fn as_another_user(socket: &str) {
@@ -652,9 +767,15 @@ fn as_another_user(socket: &str) {
     let scene = Scene::new(socket);
     let container = scene.open();
     let inside = Inside(&scene, &container);
-    inside.check("id -u; whoami; echo 1 >made; touch ~/own", "65534\nmassgen\n");
+    inside.check(
+        "id -u; whoami; echo 1 >made; touch ~/own",
+        "65534\nmassgen\n",
+    );
     let made = fs::metadata(scene.path("project/.massgen/ws/made")).unwrap();
-    assert_eq!((made.uid(), made.gid()), (getuid().as_raw(), getgid().as_raw()));
+    assert_eq!(
+        (made.uid(), made.gid()),
+        (getuid().as_raw(), getgid().as_raw())
+    );
     let finished = inside.run("sleep 120 & sleep 121", Duration::from_secs(1));
     assert_eq!(finished.ended, Ended::OutOfTime);
     inside.fails("ps -o args | grep '^sleep 12'", "");
@@ -666,7 +787,10 @@ struct Mounted(PathBuf);
 impl Mounted {
     fn at(place: &Path) -> Self {
         fs::create_dir(place).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(place).status();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "none"])
+            .arg(place)
+            .status();
         assert!(mounted.unwrap().success());
         Self(place.to_owned())
     }

@@ -55,6 +55,7 @@ mod sandbox_helper;
 mod sandbox;
 mod sandbox_tier_c;
 mod scripted_team;
+mod selftest;
 mod store;
 mod telemetry;
 mod tidy;

@@ -105,7 +105,11 @@ impl CommandReport {
             agent,
             phase,
             command: line.to_owned(),
-            decision: if is_refused || !may_run { "deny" } else { "allow" },
+            decision: if is_refused || !may_run {
+                "deny"
+            } else {
+                "allow"
+            },
             policy: match rules.policy {
                 CommandPolicy::Standard => "standard",
                 CommandPolicy::Strict => "strict",
@@ -277,7 +281,10 @@ impl fmt::Display for Hold {
         ];
         let memory = self.memory_bytes.map(size::describe);
         limits.extend(memory.map(|memory| format!("memory of {memory}")));
-        limits.extend(self.cpu_seconds.map(|seconds| format!("{seconds} seconds of processor")));
+        limits.extend(
+            self.cpu_seconds
+                .map(|seconds| format!("{seconds} seconds of processor")),
+        );
         writeln!(f, "    limits   {}", limits.join(", "))?;
         if !self.env.is_empty() {
             writeln!(f, "    env      {}", self.env.join(", "))?;

@@ -8,9 +8,7 @@ use crate::commands::CommandPolicy;
 use crate::commands::pattern::Pattern;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
-use crate::config::command_line::{
-    CommandBounds, CommandLineConfig, ExecutionMode, Variable,
-};
+use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, Variable};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::node::{Node, Value};
 use crate::config::size;

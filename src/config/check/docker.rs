@@ -53,7 +53,9 @@ impl Checker<'_> {
             .to_owned();
         };
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
-        let starts_well = text.written.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let starts_well = text
+            .written
+            .starts_with(|c: char| c.is_ascii_alphanumeric());
         if !starts_well || text.written.len() > NAME_BYTES_MAX || !text.written.bytes().all(is_part)
         {
             let message = format!("{} is no name of an image", quote(text.written));
@@ -77,7 +79,8 @@ impl Checker<'_> {
         let from_file = view.get("env_vars_from_file");
         if let (Some(list), None) = (from_file, &env_file) {
             let path = view.path_of("env_vars_from_file");
-            let error = Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
+            let error =
+                Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
             self.findings
                 .push(error.at(&list.span).suggest("add `env_file: .env`"));
         }
@@ -94,10 +97,7 @@ impl Checker<'_> {
         };
         let exposed = credentials.exposed();
         if !exposed.is_empty() {
-            let message = format!(
-                "every command of the agent can read {}",
-                exposed.join(", ")
-            );
+            let message = format!("every command of the agent can read {}", exposed.join(", "));
             let warning = Diagnostic::warning(backend.path_of(key), message);
             self.findings.push(warning.at(backend.span_of(key)));
         }
@@ -108,13 +108,20 @@ impl Checker<'_> {
         let key = "additional_mounts";
         let Some(mounts) = view.section(key) else {
             if let Some(value) = view.get(key) {
-                self.refuse_mount(view.path_of(key), &value.span, "`additional_mounts` is no mapping");
+                self.refuse_mount(
+                    view.path_of(key),
+                    &value.span,
+                    "`additional_mounts` is no mapping",
+                );
             }
             return BTreeMap::new();
         };
         let entries = mounts.node.entries();
         if entries.len() > ENTRIES_MAX {
-            let message = format!("{} mounts are too many: at most {ENTRIES_MAX}", entries.len());
+            let message = format!(
+                "{} mounts are too many: at most {ENTRIES_MAX}",
+                entries.len()
+            );
             let error = Diagnostic::error(&mounts.path, message);
             self.findings.push(error.at(view.span_of(key)));
         }
@@ -153,15 +160,18 @@ impl Checker<'_> {
                 let message = format!("unknown key {}", quote(&entry.key));
                 let error = Diagnostic::error(mount.path_of(&entry.key), message);
                 let error = error.at(&entry.key_span);
-                self.findings.push(error.suggest("keys here are `bind` and `mode`"));
+                self.findings
+                    .push(error.suggest("keys here are `bind` and `mode`"));
             }
         }
         if let Some(mode) = mount.text("mode").filter(|mode| mode.written != "ro") {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
             let error = error.at(mode.span);
-            self.findings.push(error.suggest(
-                "write `ro`; what the agent is to change belongs into `context_paths`",
-            ));
+            self.findings.push(
+                error.suggest(
+                    "write `ro`; what the agent is to change belongs into `context_paths`",
+                ),
+            );
         }
         let Some(bind) = mount.text("bind") else {
             let message = "`bind` is missing";
@@ -169,7 +179,9 @@ impl Checker<'_> {
             return None;
         };
         let place = AbsPath::new(bind.written).filter(|place| {
-            let is_kernels = KERNEL_DIRS.iter().any(|dir| place.as_path().starts_with(dir));
+            let is_kernels = KERNEL_DIRS
+                .iter()
+                .any(|dir| place.as_path().starts_with(dir));
             place.parent().is_some() && !is_kernels
         });
         if place.is_none() {
@@ -184,7 +196,9 @@ impl Checker<'_> {
 
     fn variable_names(&mut self, view: &View<'_>, key: &str) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
-        let known = texts.into_iter().filter(|text| self.is_variable_name(text, "write `[NAME, OTHER]`"));
+        let known = texts
+            .into_iter()
+            .filter(|text| self.is_variable_name(text, "write `[NAME, OTHER]`"));
         known.map(|text| text.written.to_owned()).collect()
     }
 
@@ -256,7 +270,11 @@ impl Checker<'_> {
 fn billionths(decimal: &str) -> Option<u64> {
     const DIGITS: usize = 9;
     let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));
-    let part: String = part.chars().chain("000000000".chars()).take(DIGITS).collect();
+    let part: String = part
+        .chars()
+        .chain("000000000".chars())
+        .take(DIGITS)
+        .collect();
     let (whole, part): (u64, u64) = (whole.parse().ok()?, part.parse().ok()?);
     whole.checked_mul(1_000_000_000)?.checked_add(part)
 }

@@ -50,12 +50,18 @@ impl Client {
         let Found::At(socket, Daemon::Answers(_)) = &found else {
             let error = Error::new(ErrorKind::Environment, found.describe());
             let error = found.remedy().into_iter().fold(error, Error::hint);
-            return Err(error.hint("or run commands without containers: remove `command_line_execution_mode: docker`"));
+            return Err(error.hint(
+                "or run commands without containers: remove `command_line_execution_mode: docker`",
+            ));
         };
         let failed = |error| failure("cannot talk to the engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
-        let api = api.map_err(failed)?.negotiate_version().await.map_err(failed)?;
+        let api = api
+            .map_err(failed)?
+            .negotiate_version()
+            .await
+            .map_err(failed)?;
         let about = api.info().await.map_err(failed)?;
         let options = about.security_options.unwrap_or_default();
         let says = |what: &str| {
@@ -79,9 +85,17 @@ impl Client {
         let found = match self.api.inspect_image(name).await {
             Ok(found) => found,
             Err(error) if is_missing(&error) => return Err(missing_image(name)),
-            Err(error) => return Err(failure(&format!("cannot look at the image `{name}`"), error)),
+            Err(error) => {
+                return Err(failure(
+                    &format!("cannot look at the image `{name}`"),
+                    error,
+                ));
+            }
         };
-        let variables = found.config.and_then(|config| config.env).unwrap_or_default();
+        let variables = found
+            .config
+            .and_then(|config| config.env)
+            .unwrap_or_default();
         let path = variables.iter().find_map(|line| line.strip_prefix("PATH="));
         Ok(Image {
             path: path.unwrap_or(PATH_DEFAULT).to_owned(),

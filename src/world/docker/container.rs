@@ -135,11 +135,15 @@ impl Container {
     /// mounted. It waits for commands that run.
     pub fn remount(&self, reachable: &Reachable) -> Result<()> {
         let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
-        let mut instance = self.instance.write().unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match instance.as_mut() {
             Some(instance) if instance.mounts != mounts => {
                 let client = &self.engine.client;
-                self.engine.wait(instance.replace(client, &self.recipe, mounts))
+                self.engine
+                    .wait(instance.replace(client, &self.recipe, mounts))
             }
             Some(_) | None => Ok(()),
         }
@@ -147,7 +151,10 @@ impl Container {
 
     /// Ends and removes it. A second time nothing happens.
     pub fn close(&self) -> Result<()> {
-        let mut instance = self.instance.write().unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match instance.take() {
             Some(instance) => self.engine.wait(instance.remove(&self.engine.client)),
             None => Ok(()),
@@ -179,7 +186,9 @@ impl Container {
     pub(super) fn restart(&self, held: &Held<'_>) -> Result<()> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
-        let restarted = self.engine.wait(api.restart_container(held.id(), Some(options)));
+        let restarted = self
+            .engine
+            .wait(api.restart_container(held.id(), Some(options)));
         restarted.map_err(|error| failure("cannot restart the container", error))
     }
 }
@@ -196,7 +205,10 @@ impl Held<'_> {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let instance = self.instance.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let instance = self
+            .instance
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(instance) = instance.take() {
             let client = self.engine.client.clone();
             // The next run removes what cannot be removed now.

@@ -101,7 +101,9 @@ impl Credentials {
         for name in &config.env_vars {
             match env.get(name) {
                 Some(value) => drop(self.env.insert(name.clone(), value.clone())),
-                None => self.missing.push(format!("the variable `{name}` is not set")),
+                None => self
+                    .missing
+                    .push(format!("the variable `{name}` is not set")),
             }
         }
     }
@@ -122,7 +124,10 @@ fn is_of_this_machine(name: &str) -> bool {
 /// The variables of a file: `NAME=value` on each line, with the quotes around a value taken off.
 /// Empty lines and those that begin with `#` are passed over.
 fn variables(text: &str) -> BTreeMap<String, String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'));
     let pairs = lines.filter_map(|line| line.split_once('='));
     let pairs = pairs.map(|(name, value)| (name.trim(), unquoted(value.trim())));
     pairs
@@ -142,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_file_of_variables_is_read_line_by_line() {
-        let text = "# none\nA=1\n B = \"two words\" \nC='x=y'\nD=\"open\n\nE=\nnot a pair\nF G=1\n=2\n";
+        let text =
+            "# none\nA=1\n B = \"two words\" \nC='x=y'\nD=\"open\n\nE=\nnot a pair\nF G=1\n=2\n";
         let read: Vec<String> = variables(text)
             .iter()
             .map(|(name, value)| format!("{name}={value}"))

@@ -42,7 +42,9 @@ pub(super) async fn furnish(
     let archive = archive.map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
-    let put = client.api.upload_to_container(container, Some(options), body);
+    let put = client
+        .api
+        .upload_to_container(container, Some(options), body);
     put.await.map_err(failed)
 }
 
@@ -64,7 +66,9 @@ fn directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<
 async fn users(client: &Client, container: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(USERS);
     let mut packed = Vec::new();
-    let mut parts = client.api.download_from_container(container, Some(options.build()));
+    let mut parts = client
+        .api
+        .download_from_container(container, Some(options.build()));
     while let Some(Ok(part)) = parts.next().await {
         packed.extend_from_slice(&part);
         if packed.len() > USERS_BYTES_MAX {
@@ -128,7 +132,10 @@ mod tests {
         let line = "massgen:x:1000:100:massgen:/home/massgen:/bin/sh";
         let expected = format!("{table}\n{line}\n");
         assert_eq!(with_user(table.to_owned(), (1000, 100)), Some(expected));
-        assert_eq!(with_user(String::new(), (1000, 100)), Some(format!("{line}\n")));
+        assert_eq!(
+            with_user(String::new(), (1000, 100)),
+            Some(format!("{line}\n"))
+        );
         assert_eq!(with_user(table.to_owned(), (0, 0)), None);
     }
 

@@ -70,7 +70,9 @@ impl Instance {
                     remove_image(client, &kept).await?;
                 }
                 rename(client, &self.id, recipe.name.clone()).await?;
-                let again = client.api.start_container(&self.id, None::<StartContainerOptions>);
+                let again = client
+                    .api
+                    .start_container(&self.id, None::<StartContainerOptions>);
                 again.await.map_err(cannot_replace)?;
                 Err(error)
             }
@@ -87,7 +89,11 @@ impl Instance {
     }
 
     async fn kill(&self, client: &Client) -> Result<()> {
-        match client.api.kill_container(&self.id, None::<KillContainerOptions>).await {
+        match client
+            .api
+            .kill_container(&self.id, None::<KillContainerOptions>)
+            .await
+        {
             Err(error) if !is_stopped(&error) => Err(cannot_replace(error)),
             _ => Ok(()),
         }
@@ -99,8 +105,12 @@ impl Instance {
         if !self.is_changed(client).await.map_err(cannot_replace)? {
             return Ok(None);
         }
-        let options = CommitContainerOptionsBuilder::default().container(&self.id).build();
-        let kept = client.api.commit_container(options, ContainerConfig::default());
+        let options = CommitContainerOptionsBuilder::default()
+            .container(&self.id)
+            .build();
+        let kept = client
+            .api
+            .commit_container(options, ContainerConfig::default());
         Ok(Some(kept.await.map_err(cannot_replace)?.id))
     }
 
@@ -117,19 +127,16 @@ impl Instance {
 }
 
 /// Makes a container from `image` and starts it; nothing is left of one that does not start.
-async fn started(
-    client: &Client,
-    recipe: &Recipe,
-    image: &str,
-    mounts: &Mounts,
-) -> Result<String> {
+async fn started(client: &Client, recipe: &Recipe, image: &str, mounts: &Mounts) -> Result<String> {
     let failed = |error| cannot_start(&recipe.config.image, error);
     let (options, body) = recipe.order(client, image, mounts);
     let made = client.api.create_container(Some(options), body).await;
     let id = made.map_err(failed)?.id;
     let start = async {
         furnish(client, &id, recipe.files.values()).await?;
-        let started = client.api.start_container(&id, None::<StartContainerOptions>);
+        let started = client
+            .api
+            .start_container(&id, None::<StartContainerOptions>);
         started.await.map_err(failed)
     };
     match start.await {
@@ -142,17 +149,25 @@ async fn started(
 }
 
 async fn rename(client: &Client, id: &str, name: String) -> Result<()> {
-    let renamed = client.api.rename_container(id, RenameContainerOptions { name });
+    let renamed = client
+        .api
+        .rename_container(id, RenameContainerOptions { name });
     renamed.await.map_err(cannot_replace)
 }
 
 fn cannot_replace(error: EngineError) -> Error {
-    failure("the container cannot be made anew with other directories", error)
+    failure(
+        "the container cannot be made anew with other directories",
+        error,
+    )
 }
 
 fn cannot_start(image: &str, error: EngineError) -> Error {
     let told = error.to_string();
-    let failed = failure(&format!("a container of `{image}` cannot be started"), error);
+    let failed = failure(
+        &format!("a container of `{image}` cannot be started"),
+        error,
+    );
     if told.contains("/bin/sh") {
         failed.hint("the image needs `/bin/sh`: take one that has a shell")
     } else if told.contains("bind source path does not exist") {

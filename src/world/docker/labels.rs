@@ -67,7 +67,11 @@ mod tests {
         };
         let mut labels = BTreeMap::from(origin.labels());
         edit(&mut labels);
-        assert_eq!(is_left_over(|name| labels.get(name)), expected, "{labels:?}");
+        assert_eq!(
+            is_left_over(|name| labels.get(name)),
+            expected,
+            "{labels:?}"
+        );
     }
 
     #[test]

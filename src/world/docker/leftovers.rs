@@ -21,7 +21,12 @@ impl Engine {
 }
 
 async fn remove_leftovers(client: &Client, state: &AbsPath) -> Result<Vec<String>> {
-    let failed = |error| failure("cannot look for containers that earlier runs have left", error);
+    let failed = |error| {
+        failure(
+            "cannot look for containers that earlier runs have left",
+            error,
+        )
+    };
     let filters = [("label".to_owned(), vec![of_state(state)])];
     let options = ListContainersOptionsBuilder::default().all(true);
     let options = options.filters(&filters.clone().into());
@@ -29,12 +34,19 @@ async fn remove_leftovers(client: &Client, state: &AbsPath) -> Result<Vec<String
     let mut removed = Vec::new();
     for container in containers.await.map_err(failed)? {
         let labels = container.labels.unwrap_or_default();
-        let Some(id) = container.id.filter(|_| is_left_over(|name| labels.get(name))) else {
+        let Some(id) = container
+            .id
+            .filter(|_| is_left_over(|name| labels.get(name)))
+        else {
             continue;
         };
         remove_container(client, &id).await?;
         let names = container.names.unwrap_or_default();
-        removed.extend(names.first().map(|name| name.trim_start_matches('/').to_owned()));
+        removed.extend(
+            names
+                .first()
+                .map(|name| name.trim_start_matches('/').to_owned()),
+        );
     }
     let options = ListImagesOptionsBuilder::default().filters(&filters.into());
     let images = client.api.list_images(Some(options.build()));
@@ -50,9 +62,10 @@ async fn remove_leftovers(client: &Client, state: &AbsPath) -> Result<Vec<String
 pub(super) async fn remove_container(client: &Client, id: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true);
     match client.api.remove_container(id, Some(options.build())).await {
-        Err(error) if !is_missing(&error) => {
-            Err(failure(&format!("cannot remove the container `{id}`"), error))
-        }
+        Err(error) if !is_missing(&error) => Err(failure(
+            &format!("cannot remove the container `{id}`"),
+            error,
+        )),
         _ => Ok(()),
     }
 }

@@ -159,7 +159,10 @@ impl Mounts {
     fn pin(&mut self, reachable: &Reachable) {
         let mounted: Vec<AbsPath> = self.0.keys().cloned().collect();
         for path in mounted {
-            let Some(opening) = path.parent().and_then(|parent| reachable.opening_of(&parent)) else {
+            let Some(opening) = path
+                .parent()
+                .and_then(|parent| reachable.opening_of(&parent))
+            else {
                 continue;
             };
             let root = opening.path.clone();
@@ -225,8 +228,7 @@ impl Reachable {
     fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.opening_of(path);
         let speaks = |hidden: &&AbsPath| {
-            path.is_within(hidden)
-                && opening.is_none_or(|opening| hidden.is_within(&opening.path))
+            path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
         };
         self.hidden.iter().any(|hidden| speaks(&hidden))
     }

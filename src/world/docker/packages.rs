@@ -25,15 +25,17 @@ const FAILURE_CHARS_MAX: usize = 300;
 const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Packages of the image's distribution.
-const SYSTEM: &str =
-    r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
+const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
 /// Packages of Python.
 const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
 /// Packages of npm, where their programs are found and no rights are needed.
 const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
 /// Files that name what a workspace depends on, and how that is installed.
 const DEPENDENCIES: &[(&str, &str)] = &[
-    ("requirements.txt", "python3 -m pip install --quiet -r requirements.txt"),
+    (
+        "requirements.txt",
+        "python3 -m pip install --quiet -r requirements.txt",
+    ),
     ("pyproject.toml", "python3 -m pip install --quiet -e ."),
     ("package.json", "npm install --silent"),
 ];
@@ -66,7 +68,9 @@ impl Container {
             };
             if let Some(why) = self.failure_of(&held, (call, &self.begin())) {
                 let names = joined(names);
-                failures.push(format!("packages of {kind} are not installed ({names}): {why}"));
+                failures.push(format!(
+                    "packages of {kind} are not installed ({names}): {why}"
+                ));
             }
         }
         failures

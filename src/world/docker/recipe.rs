@@ -43,7 +43,8 @@ impl Recipe {
     /// Whether a path of a container has changed because it was made.
     pub(super) fn explains(path: &AbsPath) -> bool {
         let own = AbsPath::new(CONTAINER_HOME);
-        own.is_some_and(|home| home.is_within(path)) || matches!(path.as_path().to_str(), Some("/etc" | "/etc/passwd"))
+        own.is_some_and(|home| home.is_within(path))
+            || matches!(path.as_path().to_str(), Some("/etc" | "/etc/passwd"))
     }
 
     /// The order for a container of `image`.
@@ -63,7 +64,11 @@ impl Recipe {
             user: Some(format!("{user}:{group}")),
             hostname: Some("massgen".to_owned()),
             working_dir: Some("/".to_owned()),
-            labels: Some(labels.map(|(name, value)| (name.clone(), value.clone())).collect()),
+            labels: Some(
+                labels
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+            ),
             host_config: Some(HostConfig {
                 mounts: Some(mounts.for_engine()),
                 network_mode: Some(self.config.network.name().to_owned()),

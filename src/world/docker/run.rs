@@ -12,9 +12,7 @@ use tokio::time::Instant;
 use crate::path::AbsPath;
 use crate::world::clock::Stopwatch;
 use crate::world::docker::client::is_missing;
-use crate::world::docker::command::{
-    Call, Mark, Patience, Running, Stopped, Written, is_stopped,
-};
+use crate::world::docker::command::{Call, Mark, Patience, Running, Stopped, Written, is_stopped};
 use crate::world::docker::container::{Container, Held};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::output::HeadAndTail;
@@ -233,7 +231,9 @@ impl Container {
         self.engine.wait(async {
             match Running::start(client, held.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
-                    let start = client.api.start_container(held.id(), None::<StartContainerOptions>);
+                    let start = client
+                        .api
+                        .start_container(held.id(), None::<StartContainerOptions>);
                     start.await?;
                     Running::start(client, held.id(), call).await
                 }

@@ -1,6 +1,9 @@
 //! Owns what the kernel tells in `/proc`: since when a process runs, and where file systems are
 //! mounted.
-#![expect(clippy::disallowed_methods, reason = "this is where the kernel is asked")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is where the kernel is asked"
+)]
 
 use std::ffi::OsString;
 use std::fs;

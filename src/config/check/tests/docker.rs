@@ -89,8 +89,10 @@ fn what_is_exposed_is_named_once() {
         &in_docker(
             "command_line_docker_credentials: {mount: [ssh_keys], env_vars: [A, B], env_file: e}",
         ),
-        &["warning agent.backend.command_line_docker_credentials: every command of the agent can \
-           read `~/.ssh`, all variables of `/configs/e`, `A`, `B`"],
+        &[
+            "warning agent.backend.command_line_docker_credentials: every command of the agent can \
+           read `~/.ssh`, all variables of `/configs/e`, `A`, `B`",
+        ],
     );
 }
 
@@ -108,29 +110,64 @@ fn refuses(lines: &str, key: &str, words: &str) {
 fn what_cannot_be_meant_is_refused_at_its_place() {
     let credentials = |inner: &str| format!("command_line_docker_credentials: {{{inner}}}");
     let mount = |inner: &str| credentials(&format!("additional_mounts: {inner}"));
-    refuses("command_line_docker_image: '-v'", "image", "`-v` is no name");
+    refuses(
+        "command_line_docker_image: '-v'",
+        "image",
+        "`-v` is no name",
+    );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");
     refuses("command_line_docker_network_mode: all", "network_mode", "");
     refuses(&credentials("mount: [aws]"), "credentials.mount[0]", "");
-    refuses(&credentials("env_vars: ['A=1']"), "credentials.env_vars[0]", "`A=1` is no name");
-    refuses(&credentials("env_vars_from_file: [A]"), "credentials.env_vars_from_file", "");
+    refuses(
+        &credentials("env_vars: ['A=1']"),
+        "credentials.env_vars[0]",
+        "`A=1` is no name",
+    );
+    refuses(
+        &credentials("env_vars_from_file: [A]"),
+        "credentials.env_vars_from_file",
+        "",
+    );
     refuses(&mount("[a]"), "credentials.additional_mounts", "");
-    refuses(&mount("{/a: /b}"), "credentials.additional_mounts./a", "`/a` has no place");
+    refuses(
+        &mount("{/a: /b}"),
+        "credentials.additional_mounts./a",
+        "`/a` has no place",
+    );
     let at = "credentials.additional_mounts./a";
-    refuses(&mount("{/a: {bind: /b, mode: rw}}"), &format!("{at}.mode"), "credentials are mounted");
-    refuses(&mount("{/a: {mode: ro}}"), &format!("{at}.bind"), "`bind` is missing");
-    refuses(&mount("{/a: {bind: /b, x: 1}}"), &format!("{at}.x"), "unknown key");
+    refuses(
+        &mount("{/a: {bind: /b, mode: rw}}"),
+        &format!("{at}.mode"),
+        "credentials are mounted",
+    );
+    refuses(
+        &mount("{/a: {mode: ro}}"),
+        &format!("{at}.bind"),
+        "`bind` is missing",
+    );
+    refuses(
+        &mount("{/a: {bind: /b, x: 1}}"),
+        &format!("{at}.x"),
+        "unknown key",
+    );
     for place in ["b", "/", "/proc/self", "/sys"] {
         let lines = mount(&format!("{{/a: {{bind: {place}}}}}"));
         refuses(&lines, &format!("{at}.bind"), "nothing can be mounted at");
     }
-    let packages = |inner: &str| {
-        format!("command_line_docker_packages: {{preinstall: {{{inner}}}}}")
-    };
+    let packages =
+        |inner: &str| format!("command_line_docker_packages: {{preinstall: {{{inner}}}}}");
     let at = "packages.preinstall";
-    refuses(&packages("python: ['-r x']"), &format!("{at}.python[0]"), "`-r x` is no name");
-    refuses(&packages("system: [vim]"), &format!("{at}.system"), "packages of the system");
+    refuses(
+        &packages("python: ['-r x']"),
+        &format!("{at}.python[0]"),
+        "`-r x` is no name",
+    );
+    refuses(
+        &packages("system: [vim]"),
+        &format!("{at}.system"),
+        "packages of the system",
+    );
 }
 
 #[test]
@@ -138,5 +175,10 @@ fn packages_without_a_network_are_worth_a_word() {
     let lines = "command_line_docker_packages: {auto_install_deps: true}";
     let words = "warning agent.backend.command_line_docker_packages: packages are fetched";
     check(&in_docker(lines), &[words]);
-    check(&in_docker(&format!("command_line_docker_network_mode: bridge\n{lines}")), &[]);
+    check(
+        &in_docker(&format!(
+            "command_line_docker_network_mode: bridge\n{lines}"
+        )),
+        &[],
+    );
 }

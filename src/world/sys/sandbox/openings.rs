@@ -113,7 +113,9 @@ pub(crate) fn check(confinement: &Confinement) -> Result<(), String> {
     let lowered = confinement.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
     let kept = lowered.map(|opening| &opening.path);
-    let kept = kept.chain(&confinement.masked).map(|path| (path, "only read"));
+    let kept = kept
+        .chain(&confinement.masked)
+        .map(|path| (path, "only read"));
     let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
     for (path, kept) in kept.chain(hidden) {
         for root in writable(confinement) {
