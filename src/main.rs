@@ -29,7 +29,7 @@ fn main() -> ExitCode {
             cli::refuse(error, &words.collect::<Vec<_>>())
         }
     };
-    ExitCode::from(status.code())
+    ExitCode::from(status)
 }
 
 #[expect(

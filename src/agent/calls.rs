@@ -15,6 +15,7 @@ use crate::wording::beginning;
 use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Change, Observation, Outcome};
 use crate::world::gate::{Denial, Gate, Refused};
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
@@ -154,8 +155,12 @@ impl Mind {
         gate: Gate,
     ) -> (String, Worked) {
         let tool = request.name.clone();
+        // A command ends when nobody waits for it any more.
+        let interrupt = call.command().and_then(|_| Interrupt::new().ok());
+        let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let work = move || {
-            let done = gate.check(call).map(exec::run);
+            let done = gate.check(call);
+            let done = done.map(|permitted| exec::run_until(permitted, interrupt.as_ref()));
             let allowed = done.is_ok();
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
             done

@@ -59,6 +59,19 @@ Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
   massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
 
+const SANDBOX_EXAMPLES: &str = "\
+Examples:
+  massgen sandbox --config team.yaml -- cargo test
+  massgen sandbox --config team.yaml --agent writer --phase final -- make install
+  massgen sandbox --grants grants.json -- bash -c 'ls ~ | wc -l'
+  massgen sandbox --sandbox C -- python3 script.py < input.txt
+
+The command begins in the agent's workspace and may do what its grants allow in the phase. It has no
+time limit. What it changed in write paths is delivered when it has ended.
+
+Exit status: that of the command, 128 and the signal's number if a signal ended it; 2 usage or config,
+3 no sandbox, 4 refused by the rules for commands, 130 interrupted.";
+
 const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list
@@ -285,6 +298,10 @@ pub(crate) enum Command {
     /// Carries out one tool call as an agent would, through the same gate.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
+    /// Runs one command as an agent would, on your own standard streams; its exit status is that of
+    /// massgen.
+    #[command(after_help = SANDBOX_EXAMPLES)]
+    Sandbox(SandboxArguments),
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
@@ -549,6 +566,32 @@ pub(crate) struct ToolArguments {
     /// says, else `auto`.
     #[arg(long, value_name = "TIER")]
     pub sandbox: Option<TierChoice>,
+}
+
+/// One command that is to be run.
+#[derive(Args, Debug)]
+pub(crate) struct SandboxArguments {
+    /// Where the grants stand.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent of the config that runs it. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// The phase that it is run in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// What holds it to the grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config says,
+    /// else `auto`.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
 }
 
 /// Where the grants of a call stand.

@@ -1,10 +1,10 @@
-//! Owns whose gates `massgen explain` and `massgen tool` ask: those of a grants file, or those that
+//! Owns whose gates `massgen explain`, `massgen tool` and `massgen sandbox` ask: those of a grants file, or those that
 //! the agents of a team would have in a run. It decides nothing; the gates do.
 
 use std::io;
 
 use crate::cli::args::{
-    ExplainCommandArguments, ExplainPathArguments, GrantsSource, ToolArguments,
+    ExplainCommandArguments, ExplainPathArguments, GrantsSource, SandboxArguments, ToolArguments,
 };
 use crate::cli::conduct::machine;
 use crate::cli::environment;
@@ -15,6 +15,7 @@ use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::output::{Form, Output};
+use crate::cli::sandbox;
 use crate::cli::shell::Shell;
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
@@ -149,6 +150,19 @@ pub(crate) fn tool(
     let (report, status) = tool::carry_out(gate, &call.name, &arguments);
     output.result(&format!("{report}\n"))?;
     Ok(status)
+}
+
+/// Runs one command on the user's own streams, and gives the exit status that it ended with.
+pub(crate) fn sandbox(
+    host: &Host,
+    asked: &SandboxArguments,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let needs = Needs::Commands(asked.sandbox);
+    let mut gates = of_source(&asked.source, needs, host, output)?;
+    let caller = gates.take(asked.agent.as_deref())?;
+    let gate = caller.gate(asked.phase.into());
+    sandbox::run(gate, &asked.command, host.hangup, output)
 }
 
 fn of_source(

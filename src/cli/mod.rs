@@ -42,6 +42,7 @@ mod replay;
 mod report;
 mod result;
 mod run;
+mod sandbox;
 mod schema;
 pub mod selftest;
 mod shell;
@@ -52,8 +53,9 @@ pub mod tool;
 mod usage;
 mod used;
 
-/// Does what the command line of `host` asks for, and says how the process is to end.
-pub fn run(host: &Host) -> ExitStatus {
+/// Does what the command line of `host` asks for, and gives the status that the process is to end
+/// with.
+pub fn run(host: &Host) -> u8 {
     let mut output = Output::of(host);
     let invocation = guarded(|| usage::parse(&host.arguments));
     let format = match &invocation {
@@ -65,13 +67,27 @@ pub fn run(host: &Host) -> ExitStatus {
     let ended = invocation.and_then(|invocation| {
         guarded(|| carry_out(host, invocation, &mut output, report.as_mut()))
     });
-    end(ended, report, &mut output)
+    let ended = match ended {
+        Ok(Ending::OfCommand(status)) => return status,
+        Ok(Ending::Own(status)) => Ok(status),
+        Err(error) => Err(error),
+    };
+    end(ended, report, &mut output).code()
+}
+
+/// What the process ends with.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// A status of massgen's own.
+    Own(ExitStatus),
+    /// The status of a command that was run for the user.
+    OfCommand(u8),
 }
 
 /// Says why the process, with these words on its command line, could not even be read.
-pub fn refuse(error: Error, words: &[String]) -> ExitStatus {
+pub fn refuse(error: Error, words: &[String]) -> u8 {
     let report = Report::new(asked_for(words));
-    end(Err(error), report, &mut Output::plain())
+    end(Err(error), report, &mut Output::plain()).code()
 }
 
 /// Tells how the process ends: an error to people, and everything to a script that reads JSON.
@@ -101,41 +117,55 @@ fn carry_out(
     invocation: Invocation,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
-) -> Result<ExitStatus> {
+) -> Result<Ending> {
     let arguments = match invocation {
         Invocation::Do(arguments) => arguments,
         Invocation::Show(text) => {
             output.result(&text)?;
-            return Ok(ExitStatus::Delivered);
+            return Ok(Ending::Own(ExitStatus::Delivered));
         }
     };
-    match arguments.command {
-        None => return run::run(host, &arguments.run, output, report),
-        Some(Command::Config(command)) => return configs::run(host, &command, output),
-        Some(Command::Logs(command)) => return logs::run(host, &command, output),
-        Some(Command::Replay(arguments)) => return replay::run(host, &arguments, output),
-        Some(Command::Models(question)) => return models::list(host, &question, output),
-        Some(Command::Tool(call)) => return gates::tool(host, &call, output),
-        Some(Command::Explain(ExplainCommand::Path(question))) => {
-            gates::explain_path(host, &question, output)?;
+    let status = match arguments.command {
+        None => run::run(host, &arguments.run, output, report)?,
+        Some(Command::Config(command)) => configs::run(host, &command, output)?,
+        Some(Command::Logs(command)) => logs::run(host, &command, output)?,
+        Some(Command::Replay(arguments)) => replay::run(host, &arguments, output)?,
+        Some(Command::Models(question)) => models::list(host, &question, output)?,
+        Some(Command::Tool(call)) => gates::tool(host, &call, output)?,
+        Some(Command::Sandbox(asked)) => {
+            return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
-        Some(Command::Explain(ExplainCommand::Command(question))) => {
-            gates::explain_command(host, &question, output)?;
-        }
-        Some(Command::Explain(ExplainCommand::Prompt { text, base, json })) => {
-            mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
-        }
-        Some(Command::Explain(ExplainCommand::Calls(source))) => {
-            gates::explain_calls(host, &source, output)?;
-        }
+        Some(Command::Doctor(question)) => doctor::run(host, &question, output)?,
+        Some(Command::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
+        Some(Command::Explain(question)) => explained(host, question, output)?,
         Some(Command::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::events()))?;
+            ExitStatus::Delivered
         }
-        Some(Command::Doctor(question)) => return doctor::run(host, &question, output),
-        Some(Command::Selftest(wanted)) => return selftest::run(host, &wanted, output),
-        Some(Command::Docker(command)) => docker::run(host, command, output)?,
-        Some(Command::Completions { shell }) => manual::completions(shell, output)?,
-        Some(Command::Man) => manual::man(output)?,
+        Some(Command::Docker(command)) => {
+            docker::run(host, command, output)?;
+            ExitStatus::Delivered
+        }
+        Some(Command::Completions { shell }) => {
+            manual::completions(shell, output)?;
+            ExitStatus::Delivered
+        }
+        Some(Command::Man) => {
+            manual::man(output)?;
+            ExitStatus::Delivered
+        }
+    };
+    Ok(Ending::Own(status))
+}
+
+fn explained(host: &Host, question: ExplainCommand, output: &mut Output<'_>) -> Result<ExitStatus> {
+    match question {
+        ExplainCommand::Path(question) => gates::explain_path(host, &question, output)?,
+        ExplainCommand::Command(question) => gates::explain_command(host, &question, output)?,
+        ExplainCommand::Prompt { text, base, json } => {
+            mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
+        }
+        ExplainCommand::Calls(source) => gates::explain_calls(host, &source, output)?,
     }
     Ok(ExitStatus::Delivered)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::confinement::tier::{Enclosure, Tier};
+use crate::confinement::tier::{Enclosure, Tier, TierChoice};
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
@@ -40,12 +40,14 @@ impl Shells {
     /// that cannot be had, that is an error; where nothing can enforce, commands are refused.
     pub fn prepare(config: &Config, layout: &Layout, machine: &Machine) -> Result<Self> {
         let mut shells = Self::default();
+        let mut opened = Vec::new();
         for agent in &config.agents {
             let (Some(commands), Some(_)) = (&agent.commands, &agent.cwd) else {
                 continue;
             };
             let room = Scratch::make(&layout.sandboxes, &format!("{}_", agent.id))?;
-            let sandbox = Sandbox::open(commands.sandbox, &machine.executable, room.path())?;
+            let open = || Sandbox::open(commands.sandbox, &machine.executable, room.path());
+            let sandbox = once(&mut opened, commands.sandbox, open)?;
             if sandbox.tier() == Tier::D {
                 let reasons = sandbox.reasons().to_vec();
                 let tier = Tier::D;
@@ -96,4 +98,18 @@ impl Shells {
         };
         held.into_iter().map(event).collect()
     }
+}
+
+/// The sandbox of a choice, found out when it is first asked for.
+fn once(
+    opened: &mut Vec<(TierChoice, Sandbox)>,
+    choice: TierChoice,
+    open: impl FnOnce() -> Result<Sandbox>,
+) -> Result<Sandbox> {
+    if let Some((_, sandbox)) = opened.iter().find(|(known, _)| *known == choice) {
+        return Ok(sandbox.clone());
+    }
+    let sandbox = open()?;
+    opened.push((choice, sandbox.clone()));
+    Ok(sandbox)
 }

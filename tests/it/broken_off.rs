@@ -22,6 +22,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
+use crate::project::machine;
+
 /// A backend that breaks.
 #[derive(Debug)]
 struct Breaks;
@@ -77,6 +79,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         telemetry: None,
         again: None,
         config,
+        machine: machine(),
     };
     Run::prepare(order, stop).unwrap()
 }

@@ -29,6 +29,8 @@ use massgen::world::sandbox::{Ended, Finished, Wait};
 use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
+use crate::project::Project;
+
 /// How long a daemon may take to answer, and a slow command.
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// The image of all tests: busybox, and programs that stand for those that install packages.
@@ -96,7 +98,7 @@ impl Daemon {
             assert!(begin.elapsed() < TIME_MAX, "no daemon:\n{}", log());
             thread::sleep(Duration::from_millis(50));
         }
-        daemon.import(IMAGE);
+        daemon.import(IMAGE, "missing");
         daemon
     }
 
@@ -124,10 +126,19 @@ impl Daemon {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Makes an image from busybox. What would install packages writes down how it was called.
-    fn import(&self, name: &str) {
+    /// Makes an image from busybox. What would install packages writes down how it was called, and
+    /// fails for those that are `refused`.
+    fn import(&self, name: &str, refused: &str) {
         let root = self.dir.path().join("root");
-        for dir in ["bin", "etc", "home", "tmp", "root"] {
+        let dirs = [
+            "bin",
+            "etc/sudoers.d",
+            "tmp",
+            "root",
+            "usr/bin",
+            "usr/local/bin",
+        ];
+        for dir in dirs {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
         fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).unwrap();
@@ -145,10 +156,10 @@ impl Daemon {
                 symlink("busybox", link).unwrap();
             }
         }
-        for name in ["apt-get", "python3", "npm"] {
+        for name in ["apt-get", "python3", "npm", "git"] {
             let program = root.join("bin").join(name);
             let script = format!(
-                "#!/bin/sh\ncase \"$*\" in *missing*) echo no such package >&2; exit 1;; esac\n\
+                "#!/bin/sh\ncase \"$*\" in *{refused}*) echo no such package >&2; exit 1;; esac\n\
                  echo \"$(id -u) {name} $*\" >>/tmp/installed\n"
             );
             fs::write(&program, script).unwrap();
@@ -363,7 +374,20 @@ fn a_container_is_kept_across_commands_and_gone_at_the_end() {
         fs::read_to_string(scene.path("project/.massgen/ws/made")).unwrap(),
         "made\n"
     );
-    inside.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool; tool", "Exited(127)");
+    inside.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool", "");
+    inside.check("tool", "mine\n");
+    inside.fails("cd .. && tool", "not found");
+    container.close().unwrap();
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        ""
+    );
+    // One that is dropped is gone too.
+    let dropped = scene.open().name().to_owned();
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
+        ""
+    );
 }
 
 #[test]
@@ -727,7 +751,143 @@ fn what_is_missing_is_told_with_its_remedy() {
         "is not on this machine",
         "docker pull example/none:1",
     );
-    daemon.says(&["build", "--help"]);
+}
+
+#[test]
+fn the_image_is_built_from_what_ships_with_massgen() {
+    let Some(daemon) = daemon() else { return };
+    let build = |words: &[&str]| {
+        let words = ["docker", "build"].iter().chain(words);
+        Project::new().env("DOCKER_HOST", daemon.host()).args(words)
+    };
+    let base = "debian:trixie-slim";
+    daemon.import(base, "ripgrep");
+    let failed = build(&[]).failure(3);
+    assert!(
+        failed
+            .stderr()
+            .contains("cannot build the image `massgen/mcp-runtime:latest`")
+    );
+    assert!(
+        failed.stderr().contains("no such package"),
+        "{}",
+        failed.stderr()
+    );
+    daemon.import(base, "missing");
+    let built = build(&[]).success();
+    assert_eq!(built.stdout(), "massgen/mcp-runtime:latest\n");
+    assert!(
+        built.stderr().contains("FROM debian:trixie-slim"),
+        "{}",
+        built.stderr()
+    );
+    assert_eq!(
+        build(&["--sudo"]).success().stdout(),
+        "massgen/mcp-runtime-sudo:latest\n"
+    );
+    let mut scene = Scene::new(&daemon.host());
+    scene.config = DockerConfig {
+        image: "massgen/mcp-runtime-sudo:latest".to_owned(),
+        ..DockerConfig::default()
+    };
+    let container = scene.open();
+    let sudoers = "cat /etc/sudoers.d/massgen";
+    Inside(&scene, &container).check(sudoers, "ALL ALL=(ALL:ALL) NOPASSWD: ALL\n");
+    for image in [
+        "massgen/mcp-runtime:latest",
+        "massgen/mcp-runtime-sudo:latest",
+        base,
+    ] {
+        drop(container.close());
+        daemon.says(&["rmi", "-f", image]);
+    }
+}
+
+#[test]
+fn doctor_says_what_a_team_in_containers_lacks() {
+    let Some(daemon) = daemon() else { return };
+    let team = |image: &str| {
+        format!(
+            "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: w\n      \
+             replies: [{{text: hi}}]\n      enable_mcp_command_line: true\n      \
+             command_line_execution_mode: docker\n      command_line_docker_image: {image}\n"
+        )
+    };
+    let doctor = |image: &str, host: &str| {
+        let project = Project::new().file("team.yaml", team(image));
+        let project = project.env("DOCKER_HOST", host);
+        project.args(["doctor", "--config", "team.yaml"])
+    };
+    let is_there = doctor(IMAGE, &daemon.host()).success();
+    assert!(
+        is_there.stdout().contains(&format!("`{IMAGE}` is there")),
+        "{}",
+        is_there.stdout()
+    );
+    let lacks = doctor("none:1", &daemon.host()).failure(3);
+    assert!(
+        lacks.stdout().contains("docker pull none:1"),
+        "{}",
+        lacks.stdout()
+    );
+    let nothing = doctor(IMAGE, "unix:///nowhere.sock").failure(3);
+    assert!(
+        nothing.stdout().contains("nothing is at /nowhere.sock"),
+        "{}",
+        nothing.stdout()
+    );
+}
+
+/// How long one command takes in a container, beside Docker's own client. What it comes to is for
+/// `docs/performance.md` to say.
+#[test]
+fn commands_are_timed_when_asked_for() {
+    if std::env::var_os("MASSGEN_TEST_TIMES").is_none() {
+        eprintln!("skipped: MASSGEN_TEST_TIMES is not set");
+        return;
+    }
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let opening = Instant::now();
+    let container = scene.open();
+    eprintln!("open: {:?}", opening.elapsed());
+    let inside = Inside(&scene, &container);
+    let timed = |work: &dyn Fn()| {
+        let mut times: Vec<Duration> = (0..40)
+            .map(|_| {
+                let begin = Instant::now();
+                work();
+                begin.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[20]
+    };
+    for _ in 0..2 {
+        let own = timed(&|| inside.check("true", ""));
+        let client = timed(&|| drop(daemon.says(&["exec", container.name(), "sh", "-c", "true"])));
+        eprintln!(
+            "own: {own:?}, docker exec: {client:?}, {:.2}",
+            own.div_duration_f64(client)
+        );
+    }
+    let remount = |permission| {
+        let begin = Instant::now();
+        container.remount(&scene.reachable(permission)).unwrap();
+        eprintln!("remount: {:?}", begin.elapsed());
+    };
+    remount(Permission::Write);
+    inside.check(
+        "dd if=/dev/zero of=/root/big bs=1M count=100 2>/dev/null",
+        "",
+    );
+    remount(Permission::Read);
+    let begin = Instant::now();
+    assert_eq!(
+        inside.run("sleep 9", Duration::from_millis(100)).ended,
+        Ended::OutOfTime
+    );
+    eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
 }
 
 /// The same as another user, whose files must be theirs afterwards.

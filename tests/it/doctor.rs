@@ -546,13 +546,13 @@ fn a_daemon_that_is_not_there_is_found() {
     let remote = of_team(doctor())
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
-    check(&remote, daemons, "skipped", "not asked");
+    check(&remote, daemons, "skipped", "no socket of this machine");
     // A file of the project does not say where a daemon is asked.
     let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
         !found(&planted, "docker", "daemon")
             .message
-            .contains("not asked")
+            .contains("no socket of this machine")
     );
     if !is_root() {
         let project = daemon(of_team(doctor()), None);

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use massgen::orchestrator::shells::Machine;
+use massgen::path::AbsPath;
 use tempfile::TempDir;
 
 /// A run that takes longer hangs.
@@ -265,6 +267,15 @@ impl Finished {
         let found = fs::symlink_metadata(self.project.path(path));
         assert!(found.is_err(), "{path} exists\n{}", self.stderr);
         self
+    }
+}
+
+/// The machine as commands of a run in this process would know it.
+pub(crate) fn machine() -> Machine {
+    Machine {
+        executable: AbsPath::new(binary()).unwrap(),
+        env: BTreeMap::new(),
+        home: None,
     }
 }
 

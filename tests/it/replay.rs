@@ -18,7 +18,7 @@ use massgen::world::store::redact::Redactor;
 use massgen::world::store::runs;
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, machine};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
@@ -495,7 +495,7 @@ fn played(project: &Project, turn: &Path) -> Option<String> {
     let record = Record::read(&run, None).unwrap();
     let state = base.join(".massgen");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let playing = play(record, &state, None, Stop::default());
+    let playing = play(record, &state, machine(), Stop::default());
     let replayed = runtime.block_on(playing).unwrap();
     replayed
         .difference

@@ -18,12 +18,14 @@ use massgen::confinement::{Confinement, Layer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, BackgroundId, NotStarted};
+use massgen::tools::call::BackgroundId;
+use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::project::binary;
+use crate::project::{Project, binary};
 
 /// A command that should end by itself and takes longer hangs.
 const LONG: Duration = Duration::from_mins(1);
@@ -58,8 +60,17 @@ impl Room {
         abs(&self.dir.path().canonicalize().unwrap().join(name))
     }
 
-    /// What `command` is held to, by a shell.
+    /// What `command` is held to, by a shell, in the final phase.
     fn confined(&self, command: &str, edit: impl FnOnce(&mut Facts)) -> Confinement {
+        self.confined_in(Phase::Final, command, edit)
+    }
+
+    fn confined_in(
+        &self,
+        phase: Phase,
+        command: &str,
+        edit: impl FnOnce(&mut Facts),
+    ) -> Confinement {
         let grant = |name: &str, kind| {
             let root = RealPath::vouch(self.path(name).as_path());
             Grant::tree(root, kind, Permission::Write)
@@ -97,7 +108,7 @@ impl Room {
             program: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
         };
         edit(&mut facts);
-        let manager = PathPermissionManager::new(grants, Phase::Final);
+        let manager = PathPermissionManager::new(grants, phase);
         compile(&manager, self.sandbox.tier(), facts).unwrap()
     }
 
@@ -341,12 +352,22 @@ fn what_was_compiled_for_another_tier_is_not_run() {
 #[test]
 fn many_commands_run_at_once() {
     in_each_tier(|room| {
+        let run = |number: i32| {
+            let command = format!("echo {number} > {number}; cat {number}");
+            let interrupt = Interrupt::new().unwrap();
+            let wait = Wait {
+                time_max: LONG,
+                output_bytes_max: KEPT_BYTES,
+                interrupt: &interrupt,
+                network: None,
+            };
+            let confined = room.confined_in(Phase::Coordination, &command, |_| ());
+            let finished = room.sandbox.run(&confined, wait).unwrap();
+            assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
+        };
         thread::scope(|scope| {
             for number in 0..8 {
-                scope.spawn(move || {
-                    let finished = room.run(&format!("echo {number} > {number}; cat {number}"));
-                    assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
-                });
+                scope.spawn(move || run(number));
             }
         });
     });
@@ -355,8 +376,7 @@ fn many_commands_run_at_once() {
 /// Starts a command in the background.
 fn start(background: &Background, room: &Room, command: &str) -> Result<BackgroundId, NotStarted> {
     let confined = room.confined(command, |_| ());
-    let note = Box::new(|ended: &Ended| vec![format!("note: {ended}")]);
-    background.start(command, &confined, None, note)
+    background.start(command, &confined, None)
 }
 
 #[test]
@@ -375,7 +395,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, None);
         let stopped = background.stop(id).unwrap();
         assert_eq!(stopped.ended, Some(Ended::Interrupted));
-        assert_eq!(stopped.notes, ["note: it was interrupted"]);
+        assert_eq!(stopped.fault, None);
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
         let id = start(&background, room, "echo end; exit 4").unwrap();
@@ -383,7 +403,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
-        let unknown = "background_99".parse().unwrap();
+        let unknown = BackgroundId(99);
         assert_eq!(background.stop(unknown), None);
     });
 }
@@ -399,8 +419,125 @@ fn background_commands_are_few_and_end_together() {
         }
         let refused = start(&background, room, &sleep);
         assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
-        assert_eq!(processes_with(&time).is_empty(), false);
+        assert!(!processes_with(&time).is_empty());
         drop(background);
         assert_eq!(processes_with(&time), Vec::<String>::new());
     });
+}
+
+/// A project in which the workspace and one path of the user's are granted.
+fn granted() -> Project {
+    let project = Project::new().dir("ws").dir("src");
+    let grants = serde_json::json!({
+        "workspace": project.path("ws"),
+        "context_paths": [{"path": project.path("src"), "permission": "write"}],
+    });
+    project.file("grants.json", grants.to_string())
+}
+
+/// `massgen sandbox` with these words after `--`.
+fn sandboxed(project: Project, words: &[&str]) -> Project {
+    let options = [
+        "sandbox",
+        "--grants",
+        "grants.json",
+        "--sandbox",
+        "off",
+        "--",
+    ];
+    project.args(options).args(words)
+}
+
+#[test]
+fn one_command_runs_on_the_users_streams_with_its_own_status() {
+    let words = ["sh", "-c", "cat; echo 'it'\"'\"'s' >&2; pwd; exit 5"];
+    let project = sandboxed(granted().stdin("typed\n"), &words);
+    let finished = project.failure(5);
+    assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
+    assert_eq!(finished.stderr(), "it's\n");
+    sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
+    sandboxed(granted(), &["true"]).success();
+}
+
+#[test]
+fn one_command_is_asked_about_and_held_as_an_agents() {
+    let refused = sandboxed(granted(), &["sudo", "true"]).failure(4);
+    assert!(refused.stderr().contains("sudo"), "{}", refused.stderr());
+    let usage = granted()
+        .args(["sandbox", "--grants", "grants.json"])
+        .failure(2);
+    assert!(usage.stderr().contains("CMD"), "{}", usage.stderr());
+    let held = |phase: &str| {
+        let options = ["sandbox", "--grants", "grants.json", "--phase", phase, "--"];
+        let command = "echo x > ../src/new; echo x > new; cat ../grants.json; true";
+        granted()
+            .args(options)
+            .args(["sh", "-c", command])
+            .success()
+    };
+    let sandbox = Room::new(Tier::A).or_else(|| Room::new(Tier::B));
+    if sandbox.is_none() {
+        return;
+    }
+    let _kept_out = held("coordination")
+        .has_file("ws/new", "x\n")
+        .has_no("src/new");
+    let finished = held("final");
+    assert_eq!(finished.stdout(), "");
+    let _delivered = finished
+        .has_file("ws/new", "x\n")
+        .has_file("src/new", "x\n");
+}
+
+/// Whether nothing of the command is left, and no directory of massgen's.
+#[track_caller]
+fn check_gone(project: &Project, time: &str) {
+    wait_until("the end of all processes", || {
+        processes_with(time).is_empty()
+    });
+    let left: Vec<_> = fs::read_dir(project.path("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn whatever_ends_massgen_ends_its_commands() {
+    for tier in ["A", "B", "C", "off"] {
+        if Room::new(tier_named(tier)).is_none() {
+            continue;
+        }
+        for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
+            let time = unique_sleep();
+            let command = format!("trap '' TERM INT HUP; setsid sleep {time} & sleep {time}");
+            let project = granted().dir("tmp");
+            let tmp = project.path("tmp");
+            let options = [
+                "sandbox",
+                "--grants",
+                "grants.json",
+                "--sandbox",
+                tier,
+                "--",
+            ];
+            let project = project.env("TMPDIR", &tmp).args(options);
+            let project = project.args(["sh", "-c", &command]);
+            let mut massgen = project.command().spawn().unwrap();
+            wait_until("the command", || processes_with(&time).len() >= 2);
+            let pid = Pid::from_child(&massgen);
+            kill_process(pid, signal).unwrap();
+            let status = massgen.wait().unwrap();
+            if signal == Signal::KILL {
+                wait_until("its end", || processes_with(&time).is_empty());
+            } else {
+                assert_eq!(status.code(), Some(130), "tier {tier}");
+                check_gone(&project, &time);
+            }
+        }
+    }
+}
+
+fn tier_named(name: &str) -> Tier {
+    match name.parse().unwrap() {
+        TierChoice::Only(tier) => tier,
+        TierChoice::Auto => panic!("{name} is no tier"),
+    }
 }

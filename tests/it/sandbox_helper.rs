@@ -187,7 +187,7 @@ impl Cell {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if self.user != fs::metadata("/proc/self").unwrap().uid() {
-            command.uid(self.user).gid(self.user).groups(&[]);
+            command.uid(self.user).gid(self.user);
         }
         let helper = command.spawn().unwrap();
         let mut confinement = self.confinement.clone();
@@ -358,13 +358,13 @@ fn openings_can_be_used_and_the_rest_is_not_there() {
             "ln -s ../outside/key k; cat k",
             "ln -s ../notes/read l; cat l",
         );
-        cell.check_denied("mkdir ../beside", "mkdir inside");
+        cell.check("mkdir ../beside && rmdir ../beside && mkdir ../beside", "");
         cell.check("ls -A $AT", "home\nnotes\nproject\nworkspace");
         assert_eq!(
             fs::read_to_string(cell.path("outside/key")).unwrap(),
             "outside/key\n"
         );
-        assert!(!cell.path("notes/new").exists());
+        assert!(!cell.path("notes/new").exists() && !cell.path("beside").exists());
     }
 }
 
@@ -487,8 +487,7 @@ fn proc_and_tmp_are_its_own() {
             "gone",
         );
         assert!(!Path::new("/tmp/own").exists() && !Path::new("/dev/shm/own").exists());
-        // The shell, the list itself, and the first process.
-        cell.check("ls -d /proc/[0-9]* | wc -l", "3");
+        cell.check("echo /proc/[0-9]*", "/proc/1 /proc/2");
         cell.check_denied(&format!("kill -0 {}", std::process::id()), "kill -0 $$");
         cell.check_denied("cat /proc/1/environ", "cat /proc/$$/environ");
         let switch = "/proc/sys/kernel/core_pattern";
@@ -517,7 +516,7 @@ fn privileges_are_gone() {
             cell.check(&of(set), "0000000000000000");
         }
         cell.check("id -u", &cell.user.to_string());
-        cell.check("grep -v -c nosuid /proc/mounts", "");
+        cell.check("grep -v nosuid /proc/mounts | wc -l", "0");
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -132,13 +132,12 @@ impl Room {
 
     fn confinement(&self, script: &str) -> Confinement {
         let env = [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("HOME", self.path("home").to_str().unwrap()),
-            ("TMPDIR", self.path("scratch").to_str().unwrap()),
-            ("R", self.dir.path().to_str().unwrap()),
-            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            ("HOME", self.abs("home").to_string()),
+            ("TMPDIR", self.abs("scratch").to_string()),
+            ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
         ];
-        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = env.map(|(name, value)| (name.to_owned(), value));
         Confinement {
             tier: Tier::C,
             open: vec![
@@ -248,56 +247,494 @@ fn check_with(prepare: impl Fn(&Room, &mut Confinement), script: &str, expected:
     }
 }
 
-/// Says `yes` or `no` for each command, by whether it succeeded.
-fn tried(commands: &[&str]) -> String {
+/// Compares what came of each command with what is expected of all.
+#[track_caller]
+fn check_each(expected: &str, commands: &[&str]) {
+    check_each_with(|_, _| {}, expected, commands);
+}
+
+#[track_caller]
+fn check_each_with(prepare: impl Fn(&Room, &mut Confinement), expected: &str, commands: &[&str]) {
     let each = commands
         .iter()
         .map(|command| format!("({command}) >/dev/null 2>&1 && echo yes || echo no"));
-    each.collect::<Vec<_>>().join("\n")
+    let script = each.collect::<Vec<_>>().join("\n");
+    let lines = commands.iter().map(|_| expected);
+    check_with(prepare, &script, &lines.collect::<Vec<_>>().join("\n"));
+}
+
+/// The same as a program of Python's, where a shell has no command for it.
+fn python(lines: &str) -> String {
+    format!("python3 -c '\nimport os, socket, fcntl, resource\n{lines}'")
+}
+
+#[track_caller]
+fn check_each_python(expected: &str, programs: &[&str]) {
+    let programs: Vec<String> = programs.iter().map(|program| python(program)).collect();
+    let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
+    check_each(expected, &programs);
 }
 
 #[test]
 fn a_command_reads_and_writes_what_is_open() {
-    let can = [
-        "cat own",
-        "echo x > new",
-        "mkdir -p a/b && mv own a/b/ && rm -r a",
-        "cat ../ro/known ../ro/sub/known",
-        "ls ../ro",
-        "echo x > $HOME/new && echo x > $TMPDIR/new",
-        "python3 -c 'import ssl, json'",
-        "cat /etc/passwd /proc/self/status /proc/meminfo",
-        "echo x > /dev/null && head -c 1 /dev/urandom",
-        "echo x > /dev/shm/massgen-tier-c-$$ && rm /dev/shm/massgen-tier-c-$$",
-    ];
-    check(&tried(&can), ["yes"; 10].join("\n").as_str());
+    check_each(
+        "yes",
+        &[
+            "cat own",
+            "echo x > new",
+            "mkdir -p a/b && mv own a/b/ && rm -r a",
+            "cat ../ro/known ../ro/sub/known",
+            "ls ../ro",
+            "echo x > $HOME/new && echo x > $TMPDIR/new",
+            "python3 -c 'import ssl, json'",
+            "cat /etc/passwd /proc/self/status /proc/meminfo",
+            "echo x > /dev/null && head -c 1 /dev/urandom",
+        ],
+    );
 }
 
 #[test]
 fn a_command_neither_reads_nor_writes_anything_else() {
-    let cannot = [
-        "cat ../out/known",
-        "ls ../out",
-        "ls ..",
-        "echo x > ../ro/new",
-        "echo x >> ../ro/known",
-        "rm ../ro/known",
-        "mv ../ro/known .",
-        "ln ../ro/known hard && echo x >> hard",
-        "ln -s ../out/known soft && cat soft",
-        "truncate -s 0 ../ro/known",
-        "python3 -c 'import os; os.open(\"../ro/known\", os.O_RDONLY | os.O_TRUNC)'",
-        "echo x > /tmp/massgen-tier-c",
-        "ls /root /home /var/log /run",
-        "cat /etc/shadow",
-        "cat /proc/$PPID/environ",
-        "ls /proc/1/root/",
-        "echo x > /proc/sys/vm/swappiness",
-        "echo x > /proc/self/clear_refs",
-        "ls /dev/pts /dev/mem",
-        "mount -t tmpfs none a",
-        "unshare -U true",
-        "chroot . true",
+    check_each(
+        "no",
+        &[
+            "cat ../out/known",
+            "ls ../out",
+            "ls ..",
+            "echo x > ../ro/new",
+            "echo x >> ../ro/known",
+            "rm ../ro/known",
+            "mv ../ro/known .",
+            "ln ../ro/known hard && echo x >> hard",
+            "ln -s ../out/known soft && cat soft",
+            "truncate -s 0 ../ro/known",
+            "echo x > /tmp/massgen-tier-c",
+            "ls /root /home /var/log /run",
+            "cat /etc/shadow",
+            "cat /proc/$PPID/environ",
+            "ls /proc/1/root/",
+            "echo 60 > /proc/sys/vm/swappiness",
+            "ls /dev/pts",
+            "cat /dev/mem",
+            "mount -t tmpfs none a",
+            "unshare -U true",
+            "chroot . true",
+            "kill -0 $PPID",
+            "kill -9 $PPID",
+        ],
+    );
+    check_each_python(
+        "no",
+        &[
+            "os.open(\"../ro/known\", os.O_RDONLY | os.O_TRUNC)",
+            "resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))",
+            "import ctypes; c = ctypes.CDLL(None); os._exit(c.shmget(0, 4096, 0o1600) < 0)",
+        ],
+    );
+}
+
+#[test]
+fn what_a_file_is_said_to_be_changes_only_in_the_workspace() {
+    let changes = [
+        "chmod 600 FILE",
+        "touch FILE",
+        "touch -d 2001-01-01 FILE",
+        "chown $(id -u):$(id -g) FILE",
     ];
-    check(&tried(&cannot), ["no"; 22].join("\n").as_str());
+    let by_handle = [
+        "os.fchmod(os.open(\"FILE\", 0), 0o600)",
+        "os.chmod(\"/proc/self/fd/%d\" % os.open(\"FILE\", 0), 0o600)",
+        "os.chmod(\"/dev/fd/%d\" % os.open(\"FILE\", 0), 0o600)",
+        "os.chmod(os.path.basename(\"FILE\"), 0o600, \
+         dir_fd=os.open(os.path.dirname(\"FILE\") or \".\", os.O_PATH))",
+        "os.symlink(os.path.abspath(\"FILE\"), \"l\"); os.chmod(\"l\", 0o600); os.unlink(\"l\")",
+        "os.utime(os.open(\"FILE\", 0))",
+        "os.utime(\"FILE\", ns=(1, 2))",
+        "os.setxattr(\"FILE\", \"user.x\", b\"y\"); os.removexattr(\"FILE\", \"user.x\")",
+        "os.setxattr(os.open(\"FILE\", 0), \"user.x\", b\"y\")",
+    ];
+    for (file, expected) in [
+        ("own", "yes"),
+        ("../ro/known", "no"),
+        ("../out/known", "no"),
+    ] {
+        let on = |change: &&str| change.replace("FILE", file);
+        let changes: Vec<String> = changes.iter().map(on).collect();
+        check_each(
+            expected,
+            &changes.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        let by_handle: Vec<String> = by_handle.iter().map(on).collect();
+        let by_handle: Vec<&str> = by_handle.iter().map(String::as_str).collect();
+        check_each_python(expected, &by_handle);
+    }
+}
+
+#[test]
+fn rights_that_reach_beyond_the_user_are_not_given_away() {
+    check_each("yes", &["chmod 700 own", "chmod g+s .", "ls"]);
+    check_each(
+        "no",
+        &["chmod 4755 own", "chmod 2755 own", "chown 12345 own"],
+    );
+    check_each_python(
+        "no",
+        &[
+            "os.setxattr(\"own\", \"security.capability\", b\"y\")",
+            "os.setxattr(\"own\", \"trusted.x\", b\"y\")",
+            // FS_IOC_SETFLAGS needs a handle for reading alone.
+            "fcntl.ioctl(os.open(\"../ro/known\", 0), 0x40086602, bytes([64, 0, 0, 0]))",
+        ],
+    );
+}
+
+#[test]
+fn everyday_tools_work_in_the_workspace() {
+    let git = "git -c user.name=a -c user.email=a@b";
+    let script = format!(
+        "set -e
+        mkdir a; echo 1 > a/x; chmod 751 a/x; ln -s x a/l; touch -h -d 2001-01-01 a/l
+        tar cf t.tar a; rm -r a; tar xf t.tar
+        stat -c '%a %N' a/x a/l; stat -c %y a/l | cut -c1-10
+        cp -a a b; cp -p ../ro/known k; install -m 640 k kk; stat -c %a kk
+        git init -q g; cd g; echo 1 > f; git add f; {git} commit -qm one
+        echo 2 > f; {git} stash -q; {git} stash pop -q; {git} commit -qam two
+        git gc -q; git log --format=%s
+        python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))'
+        python3 -c 'import pty, os; m, s = pty.openpty(); os.write(s, b\"x\"); print(os.read(m, 1))'"
+    );
+    let expected = "751 'a/x'\n777 'a/l' -> 'x'\n2001-01-01\n640\ntwo\none\n[1, 2]\nb'x'";
+    check(&script, expected);
+}
+
+#[test]
+fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
+    let hides = |names: &'static [&'static str]| {
+        move |room: &Room, confinement: &mut Confinement| {
+            confinement.hidden = names.iter().map(|name| room.abs(name)).collect();
+        }
+    };
+    let open = [
+        "cat ../ro/known",
+        "cat ../ro/sub/known",
+        "ls ../ro",
+        "ls ../ro/secret",
+    ];
+    check_each_with(hides(&["ro/secret"]), "yes", &open);
+    check_each_with(hides(&["ro/secret/key"]), "yes", &open);
+    check_each_with(hides(&["ro/none"]), "yes", &["cat ../ro/secret/key"]);
+    let closed = ["cat ../ro/secret/key"];
+    check_each_with(hides(&["ro/secret"]), "no", &closed);
+    check_each_with(hides(&["ro/secret/key"]), "no", &closed);
+    check_each_with(hides(&["ro"]), "no", &["cat ../ro/known", "ls ../ro"]);
+}
+
+#[test]
+fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
+    let prepare = |room: &Room, confinement: &mut Confinement| {
+        symlink(room.path("out"), room.path("ro/link")).unwrap();
+        symlink(room.path("ro/secret"), room.path("ro/sub/link")).unwrap();
+        confinement.hidden = vec![room.abs("ro/secret")];
+    };
+    let closed = ["cat ../ro/link/known", "cat ../ro/sub/link/key"];
+    check_each_with(prepare, "no", &closed);
+    check_each_with(prepare, "yes", &["cat ../ro/sub/known"]);
+}
+
+#[test]
+fn a_deeper_opening_speaks_for_itself() {
+    let inside_hidden = |room: &Room, confinement: &mut Confinement| {
+        fs::create_dir(room.path("ro/secret/open")).unwrap();
+        room.give(&room.path("ro/secret/open"));
+        confinement.hidden = vec![room.abs("ro/secret")];
+        let deeper = room.open("ro/secret/open", Permission::Write);
+        confinement.open.push(deeper);
+    };
+    for room in Room::each() {
+        let mut confinement =
+            room.confinement("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
+        inside_hidden(&room, &mut confinement);
+        let done = room.run(&confinement);
+        assert_eq!(done.reports, ended(1), "{done:?}");
+        assert!(room.path("ro/secret/open/new").exists());
+    }
+    let one_file = |room: &Room, confinement: &mut Confinement| {
+        confinement.open = vec![
+            room.open("ws", Permission::Write),
+            room.open("ro/known", Permission::Read),
+        ];
+    };
+    check_each_with(one_file, "yes", &["cat ../ro/known"]);
+    check_each_with(
+        one_file,
+        "no",
+        &["cat ../ro/sub/known", "ls ../ro", "echo x >> ../ro/known"],
+    );
+}
+
+#[track_caller]
+fn check_refused(prepare: impl Fn(&Room, &mut Confinement), expected: &str) {
+    for room in Room::each() {
+        let mut confinement = room.confinement("touch ran");
+        prepare(&room, &mut confinement);
+        let done = room.run(&confinement);
+        match done.reports.as_slice() {
+            [Report::Refused { step, why }] => {
+                let said = format!("{step}: {why}");
+                assert!(said.contains(expected), "{said}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!room.path("ws/ran").exists());
+    }
+}
+
+#[test]
+fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
+    let remedy = "around it; tiers A and B can do that";
+    check_refused(
+        |room, confinement| confinement.hidden = vec![room.abs("ws/own")],
+        remedy,
+    );
+    check_refused(
+        |room, confinement| confinement.masked = vec![room.abs("ws/own")],
+        remedy,
+    );
+    check_refused(
+        |room, confinement| {
+            let lower = room.open("ws/own", Permission::Read);
+            confinement.open.push(lower);
+        },
+        remedy,
+    );
+    check_refused(
+        |room, confinement| {
+            let gone = room.open("ws", Permission::Write);
+            fs::rename(room.path("ws"), room.path("moved")).unwrap();
+            symlink(room.path("out"), room.path("ws")).unwrap();
+            confinement.dir = room.abs("home");
+            confinement.open = vec![gone];
+        },
+        "ws` cannot be opened",
+    );
+    check_refused(
+        |_, confinement| confinement.program = vec!["no-such-program".to_owned()],
+        "starting `no-such-program`",
+    );
+    check_refused(
+        |room, confinement| confinement.dir = room.abs("nowhere"),
+        "nowhere`",
+    );
+}
+
+/// Sockets of the user's other programs.
+struct Others {
+    tcp: TcpListener,
+    other_tcp: TcpListener,
+    udp: UdpSocket,
+    stream: UnixListener,
+    datagram: UnixDatagram,
+}
+
+impl Others {
+    /// The sockets with paths lie in the workspace, where a command surely finds them.
+    fn new(room: &Room) -> Self {
+        let others = Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            other_tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            stream: UnixListener::bind(room.path("ws/stream")).unwrap(),
+            datagram: UnixDatagram::bind(room.path("ws/datagram")).unwrap(),
+        };
+        room.give(&room.path("ws/stream"));
+        room.give(&room.path("ws/datagram"));
+        others
+    }
+
+    /// What a program says about each of them.
+    fn attempts(&self) -> String {
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let (tcp, other) = (port(&self.tcp), port(&self.other_tcp));
+        let udp = self.udp.local_addr().unwrap().port();
+        python(&format!(
+            r#"
+def tried(name, what):
+    try:
+        what()
+        print(name, "yes")
+    except OSError as error:
+        print(name, "no")
+S = socket
+tried("tcp", lambda: S.create_connection(("127.0.0.1", {tcp}), 5))
+tried("other", lambda: S.create_connection(("127.0.0.1", {other}), 5))
+tried("fast", lambda: S.socket().sendto(b"x", 0x20000000, ("127.0.0.1", {other})))
+tried("mptcp", lambda: S.socket(2, 1, 262).connect(("127.0.0.1", {other})))
+tried("udp", lambda: S.socket(2, 2).sendto(b"x", ("127.0.0.1", {udp})))
+tried("listen", lambda: S.socket().listen())
+tried("stream", lambda: S.socket(1, 1).connect("stream"))
+tried("datagram", lambda: S.socket(1, 2).sendto(b"x", "datagram"))
+tried("pair", lambda: S.socketpair(1, 2)[0].sendto(b"x", "datagram"))
+tried("raw", lambda: S.socketpair(1, 3)[0].sendto(b"x", "datagram"))
+one, other = S.socketpair()
+tried("streams", lambda: one.send(b"x"))
+"#
+        ))
+    }
+}
+
+#[track_caller]
+fn check_reach(reach: impl Fn(&Others) -> Reach, reached: &[&str]) {
+    for room in Room::each() {
+        let others = Others::new(&room);
+        let mut confinement = room.confinement(&others.attempts());
+        confinement.reach = reach(&others);
+        let done = room.run(&confinement);
+        assert_eq!(done.reports, ended(0), "{done:?}");
+        let lines = done
+            .said
+            .lines()
+            .filter_map(|line| line.strip_suffix(" yes"));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            reached,
+            "{:?}: {}",
+            room.user,
+            done.said
+        );
+        others.datagram.set_nonblocking(true).unwrap();
+        others.stream.set_nonblocking(true).unwrap();
+        assert!(others.datagram.recv(&mut [0]).is_err());
+        assert!(others.stream.accept().is_err());
+    }
+}
+
+#[test]
+fn sockets_lead_only_where_the_network_is_open_to() {
+    check_reach(|_| Reach::None, &["streams"]);
+    let port = |others: &Others| others.tcp.local_addr().unwrap().port();
+    let to_proxy = |others: &Others| Reach::Proxy { port: port(others) };
+    check_reach(to_proxy, &["tcp", "streams"]);
+    let on_host = ["tcp", "other", "fast", "mptcp", "udp", "listen", "streams"];
+    check_reach(|_| Reach::Host, &on_host);
+}
+
+/// The processes that have `word` among their arguments.
+fn processes_with(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let has_word = |line: &Vec<u8>| line.split(|byte| *byte == 0).any(|a| a == word.as_bytes());
+    lines.filter(has_word).count()
+}
+
+#[track_caller]
+fn wait_until(holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts processes that leave their parents, sessions and groups, and ignore signals.
+fn family(word: &str) -> String {
+    format!(
+        "sleep {word} & setsid sleep {word} & (setsid setsid sleep {word} &) ; nohup sleep {word} &
+        (trap '' TERM INT HUP; exec sleep {word}) &
+        setsid bash -c 'setsid bash -c \"sleep {word} & exit\" & exit'
+        while [ $(pgrep -fxc 'sleep {word}') -lt 6 ]; do sleep .01; done"
+    )
+}
+
+#[test]
+fn all_that_a_command_has_started_ends_with_it() {
+    for (index, room) in Room::each().into_iter().enumerate() {
+        let word = format!("98{index}1.{}", std::process::id());
+        let done = room.run(&room.confinement(&format!("{}; exit 3", family(&word))));
+        assert_eq!(done.reports, ended(3), "{done:?}");
+        assert_eq!(processes_with(&word), 0);
+    }
+}
+
+#[test]
+fn all_that_a_command_has_started_ends_when_massgen_goes() {
+    for (index, room) in Room::each().into_iter().enumerate() {
+        let word = format!("98{index}2.{}", std::process::id());
+        let script = format!("{}; touch ready; sleep {word}", family(&word));
+        let Started {
+            mut helper,
+            control,
+        } = room.start(&room.confinement(&script));
+        wait_until(|| room.path("ws/ready").exists());
+        assert!(processes_with(&word) >= 6);
+        // The kernel closes it whatever ends massgen.
+        drop(control);
+        // It has nobody to tell how it went.
+        helper.wait().unwrap();
+        assert_eq!(processes_with(&word), 0);
+    }
+}
+
+/// Each process of many starts another and ends, so that none is where it was just seen.
+#[test]
+fn processes_that_run_away_are_all_ended() {
+    let program = "import os, time\nfirst = os.getpid()\nfor i in range(7): os.fork()\n\
+                   while True:\n    if os.getpid() != first and os.fork(): os._exit(0)\n    \
+                   time.sleep(.01)";
+    for (index, room) in Room::each().into_iter().enumerate() {
+        let word = format!("98{index}3.{}", std::process::id());
+        let mut confinement = room.confinement("");
+        confinement.program = ["python3", "-c", program, &word]
+            .map(str::to_owned)
+            .to_vec();
+        let mut started = room.start(&confinement);
+        assert_eq!(started.report(), Some(Report::Started));
+        wait_until(|| processes_with(&word) >= 60);
+        drop(started.control);
+        started.helper.wait().unwrap();
+        assert_eq!(processes_with(&word), 0);
+    }
+}
+
+#[test]
+fn limits_of_each_process_hold() {
+    let limited = |limits: Limits| {
+        move |_: &Room, confinement: &mut Confinement| {
+            confinement.limits = limits;
+        }
+    };
+    let small_files = Limits {
+        file_bytes: 1024,
+        ..Limits::default()
+    };
+    let grown = |bytes| python(&format!("os.truncate(\"own\", {bytes})"));
+    check_each_with(limited(small_files), "yes", &[&grown(1024)]);
+    check_each_with(limited(small_files), "no", &[&grown(1025)]);
+    let little_memory = Limits {
+        memory_bytes: Some(64 << 20),
+        ..Limits::default()
+    };
+    check_each_with(
+        limited(little_memory),
+        "yes",
+        &["python3 -c 'bytearray(1 << 20)'"],
+    );
+    check_each_with(
+        limited(little_memory),
+        "no",
+        &["python3 -c 'bytearray(1 << 27)'"],
+    );
+}
+
+/// What this tier does not promise, as `docs/sandbox.md` says.
+#[test]
+fn what_stays_open_in_this_tier() {
+    check_each(
+        "yes",
+        &[
+            "stat ../out/known",
+            "test -e ../out/known && ! test -e ../out/none",
+            "cat /proc/$PPID/cmdline",
+            "echo x > /dev/shm/massgen-tier-c-$$ && rm /dev/shm/massgen-tier-c-$$",
+        ],
+    );
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::confinement::Layer;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
+use crate::world::sandbox::home::furnish;
 use crate::world::sys::own::dir::{self, Audience};
 
 /// The private directories of one agent. A clone is the same room.
@@ -28,9 +29,8 @@ impl Room {
             root,
             layers: Mutex::default(),
         }));
-        for path in [room.home(), room.scratch()] {
-            dir::create_all(&path, Audience::User)?;
-        }
+        furnish(&room.home())?;
+        dir::create_all(&room.scratch(), Audience::User)?;
         Ok(room)
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Manner {
     pub(super) maps_users: bool,
     /// SELinux would keep containers from the mounted directories.
     pub(super) has_labels: bool,
+    /// Where it keeps containers, if that is a directory of this machine.
+    pub(super) storage: Option<AbsPath>,
 }
 
 /// An image that is on this machine.
@@ -75,6 +77,7 @@ impl Client {
                 is_rootless: says("rootless"),
                 maps_users: says("userns"),
                 has_labels: says("selinux"),
+                storage: about.docker_root_dir.and_then(AbsPath::new),
             },
         })
     }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::path::AbsPath;
 use crate::world::docker::client::Client;
 use crate::world::sandbox::Ended;
+use crate::world::sandbox::disk_watch::{DiskWatch, Look};
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// Runs a command, and ends what it leaves behind.
@@ -28,6 +29,8 @@ const SWEEP: &str = include_str!("sweep.sh");
 const MARK: &str = "MASSGEN_COMMAND";
 /// How much of what a command writes is taken at once, in bytes.
 const OUTPUT_BYTES: usize = 64 * 1024;
+/// How long a command may take to be gone once it was ended inside the container.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long the end of a command may take to be told after its output has ended.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 /// The time between two questions for it.
@@ -121,8 +124,31 @@ pub(super) struct Patience<'a> {
     pub(super) until: Instant,
     /// What interrupts it.
     pub(super) interrupt: Option<&'a Interrupt>,
-    /// Looks whether a disk is full, and says when to look again.
-    pub(super) disk: &'a dyn Fn() -> Option<Duration>,
+    /// The disks that it must not fill.
+    pub(super) disks: Option<&'a DiskWatch>,
+}
+
+impl Patience<'_> {
+    /// For what was ended inside the container and has to be gone.
+    pub(super) fn at_the_end() -> Self {
+        Self {
+            until: Instant::now() + END_TIME_MAX,
+            interrupt: None,
+            disks: None,
+        }
+    }
+}
+
+impl Stopped {
+    /// How a command ended that did not do so itself.
+    pub(super) fn cut_off(self) -> Option<Ended> {
+        match self {
+            Stopped::AtItsEnd => None,
+            Stopped::OutOfTime => Some(Ended::OutOfTime),
+            Stopped::Interrupted => Some(Ended::Interrupted),
+            Stopped::DiskFull => Some(Ended::DiskFull),
+        }
+    }
 }
 
 impl Running {
@@ -164,13 +190,17 @@ impl Running {
         mut take: impl FnMut(Written<'_>),
     ) -> Result<Stopped, EngineError> {
         let interrupt = patience.interrupt.map(watched).transpose()?;
-        let mut next_look = Instant::now();
+        let mut next_look = match patience.disks {
+            Some(_) => Instant::now(),
+            None => patience.until,
+        };
         loop {
             if Instant::now() >= next_look {
-                let Some(wait) = (patience.disk)() else {
-                    return Ok(Stopped::DiskFull);
-                };
-                next_look = Instant::now() + wait;
+                match patience.disks.map(DiskWatch::look) {
+                    Some(Look::Full) => return Ok(Stopped::DiskFull),
+                    Some(Look::Free(wait)) => next_look = Instant::now() + wait,
+                    None => {}
+                }
             }
             tokio::select! {
                 biased;

@@ -23,6 +23,7 @@ use crate::world::docker::mounts::Reachable;
 use crate::world::docker::packages::Seen;
 use crate::world::docker::recipe::Recipe;
 use crate::world::docker::run::Live;
+use crate::world::sandbox::disk_watch::DiskWatch;
 
 /// Variables that every command has: no colours, no pager, no questions. `pip` of Debian refuses to
 /// install beside the packages of the system unless it is told that this is meant.
@@ -197,6 +198,15 @@ impl Container {
 pub(super) struct Held<'a>(RwLockReadGuard<'a, Option<Instance>>);
 
 impl Held<'_> {
+    /// The watch over the disks that commands may fill: of the mounted directories, and of the
+    /// container itself.
+    pub(super) fn disks(&self, container: &Container) -> DiskWatch {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+        let storage = container.engine.client.manner.storage.clone();
+        let places = mounted.into_iter().flatten().chain(storage);
+        DiskWatch::of(places.collect(), &container.recipe.limits)
+    }
+
     /// Its id; of one that is closed, a name that no container has.
     pub(super) fn id(&self) -> &str {
         self.0.as_ref().map_or("closed", Instance::id)

@@ -135,12 +135,15 @@ impl Mounts {
     /// A file system that is mounted inside a read-only one is not read-only by that: it takes a
     /// mount of its own.
     fn share_submounts(&mut self, reachable: &Reachable) -> Result<()> {
-        let read_only: Vec<AbsPath> = self
-            .0
-            .iter()
-            .filter(|(_, place)| matches!(place, Place::Shared { permission, .. } if *permission == Permission::Read))
-            .map(|(path, _)| path.clone())
-            .collect();
+        let places = self.0.iter();
+        let read_only = places.filter_map(|(path, place)| match place {
+            Place::Shared {
+                permission: Permission::Read,
+                ..
+            } => Some(path.clone()),
+            Place::Shared { .. } | Place::EmptyFile | Place::EmptyDirectory => None,
+        });
+        let read_only: Vec<AbsPath> = read_only.collect();
         for root in read_only {
             let points = proc::mount_points_below(&root)
                 .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
@@ -195,6 +198,18 @@ impl Mounts {
             },
         });
         mounts.collect()
+    }
+
+    /// Every directory of the machine that commands may write to.
+    pub(super) fn writable(&self) -> Vec<AbsPath> {
+        let shared = self.0.values().filter_map(|place| match place {
+            Place::Shared {
+                source,
+                permission: Permission::Write,
+            } => Some(source.clone()),
+            Place::Shared { .. } | Place::EmptyFile | Place::EmptyDirectory => None,
+        });
+        shared.collect()
     }
 
     /// Whether a path of a container is there only because something is mounted at it or below it.

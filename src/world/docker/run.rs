@@ -18,12 +18,8 @@ use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::output::HeadAndTail;
 use crate::world::sandbox::{Ended, Finished, Wait};
 
-/// How long a command may take to be gone once it was ended inside the container.
-const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// Longer than any run.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// The time between two looks at disks that nobody watches.
-const LOOK_RARELY: Duration = Duration::from_hours(1);
 /// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
 /// What a command that never ran ends with.
@@ -154,23 +150,26 @@ impl Container {
             ..self.call()
         };
         let call = call.command(command, &begun.mark);
-        let mut running = self.start(&self.hold(), call).map_err(io::Error::other)?;
-        let mut listen = |until, interrupt| {
-            let patience = Patience {
-                until,
-                interrupt,
-                disk: &|| Some(LOOK_RARELY),
-            };
+        let held = self.hold();
+        let disks = held.disks(self);
+        let mut running = self.start(&held, call).map_err(io::Error::other)?;
+        // It may go on when the container is made anew, and ends by that.
+        drop(held);
+        let mut listen = |patience: Patience<'_>| {
             let listening = running.listen(&patience, |written| match written {
                 Written::Out(bytes) | Written::Errors(bytes) => taken(bytes),
             });
             self.engine.wait(listening).map_err(io::Error::other)
         };
-        let stopped = listen(Instant::now() + FOREVER, Some(interrupt))?;
-        if stopped != Stopped::AtItsEnd {
+        let stopped = listen(Patience {
+            until: Instant::now() + FOREVER,
+            interrupt: Some(interrupt),
+            disks: Some(&disks),
+        })?;
+        if let Some(ended) = stopped.cut_off() {
             self.sweep(&self.hold(), &begun.mark);
-            listen(Instant::now() + END_TIME_MAX, None)?;
-            return Ok(Ended::Interrupted);
+            listen(Patience::at_the_end())?;
+            return Ok(ended);
         }
         match self.engine.wait(running.status(&self.engine.client)) {
             // The container was made anew, or is closed.
@@ -196,27 +195,21 @@ impl Container {
     ) -> io::Result<Ended> {
         let until = Instant::now() + bounds.time_max;
         let mut running = self.start(held, call).map_err(io::Error::other)?;
-        let mut listen = |until, interrupt| {
-            let patience = Patience {
-                until,
-                interrupt,
-                disk: &|| Some(LOOK_RARELY),
-            };
+        let disks = held.disks(self);
+        let mut listen = |patience: Patience<'_>| {
             let listening = running.listen(&patience, |written| kept.take(&written));
             self.engine.wait(listening).map_err(io::Error::other)
         };
-        let stopped = listen(until, bounds.interrupt)?;
-        let cut_off = match stopped {
-            Stopped::AtItsEnd => None,
-            Stopped::OutOfTime => Some(Ended::OutOfTime),
-            Stopped::Interrupted => Some(Ended::Interrupted),
-            Stopped::DiskFull => Some(Ended::DiskFull),
-        };
-        if let Some(ended) = cut_off {
+        let stopped = listen(Patience {
+            until,
+            interrupt: bounds.interrupt,
+            disks: Some(&disks),
+        })?;
+        if let Some(ended) = stopped.cut_off() {
             self.sweep(held, &begun.mark);
-            if listen(Instant::now() + END_TIME_MAX, None)? != Stopped::AtItsEnd {
+            if listen(Patience::at_the_end())? != Stopped::AtItsEnd {
                 self.restart(held).map_err(io::Error::other)?;
-                listen(Instant::now() + END_TIME_MAX, None)?;
+                listen(Patience::at_the_end())?;
             }
             return Ok(ended);
         }
@@ -253,12 +246,8 @@ impl Container {
             let Ok(mut sweep) = self.start(held, Call::sweep(user, &kept)) else {
                 continue;
             };
-            let patience = Patience {
-                until: Instant::now() + END_TIME_MAX,
-                interrupt: None,
-                disk: &|| Some(LOOK_RARELY),
-            };
             // Whether it has helped shows in the command's own end.
+            let patience = Patience::at_the_end();
             drop(self.engine.wait(sweep.listen(&patience, |_| ())));
         }
     }

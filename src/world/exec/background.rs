@@ -24,8 +24,7 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let manager = gate.manager().in_phase(Phase::Coordination);
     let confinement = compile(&manager, commands.tier(), facts).map_err(|why| cannot_run(&why))?;
     let background = commands.background();
-    let nothing = Box::new(|_: &Ended| Vec::new());
-    let id = background.start(asked.0, &confinement, None, nothing);
+    let id = background.start(asked.0, &confinement, None);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     told(&status)
@@ -103,7 +102,7 @@ fn fields(status: &Status) -> Map<String, Value> {
     }
     tell("running_seconds", status.elapsed.as_secs().into());
     tell("output_bytes", status.output_bytes.into());
-    let mut notes = status.notes.clone();
+    let mut notes: Vec<String> = status.fault.iter().cloned().collect();
     if let (Some(ended), None) = (&status.ended, code) {
         notes.insert(0, ended.to_string());
     }

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::confinement::Layer;
 use crate::confinement::compile::{Facts, compile};
 use crate::confinement::network::Reach;
 use crate::confinement::tier::Tier;
+use crate::confinement::{Confinement, Layer};
 use crate::path::{AbsPath, RelPath};
 use crate::world::commands::{Commands, Order};
 use crate::world::exec::aftermath::Aftermath;
@@ -27,7 +27,7 @@ const SHELL: [&str; 2] = ["bash", "-c"];
 const VENV: &str = ".venv";
 
 /// The most names that are told as not changed.
-const LEFT_OUT_TOLD_MAX: usize = 20;
+pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
 
 /// A line for the shell, and the directory that it begins in.
 pub(super) type Asked<'a> = (&'a str, &'a Place);
@@ -48,30 +48,41 @@ pub(super) fn execute_command(
         interrupt: interrupt.unwrap_or(&never),
         network: None,
     };
+    let (finished, aftermath) = carried(gate, commands, facts, |confinement| {
+        let finished = commands.sandbox().run(confinement, wait);
+        finished.map_err(|error| cannot_run(&error))
+    })?;
+    Ok(observation(gate, asked, &finished, aftermath))
+}
+
+/// Lets `run` run a command, and carries what it changed in the user's trees there.
+pub(super) fn carried<T>(
+    gate: &Gate,
+    commands: &Commands,
+    facts: Facts,
+    run: impl FnOnce(&Confinement) -> Result<T, Stop>,
+) -> Result<(T, Aftermath), Stop> {
     let run = |facts: Facts| {
         let confinement = compile(gate.manager(), commands.tier(), facts);
-        let confinement = confinement.map_err(|why| cannot_run(&why))?;
-        let finished = commands.sandbox().run(&confinement, wait);
-        finished.map_err(|error| cannot_run(&error))
+        run(&confinement.map_err(|why| cannot_run(&why))?)
     };
     let trees = users_trees(gate);
-    let (finished, aftermath) = if trees.is_empty() {
-        (run(facts)?, Aftermath::default())
+    if trees.is_empty() {
+        Ok((run(facts)?, Aftermath::default()))
     } else {
-        in_users_trees(gate, commands, &trees, facts, run)?
-    };
-    Ok(observation(gate, asked, &finished, aftermath))
+        in_users_trees(gate, commands, &trees, facts, run)
+    }
 }
 
 /// Runs a command that may change the user's trees, and carries there what it changed. One command
 /// at a time does.
-fn in_users_trees(
+fn in_users_trees<T>(
     gate: &Gate,
     commands: &Commands,
     trees: &[Place],
     facts: Facts,
-    run: impl FnOnce(Facts) -> Result<Finished, Stop>,
-) -> Result<(Finished, Aftermath), Stop> {
+    run: impl FnOnce(Facts) -> Result<T, Stop>,
+) -> Result<(T, Aftermath), Stop> {
     let mut told = commands.alone();
     let tier = commands.tier();
     let standing = masks::look(gate, tier)?;

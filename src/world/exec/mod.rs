@@ -14,6 +14,7 @@ pub mod fingerprint;
 mod grep;
 mod list;
 mod masks;
+pub mod pass_through;
 mod put;
 mod read;
 mod relocate;
@@ -27,7 +28,9 @@ use serde_json::json;
 use crate::path::RealPath;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
+use crate::world::exec::pass_through::Passed;
 use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::sandbox::Streams;
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// What came of an action: what the model reads, and what changed on the disk.
@@ -101,6 +104,25 @@ pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) ->
     let shape = Shape::of(&action);
     let done = carry_out(&gate, action, interrupt);
     done.unwrap_or_else(|stop| shape.observation(stop))
+}
+
+/// Runs a permitted command on `streams`, until it ends or `interrupt` is raised.
+///
+/// # Errors
+/// It was not run, or what it changed could not be carried on; the observation says why.
+pub fn run_on(
+    permitted: Permitted<Action>,
+    streams: Streams,
+    interrupt: &Interrupt,
+) -> Result<Passed, Observation> {
+    let (action, gate) = permitted.into_action();
+    let shape = Shape::of(&action);
+    let passed = if let Action::ExecuteCommand { command, dir, .. } = action {
+        pass_through::pass_through(&gate, (&command, &dir), streams, interrupt)
+    } else {
+        Err(Stop::failed("only a command has streams"))
+    };
+    passed.map_err(|stop| shape.observation(stop))
 }
 
 fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answer {

@@ -15,7 +15,7 @@ use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::output::{Part, Ring};
 use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::running::{Bounds, Running, Stream};
+use crate::world::sandbox::running::{Bounds, Stream};
 use crate::world::sandbox::{Ended, Sandbox, Streams};
 
 /// How many commands may go on at once.
@@ -41,8 +41,8 @@ pub struct Status {
     pub command: String,
     /// How it ended; `None` as long as it goes on.
     pub ended: Option<Ended>,
-    /// What was to be said about its end.
-    pub notes: Vec<String>,
+    /// Why it cannot be watched any more, if so.
+    pub fault: Option<String>,
     /// How long it has been going on, or did.
     pub elapsed: Duration,
     /// How much it has written so far, in bytes.
@@ -60,9 +60,10 @@ pub enum NotStarted {
     Failed(#[from] io::Error),
 }
 
-/// What is done when a command has ended; it says what the agent is to be told about that. It must
-/// not ask for the commands of the agent.
-pub type WhenEnded = Box<dyn FnOnce(&Ended) -> Vec<String> + Send>;
+/// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
+/// interrupted.
+pub(in crate::world) type Follow =
+    Box<dyn FnOnce(&Interrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<Ended> + Send>;
 
 #[derive(Debug)]
 struct Entry {
@@ -83,7 +84,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct End {
     ended: Ended,
-    notes: Vec<String>,
+    fault: Option<String>,
     elapsed: Duration,
 }
 
@@ -96,8 +97,8 @@ impl Background {
         }
     }
 
-    /// Starts a command, whose standard output and error go one into the other, and waits until it
-    /// runs.
+    /// Starts a command in a sandbox, whose standard output and error go one into the other, and
+    /// waits until it runs.
     ///
     /// # Errors
     /// See [`NotStarted`].
@@ -106,7 +107,40 @@ impl Background {
         command: &str,
         confinement: &Confinement,
         network: Option<Arc<Proxy>>,
-        when_ended: WhenEnded,
+    ) -> Result<BackgroundId, NotStarted> {
+        self.begin(command, || {
+            let (read, written) = pipe()?;
+            let streams = Streams {
+                stdin: None,
+                stderr: written.try_clone()?.into(),
+                stdout: written.into(),
+            };
+            let mut running = self
+                .sandbox
+                .start(confinement, streams, network.as_deref())?;
+            let disk = DiskWatch::over(confinement);
+            Ok(Box::new(move |interrupt, taken| {
+                let bounds = Bounds {
+                    interrupt: Some(interrupt),
+                    disk: Some(&disk),
+                    ..Bounds::default()
+                };
+                let ended = running.conduct(&mut [Stream::new(read, taken)], &bounds);
+                // It answers as long as the command goes on.
+                drop(network);
+                ended
+            }))
+        })
+    }
+
+    /// Counts in a command that `start` starts wherever it runs, and follows it on a thread.
+    ///
+    /// # Errors
+    /// See [`NotStarted`].
+    pub(in crate::world) fn begin(
+        &self,
+        command: &str,
+        start: impl FnOnce() -> io::Result<Follow>,
     ) -> Result<BackgroundId, NotStarted> {
         let mut commands = self.commands();
         let going = commands.values().filter(|entry| !entry.has_ended()).count();
@@ -114,30 +148,19 @@ impl Background {
             return Err(NotStarted::TooMany);
         }
         let begun = Instant::now();
-        let (read, written) = pipe()?;
-        let streams = Streams {
-            stdin: None,
-            stderr: written.try_clone()?.into(),
-            stdout: written.into(),
-        };
-        let running = self
-            .sandbox
-            .start(confinement, streams, network.as_deref())?;
+        let follow = start()?;
         let interrupt = Interrupt::new()?;
         let shared = Arc::new(Mutex::new(Shared {
             output: Ring::new(KEPT_BYTES_MAX),
             end: None,
         }));
         let watch = Watch {
-            running,
-            disk: DiskWatch::over(confinement),
             interrupt: interrupt.clone(),
             shared: Arc::clone(&shared),
             begun,
-            _network: network,
         };
         let thread = thread::Builder::new().name("background".to_owned());
-        let thread = thread.spawn(move || watch.follow(read, when_ended))?;
+        let thread = thread.spawn(move || watch.follow(follow))?;
         let id = commands
             .keys()
             .next_back()
@@ -228,10 +251,7 @@ impl Entry {
                 .as_ref()
                 .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
-            notes: end
-                .as_ref()
-                .map(|end| end.notes.clone())
-                .unwrap_or_default(),
+            fault: end.as_ref().and_then(|end| end.fault.clone()),
             ended: end.map(|end| end.ended),
         }
     }
@@ -248,36 +268,25 @@ impl Entry {
 
 /// What the thread of a command works with.
 struct Watch {
-    running: Running,
-    disk: DiskWatch,
     interrupt: Interrupt,
     shared: Arc<Mutex<Shared>>,
     begun: Instant,
-    /// It answers as long as the command goes on.
-    _network: Option<Arc<Proxy>>,
 }
 
 impl Watch {
     /// Reads what the command writes until it has ended.
-    fn follow(mut self, output: io::PipeReader, when_ended: WhenEnded) {
-        let bounds = Bounds {
-            interrupt: Some(&self.interrupt),
-            disk: Some(&self.disk),
-            ..Bounds::default()
-        };
+    fn follow(self, follow: Follow) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
-        let mut streams = [Stream::new(output, &mut taken)];
-        let (ended, mut notes) = match self.running.conduct(&mut streams, &bounds) {
-            Ok(ended) => (ended, Vec::new()),
-            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
+        let (ended, fault) = match follow(&self.interrupt, &mut taken) {
+            Ok(ended) => (ended, None),
+            Err(error) => (Ended::Interrupted, Some(error.to_string())),
         };
         let elapsed = self.begun.elapsed();
-        notes.extend(when_ended(&ended));
         lock().end = Some(End {
             ended,
-            notes,
+            fault,
             elapsed,
         });
     }

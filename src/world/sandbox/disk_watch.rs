@@ -18,14 +18,14 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Looks how much is free where a command writes.
 #[derive(Clone, Debug)]
-pub(super) struct DiskWatch {
+pub(in crate::world) struct DiskWatch {
     places: Vec<AbsPath>,
     free_bytes_min: u64,
 }
 
 /// What a look shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(in crate::world) enum Look {
     /// Too little is free.
     Full,
     /// Enough is free; look again after this time.
@@ -46,17 +46,19 @@ impl DiskWatch {
             None => opening.path.clone(),
         });
         let own = [confinement.home.clone(), confinement.scratch.clone()];
-        let Limits {
-            disk_free_bytes, ..
-        } = confinement.limits;
+        Self::of(written.chain(own).collect(), &confinement.limits)
+    }
+
+    /// Watches these places.
+    pub(in crate::world) fn of(places: Vec<AbsPath>, limits: &Limits) -> Self {
         Self {
-            places: written.chain(own).collect(),
-            free_bytes_min: disk_free_bytes,
+            places,
+            free_bytes_min: limits.disk_free_bytes,
         }
     }
 
     /// Looks at all places. One that cannot be looked at counts as free.
-    pub(super) fn look(&self) -> Look {
+    pub(in crate::world) fn look(&self) -> Look {
         let rooms = self
             .places
             .iter()

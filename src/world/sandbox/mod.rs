@@ -14,6 +14,7 @@ use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::obstacles::{Obstacle, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
@@ -25,7 +26,7 @@ use crate::world::sys::launch::spawner::Spawner;
 pub mod interrupt;
 mod readable;
 pub mod output;
-mod disk_watch;
+pub(in crate::world) mod disk_watch;
 pub mod proxy;
 pub mod running;
 pub mod obstacles;
@@ -60,7 +61,7 @@ pub struct Wait<'a> {
     /// How much is kept of each of its two streams, in bytes as the command wrote them.
     pub output_bytes_max: usize,
     /// What ends it at once.
-    pub interrupt: &'a interrupt::Interrupt,
+    pub interrupt: &'a Interrupt,
     /// What answers at the listener of its sandbox, if it reaches some domains only.
     pub network: Option<&'a Proxy>,
 }
@@ -230,6 +231,26 @@ impl Sandbox {
         })
     }
 
+    /// Runs a command on streams that somebody else reads and writes, to its end or until
+    /// `interrupt` is raised. It blocks.
+    ///
+    /// # Errors
+    /// No process could be started or spoken with.
+    pub fn run_on(
+        &self,
+        confinement: &Confinement,
+        streams: Streams,
+        interrupt: &Interrupt,
+    ) -> io::Result<Ended> {
+        let disk = DiskWatch::over(confinement);
+        let bounds = Bounds {
+            interrupt: Some(interrupt),
+            disk: Some(&disk),
+            ..Bounds::default()
+        };
+        self.begin(confinement, streams)?.conduct(&mut [], &bounds)
+    }
+
     /// Starts a process that goes on by itself, and waits until it runs.
     ///
     /// # Errors
@@ -241,11 +262,7 @@ impl Sandbox {
         network: Option<&Proxy>,
     ) -> io::Result<Running> {
         let mut running = self.begin(confinement, streams)?;
-        let bounds = Bounds {
-            network,
-            ..Bounds::default()
-        };
-        match running.begin(&bounds)? {
+        match running.begin(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }

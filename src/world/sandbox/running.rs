@@ -40,7 +40,7 @@ pub struct Running {
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
-    _group: Group,
+    group: Group,
     /// The kernel kills the process when the thread that started it ends.
     _spawner: Spawner,
 }
@@ -118,47 +118,50 @@ impl Running {
             stdout: streams.stdout,
             stderr: streams.stderr,
         };
-        let process = spawner.start(executable, ends)?;
-        group.take_in(process.id())?;
         let begun = Instant::now();
-        let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
-        let ordered = control.order(confinement, input, begun + START_TIME_MAX);
+        // From here on its end is seen to, whatever fails.
         let running = Self {
-            process,
+            process: spawner.start(executable, ends)?,
             control: Some(control),
             stage: Stage::Building,
             next_look: begun,
-            _group: group,
+            group,
             _spawner: spawner.clone(),
         };
-        ordered.map(|()| running)
+        running.group.take_in(running.process.id())?;
+        let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
+        if let Some(control) = &running.control {
+            control.order(confinement, input, begun + START_TIME_MAX)?;
+        }
+        Ok(running)
     }
 
     /// Waits until the process runs; how it ended if it never did.
-    pub(super) fn begin(&mut self, bounds: &Bounds<'_>) -> io::Result<Option<Ended>> {
-        let until = bounds.until.unwrap_or(Instant::now() + START_TIME_MAX);
+    pub(super) fn begin(&mut self, network: Option<&Proxy>) -> io::Result<Option<Ended>> {
         let bounds = Bounds {
-            until: Some(until),
-            ..*bounds
+            until: Some(Instant::now() + START_TIME_MAX),
+            network,
+            ..Bounds::default()
         };
         while self.stage == Stage::Building {
             self.step(&mut [], &bounds)?;
         }
-        match self.stage {
-            Stage::Building | Stage::Started => Ok(None),
-            Stage::Ending(..) | Stage::Killed(..) | Stage::Over(_) => {
+        match &self.stage {
+            Stage::Ending(Ended::Refused { .. } | Ended::OutOfTime, _) => {
                 self.conduct(&mut [], &bounds).map(Some)
             }
+            // One that is short may have ended already.
+            Stage::Building
+            | Stage::Started
+            | Stage::Ending(..)
+            | Stage::Killed(..)
+            | Stage::Over(_) => Ok(None),
         }
     }
 
-    /// Waits until it has ended by itself, or `interrupt` is raised and it was ended.
-    pub fn wait(&mut self, interrupt: &Interrupt) -> io::Result<Ended> {
-        let bounds = Bounds {
-            interrupt: Some(interrupt),
-            ..Bounds::default()
-        };
-        self.conduct(&mut [], &bounds)
+    /// How many of its processes were killed because together they took more memory than they may.
+    pub fn killed_for_memory(&self) -> u64 {
+        self.group.killed_for_memory()
     }
 
     /// Leads it to its end, which `bounds` may bring about; reads what it writes.

@@ -2,13 +2,13 @@
 //! the run; what a run left behind that was broken off goes with the next. Only what was taken out
 //! of the user's trees stays, because nobody can say whose it is.
 
-use std::io::ErrorKind;
+use std::io;
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
+use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 
 /// How often a directory is tried that another run takes away before it is held.
 const TRIES_MAX: usize = 16;
@@ -16,7 +16,8 @@ const TRIES_MAX: usize = 16;
 /// What is in an agent's directory and outlasts the run.
 const QUARANTINE: &str = "quarantine";
 
-/// How many digits tell apart runs that were given the same name.
+/// What the names of runs' directories begin with, and how many digits tell them apart.
+const RUN: &str = "run";
 const UNIQUE_DIGITS: usize = 8;
 
 /// The directories of one run. They are cleared when it goes.
@@ -27,20 +28,13 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// Makes `planned`, or a directory beside it if that is there already, and holds it. What other
-    /// runs left beside it that nobody holds is cleared.
-    pub fn make(planned: &AbsPath) -> Result<Self> {
-        let parent = planned.parent().unwrap_or_else(|| planned.clone());
-        dir::create_all(&parent, Audience::User)?;
-        clear_left_over(&parent)?;
-        let name = planned.as_path().file_name().unwrap_or_default();
+    /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
+    /// held by no run is left over, and cleared.
+    pub fn make(parent: &AbsPath) -> Result<Self> {
+        dir::create_all(parent, Audience::User)?;
+        clear_left_over(parent)?;
         for _ in 0..TRIES_MAX {
-            let dir = match dir::create(planned)? {
-                Made::Now => planned.clone(),
-                Made::Before => {
-                    dir::create_unique(&parent, &name.to_string_lossy(), UNIQUE_DIGITS)?
-                }
-            };
+            let dir = dir::create_unique(parent, RUN, UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
                 Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
                 Ok(Hold::Unsupported) => None,
@@ -49,7 +43,7 @@ impl Sandboxes {
             };
             return Ok(Self { dir, _lock: lock });
         }
-        let busy = std::io::Error::from(ErrorKind::ResourceBusy);
+        let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
             Error::io(format!("cannot keep a directory in `{parent}`"), busy)
                 .hint("start the run again"),

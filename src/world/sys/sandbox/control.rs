@@ -33,6 +33,11 @@ impl Control {
         Ok(Self(stdin().as_fd().try_clone_to_owned()?))
     }
 
+    /// The same socket once more.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
     /// Waits for the order.
     pub(crate) fn order(&self) -> io::Result<Order> {
         let mut head = [0; HEAD_BYTES];

@@ -42,21 +42,36 @@ pub(crate) struct Descendants {
 }
 
 impl Descendants {
-    /// Makes this process the one that adopts. To be called before it starts anything, and while
-    /// it has one thread.
+    /// Makes this process the one that adopts. To be called before it starts anything.
     pub(crate) fn adopt() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         Ok(Self {
+            signals: SignalReach::User,
+        })
+    }
+
+    /// As [`Descendants::adopt`], and keeps signals of this process and its descendants among them,
+    /// where the kernel can. To be called while the process has one thread.
+    pub(crate) fn adopt_and_keep_in() -> io::Result<Self> {
+        Self::adopt()?;
+        Ok(Self {
             signals: keep_signals_in(),
         })
+    }
+
+    /// Kills all of them at once, if that can be done without looking for them.
+    pub(crate) fn kill_if_kept_in(self) {
+        if self.signals == SignalReach::Descendants {
+            // Between two forks, so nothing can run away; without descendants there is nothing to do.
+            raw::signal_all(Signal::KILL).unwrap_or_default();
+        }
     }
 
     /// Kills all of them and returns when none is left.
     pub(crate) fn end(self) {
         loop {
             match self.signals {
-                // The kernel does this in one step, between two forks: nothing can run away.
-                SignalReach::Descendants => raw::signal_all(Signal::KILL).unwrap_or_default(),
+                SignalReach::Descendants => self.kill_if_kept_in(),
                 SignalReach::User => kill_listed(),
             }
             if none_is_left() {

@@ -15,6 +15,7 @@ use crate::confinement::Confinement;
 use crate::confinement::network::Reach;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::world::sys::sandbox::layers;
 use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
 use crate::world::sys::sandbox::plan::{Piece, pieces};
 use crate::world::sys::sandbox::refusal::{Built, During};
@@ -215,7 +216,8 @@ fn put(root: &mut Root, path: &AbsPath, piece: Piece<'_>, known: &Identities) ->
         Piece::Layer(layer) => {
             let source = known_source(path, known)?;
             let overlay = Mount::overlay(source, layer)?;
-            root.place(place, &overlay, IsDirectory::Yes)
+            root.place(place, &overlay, IsDirectory::Yes)?;
+            layers::give_back(layer)
         }
         Piece::Pin => root.cover_with_itself(place, PLAIN),
         Piece::Mask => root.cover_with_itself(place, READ_ONLY),

@@ -20,6 +20,7 @@ pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
 pub(crate) mod init;
+pub(crate) mod layers;
 pub(crate) mod link;
 pub(crate) mod metadata;
 pub(crate) mod narrow;
@@ -72,10 +73,10 @@ fn obey() -> io::Result<()> {
     let order = control.order()?;
     let done = match order.confinement.tier {
         Tier::A | Tier::B => walled(&control, order),
-        Tier::C => supervisor::run(&control, order),
-        tier @ (Tier::D | Tier::Off) => Err(Refusal {
+        Tier::C | Tier::Off => supervisor::run(&control, order),
+        Tier::D => Err(Refusal {
             step: "choosing the tier".to_owned(),
-            why: format!("tier {tier} has no walls"),
+            why: "in tier D no program is run".to_owned(),
         }),
     };
     match done {
@@ -104,10 +105,21 @@ fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
         owner: Owner::of_this_process(),
         identities: identities(&order.confinement)?,
     };
+    let mut set_aside = Vec::new();
+    for layer in &order.confinement.layers {
+        let moved = layers::set_aside(layer);
+        if moved.during(format_args!("preparing the layer on `{}`", layer.root))? {
+            set_aside.push(layer.clone());
+        }
+    }
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
             drop(writer);
+            for layer in &set_aside {
+                // What stays is removed before the layer is used again.
+                layers::remove_what_was_set_aside(layer).unwrap_or_default();
+            }
             watch::until_gone(control, pid, &handle, reader)
         }
         Half::Inner => {

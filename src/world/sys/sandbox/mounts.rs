@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2, unlinkat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
@@ -20,13 +20,6 @@ pub(crate) const PLAIN: MountAttrFlags =
 
 /// The same, read-only.
 pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
-
-/// Where an overlay of the kernel notes, below its work directory, that its upper layer was not
-/// brought to the disk when it was let go.
-const UNSYNCED: [(&str, AtFlags); 2] = [
-    ("work/incompat/volatile/dirty", AtFlags::empty()),
-    ("work/incompat/volatile", AtFlags::REMOVEDIR),
-];
 
 /// A mount.
 #[derive(Debug)]
@@ -64,15 +57,10 @@ impl Mount {
     /// The directory `lower`, whose changes go to `layer`.
     pub(crate) fn overlay(lower: impl AsFd, layer: &Layer) -> Result<Self, Errno> {
         let (upper, work) = (machine(&layer.upper)?, machine(&layer.work)?);
-        // The note would forbid to use the layer again. Nothing in it has to outlive a crash of the
-        // machine: what counts is carried out of it while the run goes on.
-        for (note, flags) in UNSYNCED {
-            match unlinkat(&work, note, flags) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
         let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
+        // Without `volatile`, all of the file system below would be brought to the disk when the
+        // sandbox ends. Nothing in the layer has to outlive a crash of the machine: what counts is
+        // carried out of it while the run goes on.
         let options = [
             ("userxattr", ""),
             ("volatile", ""),

@@ -1,6 +1,7 @@
 //! Owns tier C from the outside: starts the program's process, answers the calls that the kernel
 //! hands over, and sees to it that nothing is left when the program ends, or when massgen goes. It
-//! stays outside the program's domain and filters, and has no capability.
+//! stays outside the program's domain and filters, and has no capability. Without a sandbox it sees
+//! to the end alone, and gives nothing up.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,10 +9,13 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait,
+};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
 use crate::confinement::report::Report;
+use crate::confinement::tier::Tier;
 use crate::path::AbsPath;
 use crate::world::sys::sandbox::caller::Caller;
 use crate::world::sys::sandbox::control::{Control, Order};
@@ -25,13 +29,19 @@ use crate::world::sys::sandbox::raw::{self, Half};
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::worker;
 
-/// Runs the program in tier C to its end, and tells massgen how it goes.
+/// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
 pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
-    openings::check(&order.confinement).during("compiling the confinement")?;
     // The end of massgen is seen by its socket. To be killed would leave the others alone.
     set_parent_process_death_signal(None).during("outliving massgen")?;
-    privileges::renounce()?;
-    let descendants = Descendants::adopt().during("becoming the one that adopts")?;
+    let is_walled = order.confinement.tier != Tier::Off;
+    let descendants = if is_walled {
+        openings::check(&order.confinement).during("compiling the confinement")?;
+        privileges::renounce()?;
+        Descendants::adopt_and_keep_in()
+    } else {
+        Descendants::adopt()
+    }
+    .during("becoming the one that adopts")?;
     let writable = openings::writable(&order.confinement).cloned().collect();
     let (link, workers_link) = Link::pair().during("connecting to the program's process")?;
     match raw::split(0).during("splitting off the program's process")? {
@@ -41,99 +51,56 @@ pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
         }
         Half::Outer { pid, handle } => {
             drop(workers_link);
-            let mut watch = Watch {
+            let program = Program {
                 control,
-                link: Some(link),
-                worker: pid,
-                worker_handle: handle,
+                pid,
                 writable,
             };
-            let ended = watch.until_the_end();
+            let massgen = control.try_clone().during("watching massgen")?;
+            let watch = move || end_with(&massgen, &handle, descendants);
+            let ended = in_thread("massgen", watch).and_then(|()| program.attend(&link));
             descendants.end();
             Ok(control.report(&ended.unwrap_or_else(Report::from)))
         }
     }
 }
 
-/// What the supervisor waits for.
-struct Watch<'a> {
+/// Kills the program as soon as massgen closes its end, which the kernel does if massgen dies: after
+/// the order there is nothing more that it could say.
+fn end_with(massgen: &Control, program: &OwnedFd, descendants: Descendants) {
+    let mut closed = [PollFd::new(massgen, PollFlags::IN | PollFlags::RDHUP)];
+    while poll(&mut closed, None) == Err(Errno::INTR) {}
+    pidfd_send_signal(program, Signal::KILL).unwrap_or_default();
+    descendants.kill_if_kept_in();
+}
+
+fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    let started = thread.spawn(work).map(drop);
+    started.during("starting a thread")
+}
+
+/// The program's process, seen from outside.
+struct Program<'a> {
     control: &'a Control,
-    /// Until the program runs.
-    link: Option<Link>,
-    worker: Pid,
-    worker_handle: OwnedFd,
+    pid: Pid,
+    /// What it may change.
     writable: Vec<AbsPath>,
 }
 
-/// What came first.
-enum Happened {
-    /// The program's process has something to say.
-    Said,
-    /// The program's process has ended.
-    Ended,
-    /// Massgen does not want it any more, or is gone.
-    Unwanted,
-}
-
-impl Watch<'_> {
-    fn until_the_end(&mut self) -> Built<Report> {
+impl Program<'_> {
+    /// Stays with it to its end.
+    fn attend(&self, link: &Link) -> Built<Report> {
         loop {
-            match self.next().during("waiting for the program")? {
-                Happened::Said => self.listen()?,
-                Happened::Ended => return self.ended().during("waiting for the program"),
-                Happened::Unwanted => {
-                    return Ok(Report::Ended {
-                        code: None,
-                        signal: Some(libc::SIGKILL),
-                    });
-                }
+            match link.hear().during("listening to the program's process")? {
+                Said::Calls(listener) => self.answer_calls(listener)?,
+                Said::Refused(refusal) => return Err(refusal),
+                Said::Gone => break,
             }
         }
-    }
-
-    fn next(&self) -> io::Result<Happened> {
-        let wanted = PollFlags::IN;
-        let mut handles = vec![
-            PollFd::new(self.control, wanted),
-            PollFd::new(&self.worker_handle, wanted),
-        ];
-        handles.extend(self.link.as_ref().map(|link| PollFd::new(link, wanted)));
-        loop {
-            match poll(&mut handles, None) {
-                Ok(_) => break,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let has_news = |index: usize| {
-            let handle = handles.get(index);
-            handle.is_some_and(|handle| !handle.revents().is_empty())
-        };
-        // After the order massgen says nothing more: this is the end of it.
-        Ok(if has_news(0) {
-            Happened::Unwanted
-        } else if has_news(2) {
-            Happened::Said
-        } else {
-            Happened::Ended
-        })
-    }
-
-    /// Takes what the program's process says until its program replaces it.
-    fn listen(&mut self) -> Built<()> {
-        let Some(link) = &self.link else {
-            return Ok(());
-        };
-        match link.hear().during("listening to the program's process")? {
-            Said::Calls(listener) => self.answer_calls(listener),
-            Said::Refused(refusal) => Err(refusal),
-            Said::Gone => {
-                self.link = None;
-                // Whoever does not hear it has gone, and that is seen next.
-                self.control.report(&Report::Started).unwrap_or_default();
-                Ok(())
-            }
-        }
+        // If massgen does not hear it, it has gone, and that is seen.
+        self.control.report(&Report::Started).unwrap_or_default();
+        self.ended().during("waiting for the program")
     }
 
     /// Answers calls from now on, in a thread of its own: what they do to a slow disk must not keep
@@ -141,18 +108,23 @@ impl Watch<'_> {
     fn answer_calls(&self, listener: OwnedFd) -> Built<()> {
         let notices = Notices::new(listener);
         let writable = self.writable.clone();
-        let thread = thread::Builder::new().name("answers".to_owned());
-        let started = thread.spawn(move || answer_all(&notices, &writable));
-        started.map(drop).during("starting the thread for answers")
+        in_thread("answers", move || answer_all(&notices, &writable))
     }
 
+    /// Waits for its end, and buries those that were adopted meanwhile.
     fn ended(&self) -> io::Result<Report> {
-        let status = waitpid(Some(self.worker), WaitOptions::empty())?;
-        let status = status.map(|(_, status)| status);
-        Ok(Report::Ended {
-            code: status.and_then(WaitStatus::exit_status),
-            signal: status.and_then(WaitStatus::terminating_signal),
-        })
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) if pid == self.pid => {
+                    return Ok(Report::Ended {
+                        code: status.exit_status(),
+                        signal: status.terminating_signal(),
+                    });
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Owns the process that becomes the program of tier C: it gives everything up, one thing after the
 //! other, and is then replaced by the program. What it cannot give up, it says to the supervisor.
+//! Without a sandbox it gives up nothing.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,6 +12,7 @@ use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
 use crate::confinement::Confinement;
 use crate::confinement::network::Reach;
+use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::control::Order;
 use crate::world::sys::sandbox::domain::{Domain, Ports};
 use crate::world::sys::sandbox::filter;
@@ -41,13 +43,20 @@ fn become_program(link: &Link, order: Order) -> Built<Infallible> {
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
     privileges::limit(confinement.tier, &confinement.limits)?;
     let mut command = program::command(&confinement, input)?;
-    let abi = enter_domain(&confinement)?;
+    if confinement.tier != Tier::Off {
+        wall_in(link, &confinement)?;
+    }
+    Err(command.exec()).during(format_args!("starting `{}`", program::name(&confinement)))
+}
+
+/// Gives up what the program must not do.
+fn wall_in(link: &Link, confinement: &Confinement) -> Built<()> {
+    let abi = enter_domain(confinement)?;
     let mut rules = filter::everywhere();
     rules.extend(narrow::rules(confinement.reach, abi));
     let calls = filter::install_and_listen(&rules).during("filtering system calls")?;
     link.say_calls(calls.as_fd())
-        .during("handing its calls over")?;
-    Err(command.exec()).during(format_args!("starting `{}`", program::name(&confinement)))
+        .during("handing its calls over")
 }
 
 /// The only wall towards the disk: what is not opened here is closed.

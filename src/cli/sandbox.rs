@@ -1,0 +1,136 @@
+//! Owns `massgen sandbox`: one command, run as an agent would run it, on the user's own streams.
+
+use std::io::{self, stderr, stdin, stdout};
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokio::task::spawn_blocking;
+
+use crate::cli::interrupts::listen;
+use crate::cli::output::Output;
+use crate::cli::run::runtime;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Hangup;
+use crate::tools::call::{ToolCall, UserPath};
+use crate::world::exec::pass_through::Passed;
+use crate::world::exec::{Observation, run_on};
+use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::{Ended, Streams};
+
+/// What is added to the number of a signal that ended a command, as shells do.
+const SIGNALLED: i32 = 128;
+
+/// Runs a program and its arguments for whoever `gate` is of, and gives the exit status that it
+/// ended with.
+pub(crate) fn run(
+    gate: &Gate,
+    words: &[String],
+    hangup: Hangup,
+    output: &mut Output<'_>,
+) -> Result<u8> {
+    let workspace = UserPath::parse(".").map_err(|error| Error::bug(error.to_string()))?;
+    let call = ToolCall::ExecuteCommand {
+        command: line(words),
+        timeout_seconds: None,
+        dir: workspace,
+    };
+    let permitted = gate.check(call);
+    let permitted =
+        permitted.map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
+    let passed = runtime()?.block_on(follow(permitted, hangup))?;
+    for note in &passed.notes {
+        output.warning(note);
+    }
+    status(&passed.ended)
+}
+
+/// Waits for the command; a signal that would end massgen ends the command first.
+async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> {
+    let failed = |error: io::Error| Error::io("cannot run a command", error);
+    let interrupt = Interrupt::new().map_err(failed)?;
+    let streams = streams().map_err(failed)?;
+    let stop = listen(hangup)?;
+    let raised = interrupt.clone();
+    let mut running = spawn_blocking(move || run_on(permitted, streams, &raised));
+    let ended = tokio::select! {
+        ended = &mut running => ended,
+        () = stop.soon.cancelled() => {
+            interrupt.raise();
+            running.await
+        }
+    };
+    let ended = ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))?;
+    ended.map_err(|Observation { content, .. }| Error::new(ErrorKind::Environment, content))
+}
+
+/// The standard streams of massgen itself.
+fn streams() -> io::Result<Streams> {
+    Ok(Streams {
+        stdin: Some(own(stdin())?),
+        stdout: own(stdout())?,
+        stderr: own(stderr())?,
+    })
+}
+
+fn own(stream: impl AsFd) -> io::Result<OwnedFd> {
+    stream.as_fd().try_clone_to_owned()
+}
+
+/// The exit status that tells how the command ended.
+fn status(ended: &Ended) -> Result<u8> {
+    let status = match ended {
+        Ended::Exited(status) => *status,
+        Ended::Signalled(signal) => SIGNALLED.saturating_add(*signal),
+        Ended::Interrupted => return Ok(ExitStatus::Interrupted.code()),
+        Ended::OutOfTime | Ended::DiskFull | Ended::Refused { .. } => {
+            let message = format!("the command did not end by itself: {ended}");
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("see what `massgen doctor` says about the sandbox and the disk"));
+        }
+    };
+    Ok(u8::try_from(status & 0xff).unwrap_or(u8::MAX))
+}
+
+/// The words as a line for the shell, which takes each of them as it stands.
+fn line(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &[&str], expected: &str) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(line(&words), expected);
+    }
+
+    #[test]
+    fn the_shell_takes_every_word_as_it_stands() {
+        check(&["ls", "-la", "./src/a_b.rs"], "ls -la ./src/a_b.rs");
+        check(&["echo", "", "a b", "$HOME;"], "echo '' 'a b' '$HOME;'");
+        check(&["echo", "it's", "*"], r"echo 'it'\''s' '*'");
+        check(&["VAR=1", "~"], "'VAR=1' '~'");
+    }
+
+    #[test]
+    fn the_end_of_the_command_is_the_exit_status() {
+        let status = |ended: &Ended| status(ended).ok();
+        assert_eq!(status(&Ended::Exited(0)), Some(0));
+        assert_eq!(status(&Ended::Exited(3)), Some(3));
+        assert_eq!(status(&Ended::Signalled(9)), Some(137));
+        assert_eq!(status(&Ended::Interrupted), Some(130));
+        assert_eq!(status(&Ended::DiskFull), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! Owns the running of one command on streams that somebody else reads and writes.
+
+use crate::world::exec::answer::Stop;
+use crate::world::exec::command::{Asked, LEFT_OUT_TOLD_MAX, cannot_run, carried, commands, facts};
+use crate::world::gate::Gate;
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::{Ended, Streams};
+
+/// A command that ran on other streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// How it ended.
+    pub ended: Ended,
+    /// What became of the user's files, and what was left out.
+    pub notes: Vec<String>,
+}
+
+/// Runs a command on `streams` until it ends or `interrupt` is raised.
+pub(super) fn pass_through(
+    gate: &Gate,
+    asked: Asked<'_>,
+    streams: Streams,
+    interrupt: &Interrupt,
+) -> Result<Passed, Stop> {
+    let commands = commands(gate)?;
+    let facts = facts(gate, commands, asked)?;
+    let (ended, aftermath) = carried(gate, commands, facts, |confinement| {
+        let ended = commands.sandbox().run_on(confinement, streams, interrupt);
+        ended.map_err(|error| cannot_run(&error))
+    })?;
+    Ok(Passed {
+        ended,
+        notes: aftermath.notes(gate, LEFT_OUT_TOLD_MAX),
+    })
+}

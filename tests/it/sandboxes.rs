@@ -1,0 +1,113 @@
+//! The directories that the commands of a run write into: they go with the run, whatever commands
+//! made of them, and what a broken off run left goes with the next.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use massgen::id::AgentId;
+use massgen::path::AbsPath;
+use massgen::world::store::sandboxes::Sandboxes;
+use rustix::fs::{CWD, Mode, mkfifoat};
+
+fn abs(path: &Path) -> AbsPath {
+    AbsPath::new(path).unwrap()
+}
+
+fn agent(name: &str) -> AgentId {
+    AgentId::parse(name).unwrap()
+}
+
+/// How many directories of runs are below `parent`.
+fn runs(parent: &Path) -> usize {
+    fs::read_dir(parent).unwrap().count()
+}
+
+#[test]
+fn each_run_has_directories_of_its_own_and_they_go_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = abs(&dir.path().join("sandboxes"));
+    let one = Sandboxes::make(&parent).unwrap();
+    let other = Sandboxes::make(&parent).unwrap();
+    let path = one.agent(&agent("a")).unwrap();
+    assert_ne!(path, one.agent(&agent("b")).unwrap());
+    assert_ne!(path, other.agent(&agent("a")).unwrap());
+    assert_eq!(runs(parent.as_path()), 2);
+    fs::create_dir(path.join("home").as_path()).unwrap();
+    drop(one);
+    assert_eq!(runs(parent.as_path()), 1);
+    drop(other);
+    assert_eq!(runs(parent.as_path()), 0);
+}
+
+#[test]
+fn whatever_commands_made_is_cleared_and_nothing_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file"), "stays").unwrap();
+    let parent = abs(&dir.path().join("sandboxes"));
+    let sandboxes = Sandboxes::make(&parent).unwrap();
+    let home = sandboxes.agent(&agent("a")).unwrap().join("home");
+    let home = home.as_path();
+    fs::create_dir(home).unwrap();
+    std::os::unix::fs::symlink(&outside, home.join("link")).unwrap();
+    mkfifoat(CWD, home.join("pipe"), Mode::RUSR).unwrap();
+    fs::create_dir_all(home.join("shut/inside")).unwrap();
+    fs::write(home.join("shut/inside/file"), "x").unwrap();
+    let shut = fs::Permissions::from_mode(0);
+    fs::set_permissions(home.join("shut/inside"), shut.clone()).unwrap();
+    fs::set_permissions(home.join("shut"), shut).unwrap();
+    // Deeper than a path can be long.
+    let deep =
+        "d=$(printf 'd/%.0s' $(seq 1500)); mkdir -p $d; mkdir e; mv d e; mkdir -p $d; mv e $d";
+    let made = Command::new("sh")
+        .args(["-ec", deep])
+        .current_dir(home)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for number in 0..20_000 {
+        fs::write(home.join(format!("f{number}")), "").unwrap();
+    }
+    drop(sandboxes);
+    assert_eq!(runs(parent.as_path()), 0);
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "stays");
+}
+
+#[test]
+fn what_was_taken_out_of_the_users_trees_outlasts_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = abs(&dir.path().join("sandboxes"));
+    let sandboxes = Sandboxes::make(&parent).unwrap();
+    let one = sandboxes.agent(&agent("a")).unwrap();
+    let other = sandboxes.agent(&agent("b")).unwrap();
+    fs::create_dir_all(one.join("quarantine/1/home").as_path()).unwrap();
+    fs::write(one.join("quarantine/1/home/.env").as_path(), "kept").unwrap();
+    fs::create_dir_all(one.join("home").as_path()).unwrap();
+    fs::create_dir_all(other.join("quarantine").as_path()).unwrap();
+    drop(sandboxes);
+    drop(Sandboxes::make(&parent).unwrap());
+    let kept = fs::read_to_string(one.join("quarantine/1/home/.env").as_path());
+    assert_eq!(kept.unwrap(), "kept");
+    let is_there = |path: &AbsPath| fs::metadata(path.as_path()).is_ok();
+    assert!(!is_there(&one.join("home")) && !is_there(&other));
+}
+
+#[test]
+fn what_a_broken_off_run_left_is_cleared_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = abs(&dir.path().join("sandboxes"));
+    let going_on = Sandboxes::make(&parent).unwrap();
+    let file = going_on.agent(&agent("a")).unwrap().join("file");
+    fs::write(file.as_path(), "used").unwrap();
+    let left_over = parent.join("run_left/a/layers/0/work/work");
+    fs::create_dir_all(left_over.as_path()).unwrap();
+    fs::set_permissions(left_over.as_path(), fs::Permissions::from_mode(0)).unwrap();
+    let next = Sandboxes::make(&parent).unwrap();
+    assert!(fs::metadata(parent.join("run_left").as_path()).is_err());
+    assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "used");
+    drop(next);
+    assert_eq!(runs(parent.as_path()), 1);
+}
