@@ -85,7 +85,9 @@ struct CaseGrant {
 fn attacks_change_nothing_and_ordinary_calls_work() {
     let mut failures = Vec::new();
     let mut cases = 0;
-    let own = CASES.lines().map(|line| serde_json::from_str(line).unwrap());
+    let own = CASES
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
     let shipped = shipped::all().unwrap().into_iter();
     let shipped = shipped.filter(|case| case.class == FILES).map(Case::from);
     for case in own.chain(shipped) {

@@ -40,14 +40,30 @@ fn check(tier: Tier) {
         println!("skipped: {errors}");
         return;
     }
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
     let cases = report["tiers"][0]["cases"].as_array().unwrap();
-    let with = |verdict: &str| cases.iter().filter(|case| case["verdict"] == verdict).collect::<Vec<_>>();
-    let failed: Vec<String> = with("failed").iter().map(|case| format!("{case}\n")).collect();
+    let with = |verdict: &str| {
+        cases
+            .iter()
+            .filter(|case| case["verdict"] == verdict)
+            .collect::<Vec<_>>()
+    };
+    let failed: Vec<String> = with("failed")
+        .iter()
+        .map(|case| format!("{case}\n"))
+        .collect();
     assert!(failed.is_empty(), "tier {tier}:\n{}", failed.concat());
-    assert!(with("held").len() + with("worked").len() > CASES_MIN / 2, "{report}");
+    assert!(
+        with("held").len() + with("worked").len() > CASES_MIN / 2,
+        "{report}"
+    );
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "something is left");
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        0,
+        "something is left"
+    );
 }
 
 #[test]
@@ -89,7 +105,9 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let cases = case::all().unwrap();
     let attacks: Vec<&Case> = cases.iter().filter(|case| does_harm(case)).collect();
     let never = CancellationToken::new();
-    let tried = attacks.iter().map(|case| async { (case, trials.run(case, &never).await.unwrap()) });
+    let tried = attacks
+        .iter()
+        .map(|case| async { (case, trials.run(case, &never).await.unwrap()) });
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
     let harmless: Vec<String> = verdicts
         .iter()

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::path::AbsPath;
 use crate::world::sys::sandbox::caller::{Caller, LastLink};
-use crate::world::sys::sandbox::narrow::FCHMODAT2;
+use crate::world::sys::sandbox::filter::{FCHMODAT2, SET_USER_ID};
 use crate::world::sys::sandbox::notice::Notice;
 
 /// Flags of calls that name a file (fcntl.h).
@@ -103,11 +103,11 @@ impl Prepared {
 fn read(notice: &Notice, caller: &Caller) -> Result<(Target, Change), Errno> {
     let arguments = Arguments { notice, caller };
     match notice.call {
-        libc::SYS_fchmod => Ok((arguments.handle(0), arguments.mode(1))),
-        libc::SYS_fchmodat => Ok((arguments.path(Some(0), 1, 0)?, arguments.mode(2))),
+        libc::SYS_fchmod => Ok((arguments.handle(0), arguments.mode(1)?)),
+        libc::SYS_fchmodat => Ok((arguments.path(Some(0), 1, 0)?, arguments.mode(2)?)),
         FCHMODAT2 => {
             let flags = notice.word(3);
-            Ok((arguments.path(Some(0), 1, flags)?, arguments.mode(2)))
+            Ok((arguments.path(Some(0), 1, flags)?, arguments.mode(2)?))
         }
         libc::SYS_fchown => Ok((arguments.handle(0), arguments.owner(1))),
         libc::SYS_fchownat => {
@@ -138,7 +138,7 @@ fn read(notice: &Notice, caller: &Caller) -> Result<(Target, Change), Errno> {
 #[cfg(target_arch = "x86_64")]
 fn read_old(arguments: &Arguments<'_>) -> Result<(Target, Change), Errno> {
     match arguments.notice.call {
-        libc::SYS_chmod => Ok((arguments.path(None, 0, 0)?, arguments.mode(1))),
+        libc::SYS_chmod => Ok((arguments.path(None, 0, 0)?, arguments.mode(1)?)),
         libc::SYS_chown => Ok((arguments.path(None, 0, 0)?, arguments.owner(1))),
         libc::SYS_lchown => Ok((arguments.path(None, 0, KEEP_LINK)?, arguments.owner(1))),
         libc::SYS_utime => {
@@ -210,8 +210,13 @@ impl Arguments<'_> {
         }
     }
 
-    fn mode(&self, index: usize) -> Change {
-        Change::Mode(Mode::from_raw_mode(self.notice.half(index) & 0o7777))
+    /// No program is left behind that has the rights of its owner.
+    fn mode(&self, index: usize) -> Result<Change, Errno> {
+        let mode = self.notice.half(index);
+        if mode & SET_USER_ID != 0 {
+            return Err(Errno::PERM);
+        }
+        Ok(Change::Mode(Mode::from_raw_mode(mode & 0o7777)))
     }
 
     /// A user and, in the argument after it, a group; the highest number stands for none.
