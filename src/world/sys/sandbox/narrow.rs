@@ -7,12 +7,9 @@ use libc::c_long;
 
 use crate::confinement::network::Reach;
 use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict};
-use crate::world::sys::sandbox::filter::{DENIED, INTO_TERMINALS};
+use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS};
 
 const MISSING: Verdict = Verdict::Fail(libc::ENOSYS);
-
-/// `fchmodat2`, which has the same number everywhere and no name yet for every target.
-pub(crate) const FCHMODAT2: c_long = 452;
 
 /// The calls that change what a file is said to be and not its content. Landlock knows none.
 const METADATA: &[c_long] = &[
