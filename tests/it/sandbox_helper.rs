@@ -584,6 +584,8 @@ fn the_proxy_is_all_that_can_be_reached() {
         let mut running = cell.start(&format!("perl -e '{ask}'"));
         let (report, listener) = running.report().unwrap();
         assert_eq!(report, Report::Listening);
+        let (report, _) = running.report().unwrap();
+        assert_eq!(report, Report::Started);
         let listener = TcpListener::from(listener.unwrap());
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"hello from outside\n").unwrap();

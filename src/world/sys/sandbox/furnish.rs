@@ -17,9 +17,9 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::sys::sandbox::layers;
 use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
-use crate::world::sys::sandbox::plan::{Piece, pieces};
+use crate::world::sys::sandbox::plan::{Below, Piece, pieces};
 use crate::world::sys::sandbox::refusal::{Built, During};
-use crate::world::sys::sandbox::root::{IsDirectory, Root};
+use crate::world::sys::sandbox::root::{IsDirectory, Root, show_file};
 
 /// What toolchains read of the system. Where the machine has a link, the sandbox has the same one.
 const SYSTEM: &[&str] = &[
@@ -56,15 +56,9 @@ const SECRETS: &[&str] = &[
     "/etc/kubernetes",
 ];
 
-/// Devices that hold nothing of the machine's.
-pub(crate) const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-];
+/// Where devices stand, and which of them there are: they hold nothing of the machine's.
+pub(crate) const DEVICES: &str = "/dev";
+const EACH_DEVICE: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Links in `/dev`, and what they point to.
 const DEVICE_LINKS: &[(&str, &str)] = &[
@@ -74,9 +68,6 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/stderr", "/proc/self/fd/2"),
     ("/dev/ptmx", "pts/ptmx"),
 ];
-
-/// Where terminals of the sandbox's own are made.
-pub(crate) const TERMINALS: &str = "/dev/pts";
 
 /// The writable places of the sandbox's own.
 pub(crate) const SHARED: &[&str] = &["/tmp", "/dev/shm"];
@@ -116,7 +107,7 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<
     }
     if geteuid().is_root() {
         for path in SECRETS {
-            let hidden = root.hide(Path::new(path));
+            let hidden = root.hide(Path::new(path), Below::Nothing);
             hidden.during(format_args!("hiding `{path}`"))?;
         }
     }
@@ -152,12 +143,14 @@ fn show_if_there(root: &Root, path: &Path) -> io::Result<()> {
 }
 
 fn devices(root: &Root) -> Built<()> {
-    for path in DEVICES {
+    let place = Path::new(DEVICES);
+    let directory = root.directory(place).during("making `/dev`")?;
+    for name in EACH_DEVICE {
+        let step = format_args!("mounting `{DEVICES}/{name}`");
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let step = format_args!("mounting `{path}`");
-        let source = openat(CWD, *path, flags, Mode::empty()).during(step)?;
-        let shown = root.show(Path::new(path), source, MountAttrFlags::MOUNT_ATTR_NOSUID);
-        shown.during(step)?;
+        let source = openat(CWD, place.join(name), flags, Mode::empty()).during(step)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID;
+        show_file(&directory, name, source, attributes).during(step)?;
     }
     for (path, target) in DEVICE_LINKS {
         let linked = root.link(Path::new(path), *target);
@@ -165,7 +158,7 @@ fn devices(root: &Root) -> Built<()> {
     }
     let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let terminals = [("ptmxmode", "666"), ("mode", "620")];
-    new_system(root, "devpts", TERMINALS, &terminals, quiet)?;
+    new_system(root, "devpts", "/dev/pts", &terminals, quiet)?;
     // Root owns the switches of the kernel in there, and needs no capability to turn them.
     new_system(root, "proc", "/proc", &[], quiet | READ_ONLY)
 }
@@ -221,7 +214,7 @@ fn put(root: &mut Root, path: &AbsPath, piece: Piece<'_>, known: &Identities) ->
         }
         Piece::Pin => root.cover_with_itself(place, PLAIN),
         Piece::Mask => root.cover_with_itself(place, READ_ONLY),
-        Piece::Hide => root.hide(place),
+        Piece::Hide(below) => root.hide(place, below),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::permissions::grant::Permission;
 use crate::world::sys::sandbox::control::{Control, Order, framed};
 use crate::world::sys::sandbox::domain::{Domain, Ports, Rights};
 use crate::world::sys::sandbox::filter;
-use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, TERMINALS, furnished};
+use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, furnished};
 use crate::world::sys::sandbox::namespaces::{self, Owner};
 use crate::world::sys::sandbox::plan::{Piece, pieces};
 use crate::world::sys::sandbox::privileges;
@@ -99,13 +99,8 @@ fn enter_domain(confinement: &Confinement) -> Built<()> {
             .during(step)?;
     }
     domain
-        .open_tree(opened(TERMINALS)?, Rights::Device)
+        .open_tree(opened(DEVICES)?, Rights::Device)
         .during(step)?;
-    for path in DEVICES {
-        domain
-            .open_file(opened(path)?, Rights::Device)
-            .during(step)?;
-    }
     for (path, piece) in pieces(confinement) {
         if let Piece::Open(Permission::Write) | Piece::Layer(_) = piece {
             let place = opened(path.as_path())?;

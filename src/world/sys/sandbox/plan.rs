@@ -24,14 +24,23 @@ pub(crate) enum Piece<'a> {
     /// What stands there already, read-only.
     Mask,
     /// Nothing.
-    Hide,
+    Hide(Below),
+}
+
+/// What lies below a place that is hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// Nothing that is open.
+    Nothing,
+    /// Something that is open.
+    Openings,
 }
 
 impl Piece<'_> {
     fn is_writable(self) -> bool {
         match self {
             Piece::Open(Permission::Write) | Piece::Layer(_) | Piece::Pin => true,
-            Piece::Open(Permission::Read) | Piece::Mask | Piece::Hide => false,
+            Piece::Open(Permission::Read) | Piece::Mask | Piece::Hide(_) => false,
         }
     }
 }
@@ -47,7 +56,7 @@ pub(crate) fn pieces(confinement: &Confinement) -> Vec<(AbsPath, Piece<'_>)> {
         let ground = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
             Piece::Mask => ground.is_some_and(Piece::is_writable),
-            Piece::Hide => ground.is_some_and(|ground| ground != Piece::Hide),
+            Piece::Hide(_) => ground.is_some_and(|ground| !matches!(ground, Piece::Hide(_))),
             Piece::Open(Permission::Read) => ground != Some(Piece::Open(Permission::Read)),
             Piece::Open(Permission::Write) | Piece::Layer(_) | Piece::Pin => true,
         };
@@ -61,6 +70,14 @@ pub(crate) fn pieces(confinement: &Confinement) -> Vec<(AbsPath, Piece<'_>)> {
             placed.extend(pins.into_iter().map(|pin| (pin, Piece::Pin)));
         }
         placed.insert(place, piece);
+    }
+    for path in &confinement.hidden {
+        let is_below = |(_, other): &&Place| other != path && other.is_within(path);
+        if placed.keys().any(|place| is_below(&place))
+            && let Some(hide @ Piece::Hide(_)) = placed.get_mut(&place(path))
+        {
+            *hide = Piece::Hide(Below::Openings);
+        }
     }
     let mounted = placed.into_iter().map(|((_, path), piece)| (path, piece));
     mounted.collect()
@@ -84,7 +101,7 @@ fn wanted(confinement: &Confinement) -> BTreeMap<Place, Piece<'_>> {
             .or_insert(Piece::Mask);
     }
     for path in &confinement.hidden {
-        wanted.insert(place(path), Piece::Hide);
+        wanted.insert(place(path), Piece::Hide(Below::Nothing));
     }
     wanted
 }
@@ -134,7 +151,7 @@ mod tests {
     }
 
     /// What `words` ask for, as the order of mounting: `w`rite, `r`ead, `l`ayer, `m`ask, `h`ide and
-    /// in the answer also `p`in.
+    /// in the answer also `p`in, and `H` for a hidden place with something open below.
     #[track_caller]
     fn check(words: &str, expected: &str) {
         let wanted: Vec<(&str, AbsPath)> = words
@@ -183,7 +200,8 @@ mod tests {
                 Piece::Layer(_) => "l",
                 Piece::Pin => "p",
                 Piece::Mask => "m",
-                Piece::Hide => "h",
+                Piece::Hide(Below::Nothing) => "h",
+                Piece::Hide(Below::Openings) => "H",
             };
             format!("{kind}:{path}")
         };
@@ -214,7 +232,7 @@ mod tests {
         );
         check("r:/a h:/a/b/c", "r:/a h:/a/b/c");
         check("w:/a h:/a/b/c", "w:/a p:/a/b h:/a/b/c");
-        check("w:/a h:/a/b w:/a/b/c/d", "w:/a h:/a/b w:/a/b/c/d");
+        check("w:/a h:/a/b w:/a/b/c/d", "w:/a H:/a/b w:/a/b/c/d");
     }
 
     #[test]

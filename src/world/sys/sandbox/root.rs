@@ -8,13 +8,14 @@ use std::path::Path;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, chmodat, fstat, mkdirat, openat, openat2,
-    readlinkat, symlinkat, unlinkat,
+    readlinkat, symlinkat,
 };
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
 use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY};
+use crate::world::sys::sandbox::plan::Below;
 use crate::world::sys::sandbox::refusal::{Built, During};
 
 /// How much `/tmp` and `/dev/shm` may hold together, in bytes and in files.
@@ -26,9 +27,38 @@ const SHARED: Mode = Mode::from_raw_mode(0o1777);
 const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
 
-/// Where the empty file stands while the root is put together: the kernel mounts only what has a
-/// name.
-const EMPTY_FILE: &str = "/nothing";
+/// How a file is opened that is not there yet.
+const NEW_FILE: OFlags = OFlags::CREATE
+    .union(OFlags::EXCL)
+    .union(OFlags::WRONLY)
+    .union(OFlags::CLOEXEC);
+
+/// Where the directory and the file stand that hide others. The kernel mounts only what has a name;
+/// these have theirs where `/proc` covers them later.
+const COVERED: &str = "proc";
+const NO_ENTRIES: &str = "proc/directory";
+const NO_BYTES: &str = "proc/file";
+
+/// A directory and a file that hold nothing, and may be read by all.
+#[derive(Debug)]
+struct Nothing {
+    directory: OwnedFd,
+    file: OwnedFd,
+}
+
+impl Nothing {
+    fn within(root: &Mount) -> Result<Self, Errno> {
+        mkdirat(root, COVERED, PLAIN_DIRECTORY)?;
+        mkdirat(root, NO_ENTRIES, PLAIN_DIRECTORY)?;
+        // A handle that can write would keep the root from becoming read-only.
+        drop(openat(root, NO_BYTES, NEW_FILE, PLAIN_FILE)?);
+        let handle = OFlags::PATH | OFlags::CLOEXEC;
+        Ok(Self {
+            directory: openat(root, NO_ENTRIES, handle, Mode::empty())?,
+            file: openat(root, NO_BYTES, handle, Mode::empty())?,
+        })
+    }
+}
 
 /// The root of a sandbox that is being put together.
 #[derive(Debug)]
@@ -38,8 +68,8 @@ pub(crate) struct Root {
     own: Vec<u64>,
     /// Own file systems that become read-only at the end.
     unfinished: Vec<Mount>,
-    /// A file that holds nothing and may be read by all. It has a name until the root is entered.
-    empty_file: Option<OwnedFd>,
+    /// What hides others.
+    nothing: Nothing,
 }
 
 impl Root {
@@ -55,11 +85,12 @@ impl Root {
         let over = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let attached = over.and_then(|over| mount.attach(over));
         attached.during("attaching the new root")?;
+        let nothing = Nothing::within(&mount).during("making a place for what is hidden")?;
         Ok(Self {
             mount,
             own: vec![device],
             unfinished: Vec::new(),
-            empty_file: None,
+            nothing,
         })
     }
 
@@ -107,30 +138,30 @@ impl Root {
     }
 
     /// Shows nothing at `path`: an empty directory or file. Nothing happens if nothing stands there.
-    pub(crate) fn hide(&mut self, path: &Path) -> std::io::Result<()> {
+    pub(crate) fn hide(&mut self, path: &Path, below: Below) -> std::io::Result<()> {
         let place = match self.existing(path) {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        if is_directory(&place)? == IsDirectory::Yes {
-            let empty = Mount::new("tmpfs", &[("size", "64k"), ("mode", "555")], PLAIN)?;
-            empty.attach(place)?;
-            self.own.push(device(&empty)?);
-            self.unfinished.push(empty);
-        } else {
-            let copy = Mount::copy_of(self.empty_file()?)?;
-            copy.restrict(READ_ONLY)?;
-            copy.attach(place)?;
-        }
-        Ok(())
+        let nothing = match (is_directory(&place)?, below) {
+            (IsDirectory::No, _) => &self.nothing.file,
+            (IsDirectory::Yes, Below::Nothing) => &self.nothing.directory,
+            (IsDirectory::Yes, Below::Openings) => {
+                let own = Mount::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
+                own.attach(place)?;
+                self.own.push(device(&own)?);
+                self.unfinished.push(own);
+                return Ok(());
+            }
+        };
+        let copy = Mount::copy_of(nothing)?;
+        copy.restrict(READ_ONLY)?;
+        Ok(copy.attach(place)?)
     }
 
-    fn empty_file(&mut self) -> Result<&OwnedFd, Errno> {
-        let file = match self.empty_file.take() {
-            Some(file) => file,
-            None => self.made(Path::new(EMPTY_FILE), IsDirectory::No)?,
-        };
-        Ok(self.empty_file.insert(file))
+    /// A directory of the sandbox's own at `path`.
+    pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        self.made(path, IsDirectory::Yes)
     }
 
     /// A link at `path`, as the machine has it there. `false` if it has none.
@@ -162,10 +193,6 @@ impl Root {
         pivot_root(".", ".").during("changing the root")?;
         unmount(".", UnmountFlags::DETACH).during("letting go of the old root")?;
         chdir("/").during("going to the new root")?;
-        if self.empty_file.is_some() {
-            let unnamed = unlinkat(&self.mount, below(Path::new(EMPTY_FILE)), AtFlags::empty());
-            unnamed.during("taking a name away")?;
-        }
         for mount in self.unfinished.iter().chain([&self.mount]) {
             let sealed = mount.restrict_alone(READ_ONLY);
             sealed.during("making the new root read-only")?;
@@ -210,11 +237,23 @@ impl Root {
         if is_directory == IsDirectory::Yes {
             mkdirat(place, name, PLAIN_DIRECTORY)?;
         } else {
-            let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            openat(place, name, new, PLAIN_FILE)?;
+            return openat(place, name, NEW_FILE, PLAIN_FILE);
         }
         openat(place, name, flags, Mode::empty())
     }
+}
+
+/// Shows the file `source` as `name` in `directory`, which is the sandbox's own.
+pub(crate) fn show_file(
+    directory: &OwnedFd,
+    name: &str,
+    source: impl AsFd,
+    attributes: MountAttrFlags,
+) -> std::io::Result<()> {
+    let point = openat(directory, name, NEW_FILE, PLAIN_FILE)?;
+    let copy = Mount::copy_of(source)?;
+    copy.restrict(attributes)?;
+    Ok(copy.attach(point)?)
 }
 
 /// Whether something is a directory or a file of whatever kind.
