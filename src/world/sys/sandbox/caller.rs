@@ -144,7 +144,7 @@ impl Caller {
     }
 
     /// The process that the thread is of.
-    fn process(&self) -> Result<Pid, Errno> {
+    pub(crate) fn process(&self) -> Result<Pid, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let status: File = openat(&self.proc, "status", flags, Mode::empty())?.into();
         let mut text = String::new();

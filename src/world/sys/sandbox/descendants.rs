@@ -131,7 +131,7 @@ fn signal(processes: &BTreeSet<i32>, signal: Signal) {
 }
 
 /// The numbers of the descendants, as the kernel lists them now.
-fn listed() -> BTreeSet<i32> {
+pub(crate) fn listed() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut open = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = open.pop() {

@@ -28,6 +28,7 @@ pub(crate) mod narrow;
 pub(crate) mod notice;
 pub(crate) mod openings;
 pub(crate) mod program;
+pub(crate) mod signals;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
 pub(crate) mod mounts;

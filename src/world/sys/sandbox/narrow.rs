@@ -193,6 +193,9 @@ pub(crate) fn rules(reach: Reach, abi: ABI) -> Vec<(c_long, Rule)> {
         (libc::SYS_socketpair, Rule::Cases(&[PAIRS], DENIED)),
     ]);
     rules.extend(sockets(reach));
+    if abi < ABI::V6 {
+        rules.extend(signals());
+    }
     if abi < ABI::V3 {
         rules.extend(truncation());
     }
@@ -234,6 +237,19 @@ fn sockets(reach: Reach) -> Vec<(c_long, Rule)> {
             ]
         }
     }
+}
+
+/// What stands in for the scope of signals, which Landlock has from ABI 6 on.
+fn signals() -> impl Iterator<Item = (c_long, Rule)> {
+    let sent = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
+    let others = [
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_send_signal,
+    ];
+    let sent = sent.map(|call| (call, Rule::Always(Verdict::Notify)));
+    let others = others.map(|call| (call, Rule::Always(DENIED)));
+    sent.into_iter().chain(others)
 }
 
 /// What stands in for the right to truncate, which Landlock has from ABI 3 on.
@@ -287,6 +303,13 @@ mod tests {
         let missing = Some(Rule::Always(MISSING));
         check(Reach::None, ABI::V2, libc::SYS_openat2, missing);
         check(Reach::None, ABI::V3, libc::SYS_openat2, None);
+    }
+
+    #[test]
+    fn where_landlock_does_not_keep_signals_in_they_are_handed_over() {
+        let notified = Some(Rule::Always(Verdict::Notify));
+        check(Reach::None, ABI::V5, libc::SYS_kill, notified);
+        check(Reach::None, ABI::V6, libc::SYS_kill, None);
     }
 
     #[test]

@@ -22,6 +22,18 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
+    /// One that nobody waits for.
+    #[cfg(test)]
+    pub(crate) fn by(caller: u32, call: i64, words: &[u64]) -> Self {
+        let mut words = words.iter().copied();
+        Self {
+            id: 0,
+            caller,
+            call,
+            arguments: std::array::from_fn(|_| words.next().unwrap_or_default()),
+        }
+    }
+
     /// An argument, as it is.
     pub(crate) fn word(&self, index: usize) -> u64 {
         let word = self.arguments.get(index);

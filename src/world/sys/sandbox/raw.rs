@@ -11,6 +11,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 /// Which half of a process that has split in two this is.
@@ -155,6 +156,24 @@ fn filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
         )
     };
     done(answer).map(|()| answer)
+}
+
+/// Signals a process; 0 only asks whether that is possible.
+pub(crate) fn signal_process(process: c_int, signal: c_int) -> Result<(), Errno> {
+    // SAFETY: the call takes two numbers.
+    errno(done(c_long::from(unsafe { libc::kill(process, signal) })))
+}
+
+/// Signals one thread of a process.
+pub(crate) fn signal_thread(process: c_int, thread: c_int, signal: c_int) -> Result<(), Errno> {
+    // SAFETY: the call takes three numbers.
+    errno(done(unsafe {
+        libc::syscall(libc::SYS_tgkill, process, thread, signal)
+    }))
+}
+
+fn errno(result: io::Result<()>) -> Result<(), Errno> {
+    result.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Signals every process that this one may signal. Whoever calls it has made sure that these are

@@ -27,6 +27,7 @@ use crate::world::sys::sandbox::openings;
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::raw::{self, Half};
 use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
 /// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
@@ -141,8 +142,14 @@ fn answer(notices: &Notices, notice: &Notice, writable: &[AbsPath]) -> Result<()
     let caller = Caller::new(notice.caller)?;
     // What was opened is of the caller only if it still waits.
     notices.still_waits(notice)?;
-    if notice.call == libc::SYS_ioctl {
-        return open_terminal(notices, notice, &caller);
+    match notice.call {
+        libc::SYS_ioctl => return open_terminal(notices, notice, &caller),
+        libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
+            signals::send(notice, &caller)?;
+            notices.answer(notice, Ok(()));
+            return Ok(());
+        }
+        _ => {}
     }
     let prepared = metadata::prepare(notice, &caller, writable)?;
     notices.still_waits(notice)?;

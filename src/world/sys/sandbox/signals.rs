@@ -1,0 +1,130 @@
+//! Owns the answers to calls that signal processes, on kernels whose Landlock does not keep signals
+//! in (before Linux 6.12). The supervisor sends the signal itself: to the command's own processes,
+//! and never to another.
+
+use std::collections::BTreeSet;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, getpgid, test_kill_process};
+
+use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::descendants;
+use crate::world::sys::sandbox::notice::Notice;
+use crate::world::sys::sandbox::raw;
+
+/// Sends the signal that the caller wants to send, if it may.
+pub(crate) fn send(notice: &Notice, caller: &Caller) -> Result<(), Errno> {
+    let [first, second, third] = [0, 1, 2].map(|index| notice.number(index));
+    match notice.call {
+        libc::SYS_kill => to_processes(caller, first, second),
+        libc::SYS_tkill => {
+            let process =
+                Caller::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?.process()?;
+            to_thread(caller, process.as_raw_nonzero().get(), first, second)
+        }
+        libc::SYS_tgkill => to_thread(caller, first, second, third),
+        _ => Err(Errno::NOSYS),
+    }
+}
+
+/// What `kill` means by a number: a process, or by 0 and below a group or all.
+fn to_processes(caller: &Caller, whom: i32, signal: i32) -> Result<(), Errno> {
+    let own = descendants::listed();
+    let members = |group: Pid| {
+        let of_group = |process: &i32| {
+            let process = Pid::from_raw(*process);
+            getpgid(process).is_ok_and(|of_process| of_process == group)
+        };
+        own.iter().copied().filter(of_group).collect()
+    };
+    let caller = caller.process()?;
+    let targets: BTreeSet<i32> = match whom {
+        1.. if own.contains(&whom) => BTreeSet::from([whom]),
+        1.. => return Err(foreign(whom)),
+        0 => members(getpgid(Some(caller))?),
+        -1 => {
+            let caller = caller.as_raw_nonzero().get();
+            own.iter()
+                .copied()
+                .filter(|process| *process != caller)
+                .collect()
+        }
+        _ => members(Pid::from_raw(whom.saturating_neg()).ok_or(Errno::SRCH)?),
+    };
+    let sent = targets
+        .iter()
+        .map(|process| raw::signal_process(*process, signal));
+    // One that it reached is enough, as it is for the kernel.
+    sent.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
+}
+
+fn to_thread(caller: &Caller, process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
+    let is_caller = caller.process()?.as_raw_nonzero().get() == process;
+    if is_caller || descendants::listed().contains(&process) {
+        raw::signal_thread(process, thread, signal)
+    } else {
+        Err(foreign(process))
+    }
+}
+
+/// Why a process that is not the command's own is not signalled.
+fn foreign(process: i32) -> Errno {
+    match Pid::from_raw(process).map(test_kill_process) {
+        Some(Err(Errno::SRCH)) | None => Errno::SRCH,
+        Some(Ok(()) | Err(_)) => Errno::PERM,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Child, Command};
+
+    use rustix::process::getppid;
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("60").process_group(0).spawn().unwrap()
+    }
+
+    fn number(child: &Child) -> i32 {
+        child.id().try_into().unwrap()
+    }
+
+    /// What comes of a call by `caller`.
+    #[track_caller]
+    fn check(caller: &Child, call: i64, arguments: [i32; 3], expected: Result<(), Errno>) {
+        let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));
+        let notice = Notice::by(caller.id(), call, &words);
+        let seen = Caller::new(caller.id()).unwrap();
+        assert_eq!(send(&notice, &seen), expected, "{call} {arguments:?}");
+    }
+
+    #[test]
+    fn only_own_processes_are_signalled() {
+        let (mut one, mut other, mut gone) = (sleeper(), sleeper(), sleeper());
+        gone.kill().unwrap();
+        gone.wait().unwrap();
+        let parent = getppid().unwrap().as_raw_nonzero().get();
+        let (kill, tkill, tgkill) = (libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill);
+        let [own, sibling] = [number(&one), number(&other)];
+        for whom in [own, sibling, 0, -1, -own, -sibling] {
+            check(&one, kill, [whom, 0, 0], Ok(()));
+        }
+        for whom in [own, sibling] {
+            check(&one, tkill, [whom, 0, 0], Ok(()));
+            check(&one, tgkill, [whom, whom, 0], Ok(()));
+        }
+        check(&one, kill, [parent, 0, 0], Err(Errno::PERM));
+        check(&one, tkill, [parent, 0, 0], Err(Errno::PERM));
+        check(&one, tgkill, [parent, parent, 0], Err(Errno::PERM));
+        check(&one, kill, [-parent, 0, 0], Err(Errno::SRCH));
+        check(&one, kill, [number(&gone), 0, 0], Err(Errno::SRCH));
+        check(&one, kill, [sibling, libc::SIGTERM, 0], Ok(()));
+        assert_eq!(other.wait().unwrap().signal(), Some(libc::SIGTERM));
+        check(&one, kill, [0, libc::SIGKILL, 0], Ok(()));
+        assert_eq!(one.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+}
