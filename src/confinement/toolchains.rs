@@ -155,9 +155,9 @@ impl Toolchains {
 /// the user's home, or is it, ever is.
 fn is_openable(place: &AbsPath, home: Option<&AbsPath>) -> bool {
     let names = place.as_path().components().count().saturating_sub(1);
-    let is_system = |dir: &&str| place.as_path().starts_with(dir);
+    let is_system = |dir: &str| place.as_path().starts_with(dir);
     names >= DEPTH_MIN
-        && !SYSTEM.iter().any(|dir| is_system(&dir))
+        && !SYSTEM.iter().any(|dir| is_system(dir))
         && !home.is_some_and(|home| home.is_within(place))
 }
 

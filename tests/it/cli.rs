@@ -31,6 +31,8 @@ fn help_names_every_flag() {
       models       Lists the models that are known, with what they hold and what they cost
       explain      Says what agents may do and why, without doing it
       tool         Carries out one tool call as an agent would, through the same gate
+      sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
+                   that of massgen
       logs         Lists, shows, follows and packs the records of runs
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
@@ -577,6 +579,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
+            "massgen-sandbox",
             "massgen-logs",
             "massgen-logs-list",
             "massgen-logs-show",

@@ -60,6 +60,15 @@ enum Stage {
     Over(Ended),
 }
 
+/// What is to be done next about a process.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Its stage has changed: that is to be looked at again.
+    Look,
+    /// Nothing, until something happens or the moment comes.
+    Wait(Option<Instant>),
+}
+
 /// What may end a process besides itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bounds<'a> {
@@ -180,8 +189,9 @@ impl Running {
 
     /// Waits for the next thing to happen.
     fn step(&mut self, streams: &mut [Stream<'_>], bounds: &Bounds<'_>) -> io::Result<()> {
-        let Some(until) = self.turn(streams, bounds) else {
-            return Ok(());
+        let until = match self.turn(streams, bounds) {
+            Next::Look => return Ok(()),
+            Next::Wait(until) => until,
         };
         let mut handles = vec![
             self.control
@@ -218,9 +228,8 @@ impl Running {
         bounds.interrupt.filter(|_| is_going)
     }
 
-    /// Does what the moment asks for, and says until when there is nothing more to do: `Some(None)`
-    /// is until something happens. `None` if the stage has changed.
-    fn turn(&mut self, streams: &[Stream<'_>], bounds: &Bounds<'_>) -> Option<Option<Instant>> {
+    /// Does what the moment asks for.
+    fn turn(&mut self, streams: &[Stream<'_>], bounds: &Bounds<'_>) -> Next {
         let now = Instant::now();
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
         let is_gone = self.process.has_ended() && is_silent;
@@ -231,7 +240,7 @@ impl Running {
                 self.stage = Stage::Over(ended.clone());
             }
             Stage::Ending(_, until) | Stage::Killed(_, until) if now < *until => {
-                return Some(Some(*until));
+                return Next::Wait(Some(*until));
             }
             Stage::Ending(ended, _) => {
                 self.process.kill();
@@ -239,23 +248,23 @@ impl Running {
             }
             Stage::Killed(ended, _) => self.stage = Stage::Over(ended.clone()),
         }
-        None
+        Next::Look
     }
 
     /// Ends a process that is beyond its bounds.
-    fn judge(&mut self, bounds: &Bounds<'_>, now: Instant) -> Option<Option<Instant>> {
+    fn judge(&mut self, bounds: &Bounds<'_>, now: Instant) -> Next {
         if bounds.until.is_some_and(|until| until <= now) {
             self.end(Ended::OutOfTime);
-            return None;
+            return Next::Look;
         }
         let Some(disk) = bounds.disk else {
-            return Some(bounds.until);
+            return Next::Wait(bounds.until);
         };
         if self.next_look <= now {
             match disk.look() {
                 Look::Full => {
                     self.end(Ended::DiskFull);
-                    return None;
+                    return Next::Look;
                 }
                 Look::Free(pause) => self.next_look = now + pause,
             }
@@ -263,7 +272,7 @@ impl Running {
         let until = bounds
             .until
             .map_or(self.next_look, |until| until.min(self.next_look));
-        Some(Some(until))
+        Next::Wait(Some(until))
     }
 
     /// Takes what the process that builds the sandbox tells.

@@ -241,7 +241,7 @@ mod tests {
     fn whoever_does_not_listen_is_given_up() {
         let (control, _theirs) = Control::pair().unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
-        let filled = std::iter::repeat_with(|| control.send(&[0; 65536], None));
+        let filled = std::iter::repeat_with(|| control.send(&[0; 4096], None));
         let full = filled.take(1000).find_map(Result::err);
         assert_eq!(full, Some(Errno::AGAIN));
         let error = control
