@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin};
 use crate::world::sandbox::Sandbox;
-use crate::world::store::scratch::Scratch;
+use crate::world::store::sandboxes::Sandboxes;
 
 /// What commands need to know about the process.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Shells {
     ready: BTreeMap<AgentId, Commands>,
     refused: BTreeMap<AgentId, Enclosure>,
     /// Their directories, which go at the end of the run.
-    _rooms: Vec<Scratch>,
+    _sandboxes: Option<Sandboxes>,
 }
 
 impl Shells {
@@ -45,8 +45,12 @@ impl Shells {
             let (Some(commands), Some(_)) = (&agent.commands, &agent.cwd) else {
                 continue;
             };
-            let room = Scratch::make(&layout.sandboxes, &format!("{}_", agent.id))?;
-            let open = || Sandbox::open(commands.sandbox, &machine.executable, room.path());
+            let sandboxes = match &mut shells._sandboxes {
+                Some(sandboxes) => sandboxes,
+                none => none.insert(Sandboxes::make(&layout.sandboxes)?),
+            };
+            let room = sandboxes.agent(&agent.id)?;
+            let open = || Sandbox::open(commands.sandbox, &machine.executable, &room);
             let sandbox = once(&mut opened, commands.sandbox, open)?;
             if sandbox.tier() == Tier::D {
                 let reasons = sandbox.reasons().to_vec();
@@ -58,12 +62,11 @@ impl Shells {
             let origin = Origin {
                 config: commands,
                 sandbox,
-                room: Room::prepare(room.path())?,
+                room: Room::prepare(&room)?,
                 env: &machine.env,
                 home: machine.home.as_ref(),
             };
             shells.ready.insert(agent.id.clone(), Commands::new(origin));
-            shells._rooms.push(room);
         }
         Ok(shells)
     }

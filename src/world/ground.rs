@@ -76,7 +76,11 @@ impl Ground {
 
     /// Writes the file `name`.
     pub fn put(&self, name: &str, text: &str) -> Result<()> {
-        file::replace(&self.path().join(name), text.as_bytes(), Durability::Process)
+        file::replace(
+            &self.path().join(name),
+            text.as_bytes(),
+            Durability::Process,
+        )
     }
 
     /// What the file `name` holds, at most `bytes_max` bytes; an empty text if it is not there.
@@ -126,9 +130,6 @@ impl Ground {
 }
 
 fn no_shell() -> Error {
-    Error::new(
-        ErrorKind::Environment,
-        "there is no `bash` in `PATH`",
-    )
-    .hint("install bash: commands are run by it")
+    Error::new(ErrorKind::Environment, "there is no `bash` in `PATH`")
+        .hint("install bash: commands are run by it")
 }
