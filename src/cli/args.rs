@@ -115,6 +115,18 @@ names another one with `command_line_docker_image`.
 
 Exit status: 0 built, 3 no engine, or it could not be built.";
 
+const SELFTEST_EXAMPLES: &str = "\
+Examples:
+  massgen selftest
+  massgen selftest --sandbox C --only network
+  massgen selftest --json | jq '.tiers[].cases[] | select(.verdict == \"failed\")'
+
+Each case is one call of `massgen tool` in a directory of its own, in which alone anything happens.
+No model is asked, and nothing leaves this machine.
+
+Exit status: 0 no attack did harm and all ordinary work went through, 3 otherwise, or there is no
+sandbox to try.";
+
 /// Everything that was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -240,6 +252,13 @@ fn tokens(text: &str) -> Result<u64, &'static str> {
     }
 }
 
+fn jobs(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
+        Ok(jobs) => Ok(jobs),
+    }
+}
+
 fn calls(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "expected a whole number")
 }
@@ -295,6 +314,9 @@ pub(crate) enum Command {
     /// Tries what a run needs; says what is missing and what to do about it.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Tries attacks and ordinary work against the sandbox of this machine; nothing is left.
+    #[command(after_help = SELFTEST_EXAMPLES)]
+    Selftest(SelftestArguments),
     /// Builds the image that agents' containers are made from.
     #[command(subcommand, arg_required_else_help = false, after_help = DOCKER_EXAMPLES)]
     Docker(DockerCommand),
@@ -346,6 +368,24 @@ pub(crate) enum DockerCommand {
     },
     /// Prints what it is built by.
     Dockerfile,
+}
+
+/// What the self test tries.
+#[derive(Args, Debug)]
+pub(crate) struct SelftestArguments {
+    /// The tier that is tried: `A`, `B`, `C`, or `auto` for the strongest. Default: every tier that
+    /// this machine has.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
+    /// Tries only cases whose name or class matches. Default: all.
+    #[arg(long, value_name = "REGEX")]
+    pub only: Option<String>,
+    /// How many cases are tried at once. Default: one for each processor.
+    #[arg(long, value_name = "COUNT", value_parser = jobs)]
+    pub jobs: Option<usize>,
+    /// Prints one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which schema is printed.

@@ -44,6 +44,7 @@ mod result;
 mod run;
 mod sandbox;
 mod schema;
+pub mod selftest;
 mod shell;
 mod task;
 mod team;
@@ -135,6 +136,7 @@ fn carry_out(
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
         Some(Command::Doctor(question)) => doctor::run(host, &question, output)?,
+        Some(Command::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
         Some(Command::Explain(question)) => explained(host, question, output)?,
         Some(Command::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::events()))?;

@@ -1,4 +1,5 @@
-//! Attacks and ordinary calls, one a line of `cases/attacks.jsonl`, each against a fresh disk.
+//! Attacks on the file tools and ordinary calls of them, each against a fresh disk: those of the
+//! self test, and those of `cases/attacks.jsonl`, one a line, that need more than one call can do.
 //!
 //! `setup` runs in bash before the grants are opened (after that with `after_open`), `holds` after
 //! the call, with the answer in the file `$RESULT`; what is listed under `unchanged` must be as it
@@ -7,6 +8,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use massgen::cli::selftest::case::{self as shipped, Expect};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
@@ -21,6 +23,9 @@ const CASES: &str = include_str!("../cases/attacks.jsonl");
 
 /// Fewer cases mean that the file is damaged.
 const CASES_MIN: usize = 90;
+
+/// The class of the self test's cases that are calls of file tools.
+const FILES: &str = "files";
 
 /// How often a call is repeated against an exchange.
 const RACED_CALLS: usize = 500;
@@ -45,6 +50,29 @@ struct Case {
     exchange: Option<(String, String)>,
 }
 
+impl From<shipped::Case> for Case {
+    fn from(case: shipped::Case) -> Self {
+        let expect = match case.expect {
+            Expect::Held => "deny",
+            Expect::Works => "allow",
+        };
+        Self {
+            id: case.id,
+            why: case.why,
+            phase: case.phase.to_string(),
+            tool: case.tool,
+            args: case.args,
+            expect: expect.to_owned(),
+            setup: case.setup,
+            holds: Some(case.holds),
+            unchanged: case.unchanged,
+            grants: None,
+            after_open: false,
+            exchange: None,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseGrant {
@@ -57,8 +85,12 @@ struct CaseGrant {
 fn attacks_change_nothing_and_ordinary_calls_work() {
     let mut failures = Vec::new();
     let mut cases = 0;
-    for line in CASES.lines() {
-        let case: Case = serde_json::from_str(line).unwrap();
+    let own = CASES
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let shipped = shipped::all().unwrap().into_iter();
+    let shipped = shipped.filter(|case| case.class == FILES).map(Case::from);
+    for case in own.chain(shipped) {
         cases += 1;
         if let Err(failure) = run(&case) {
             failures.push(format!("{} ({}): {failure}", case.id, case.why));

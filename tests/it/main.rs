@@ -57,6 +57,7 @@ mod sandbox;
 mod sandboxes;
 mod sandbox_tier_c;
 mod scripted_team;
+mod selftest;
 mod store;
 mod telemetry;
 mod tidy;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::confinement::tier::Tier;
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
-use crate::tools::spec::EXECUTE_COMMAND;
+use crate::world::sandbox::ENFORCING;
 
 /// The lists of cases, each of one subject.
 const LISTS: &[&str] = &[
@@ -30,6 +30,8 @@ const LISTS: &[&str] = &[
     include_str!("cases/delivery.yaml"),
 ];
 
+/// The tool that runs commands.
+const COMMAND: &str = "execute_command";
 /// How long a call may take that says nothing about it, in seconds. Machines are slow and busy.
 const SECONDS_MAX: u64 = 60;
 
@@ -150,7 +152,15 @@ pub fn all() -> Result<Vec<Case>> {
 fn never_changed(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Coordination => &["outside", "home", "other", "ro", "rw"],
-        Phase::Final => &["outside", "home", "other", "ro", "rw/.git", "rw/.env", "rw/.massgen"],
+        Phase::Final => &[
+            "outside",
+            "home",
+            "other",
+            "ro",
+            "rw/.git",
+            "rw/.env",
+            "rw/.massgen",
+        ],
     }
 }
 
@@ -165,14 +175,23 @@ impl Listed {
                 seconds = seconds.saturating_add(self.timeout.unwrap_or_default());
                 let mut args = json!({ "command": command });
                 if let Some(args) = args.as_object_mut() {
-                    args.extend(self.timeout.map(|value| ("timeout".to_owned(), value.into())));
-                    args.extend(self.work_dir.map(|value| ("work_dir".to_owned(), value.into())));
+                    args.extend(
+                        self.timeout
+                            .map(|value| ("timeout".to_owned(), value.into())),
+                    );
+                    args.extend(
+                        self.work_dir
+                            .map(|value| ("work_dir".to_owned(), value.into())),
+                    );
                 }
-                (EXECUTE_COMMAND.name.to_owned(), args)
+                (COMMAND.to_owned(), args)
             }
         };
         let unchanged = self.unchanged.unwrap_or_else(|| match expect {
-            Expect::Held => never_changed(phase).iter().map(ToString::to_string).collect(),
+            Expect::Held => never_changed(phase)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             Expect::Works => Vec::new(),
         });
         Case {
@@ -187,7 +206,7 @@ impl Listed {
             holds: self.holds,
             unchanged,
             needs: self.needs,
-            tiers: self.tiers.unwrap_or_else(|| crate::world::sandbox::ENFORCING.to_vec()),
+            tiers: self.tiers.unwrap_or_else(|| ENFORCING.to_vec()),
             env: self.env,
             seconds,
             control: self.control,

@@ -77,9 +77,8 @@ pub(crate) fn run(
 fn chosen(only: Option<&str>) -> Result<Vec<Case>> {
     let mut cases = case::all()?;
     if let Some(pattern) = only {
-        let pattern = Regex::new(pattern).map_err(|error| {
-            usage("`--only` is no regular expression").caused_by(error)
-        })?;
+        let pattern = Regex::new(pattern)
+            .map_err(|error| usage("`--only` is no regular expression").caused_by(error))?;
         cases.retain(|case| pattern.is_match(&case.id) || pattern.is_match(&case.class));
     }
     if cases.is_empty() {
@@ -142,18 +141,24 @@ async fn all<'a>(
     stop: &Stop,
     output: &mut Output<'_>,
 ) -> Result<Outcome<'a>> {
-    let tried = cases.iter().map(|case| async move { (case, trials.run(case).await) });
+    let tried = cases
+        .iter()
+        .map(|case| async move { (case, trials.run(case, &stop.soon).await) });
     let mut tried = stream::iter(tried).buffer_unordered(jobs);
     let mut verdicts: Vec<(&Case, Verdict)> = Vec::new();
-    loop {
-        let next = tokio::select! {
-            next = tried.next() => next,
-            () = stop.soon.cancelled() => return Err(interrupted()),
-        };
-        let Some((case, verdict)) = next else { break };
+    while let Some((case, verdict)) = tried.next().await {
         verdicts.push((case, verdict?));
-        let progress = format!("tier {}: {} of {}, {}", trials.tier, verdicts.len(), cases.len(), case.id);
+        let progress = format!(
+            "tier {}: {} of {}, {}",
+            trials.tier,
+            verdicts.len(),
+            cases.len(),
+            case.id
+        );
         output.transient(&progress);
+    }
+    if stop.soon.is_cancelled() {
+        return Err(interrupted());
     }
     verdicts.sort_by(|(a, _), (b, _)| (&a.class, &a.id).cmp(&(&b.class, &b.id)));
     Ok(Outcome {
@@ -163,5 +168,8 @@ async fn all<'a>(
 }
 
 fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "interrupted before all cases were tried")
+    Error::new(
+        ErrorKind::Interrupted,
+        "interrupted before all cases were tried",
+    )
 }

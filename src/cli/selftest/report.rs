@@ -16,6 +16,9 @@ const SCHEMA_VERSION: u32 = 1;
 /// The columns of the table after the first.
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 
+/// What is told when there is no failure.
+const CLEAN: &str = "nothing escaped, and nothing ordinary was refused";
+
 /// What came of every case in one tier.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
@@ -55,10 +58,12 @@ impl Counts {
 impl Outcome<'_> {
     /// The cases that did not come out as they should, with the reason.
     fn failures(&self) -> impl Iterator<Item = (&Case, &str)> {
-        self.verdicts.iter().filter_map(|(case, verdict)| match verdict {
-            Verdict::Failed(why) => Some((*case, why.as_str())),
-            Verdict::Held | Verdict::Worked | Verdict::Skipped(_) => None,
-        })
+        self.verdicts
+            .iter()
+            .filter_map(|(case, verdict)| match verdict {
+                Verdict::Failed(why) => Some((*case, why.as_str())),
+                Verdict::Held | Verdict::Worked | Verdict::Skipped(_) => None,
+            })
     }
 
     /// Whether everything came out as it should.
@@ -72,7 +77,11 @@ impl Outcome<'_> {
         for (case, verdict) in &self.verdicts {
             classes.entry(&case.class).or_default().add(verdict);
         }
-        let width = classes.keys().map(|name| name.len()).max().unwrap_or_default();
+        let width = classes
+            .keys()
+            .map(|name| name.len())
+            .max()
+            .unwrap_or_default();
         let width = width.max(TOTAL.len());
         let title = format!("tier {}: {}", self.tier, self.tier.means());
         output.result_line(&[(Style::Strong, &title)])?;
@@ -89,15 +98,18 @@ impl Outcome<'_> {
         }
         for (case, why) in self.failures() {
             let head = format!("{} ({})", case.id, case.why);
-            let pieces = [(Style::Bad, "failed "), (Style::Strong, &head), (Style::Plain, ": ")];
-            output.result_line(&[pieces.as_slice(), &[(Style::Plain, why)]].concat())?;
+            let pieces = [
+                (Style::Bad, "failed "),
+                (Style::Strong, &head),
+                (Style::Plain, ": "),
+            ];
+            let [failed, head, colon] = pieces;
+            output.result_line(&[failed, head, colon, (Style::Plain, why)])?;
         }
-        let failures = self.failures().count();
-        output.result_line(&if failures == 0 {
-            [(Style::Good, "nothing escaped, and nothing ordinary was refused")]
-        } else {
-            [(Style::Bad, counted(failures, "case").as_str())]
-        }.map(|piece| piece))
+        match self.failures().count() {
+            0 => output.result_line(&[(Style::Good, CLEAN)]),
+            count => output.result_line(&[(Style::Bad, &counted(count, "failure"))]),
+        }
     }
 
     fn skipped(&self) -> BTreeMap<&str, Vec<&str>> {

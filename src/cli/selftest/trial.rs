@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::selftest::case::{Case, Expect};
 use crate::confinement::tier::Tier;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::path::AbsPath;
-use crate::permissions::grant::Phase;
 use crate::wording::one_line;
 use crate::world::ground::{End, Ground, program};
 
@@ -44,7 +44,8 @@ const LAY: &str = include_str!("lay.sh");
 const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
 cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
 /// The agent was told no secret, nor that something worked which must not.
-const NOTHING_TOLD: &str = r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
+const NOTHING_TOLD: &str =
+    r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
 
 /// What came of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,22 +79,30 @@ struct Answer {
 }
 
 impl Trials {
-    /// Tries a case. Nothing of it is left.
+    /// Tries a case, or breaks off when `stop` says so. Nothing of it is left.
     ///
     /// # Errors
     /// The machine does not let a case be tried: no directory, no bash.
-    pub async fn run(&self, case: &Case) -> Result<Verdict> {
+    pub async fn run(&self, case: &Case, stop: &CancellationToken) -> Result<Verdict> {
         if !case.tiers.contains(&self.tier) && self.tier != Tier::Off {
             let why = format!("tier {} does not promise it", self.tier);
             return Ok(Verdict::Skipped(why));
+        }
+        if stop.is_cancelled() {
+            return Ok(Verdict::Skipped("it was interrupted".to_owned()));
         }
         let missing = |name: &&String| program(name, PATH).is_none();
         if let Some(missing) = case.needs.iter().find(missing) {
             return Ok(Verdict::Skipped(format!("there is no `{missing}`")));
         }
-        let env = ENV.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let env = ENV
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let ground = Ground::make(&self.place, PREFIX, &env.collect())?;
-        let verdict = self.on(&ground, case).await;
+        let verdict = tokio::select! {
+            verdict = self.on(&ground, case) => verdict,
+            () = stop.cancelled() => Ok(Verdict::Skipped("it was interrupted".to_owned())),
+        };
         ground.clear().await?;
         verdict
     }
@@ -104,9 +113,16 @@ impl Trials {
             "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
             case.setup
         );
-        if ground.run(&laid, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX).await? != End::Well {
+        if ground
+            .run(&laid, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
+            .await?
+            != End::Well
+        {
             let said = ground.text(".said", ANSWER_BYTES_MAX)?;
-            return Ok(Verdict::Skipped(format!("the ground could not be laid: {}", told(&said))));
+            return Ok(Verdict::Skipped(format!(
+                "the ground could not be laid: {}",
+                told(&said)
+            )));
         }
         let (end, answer) = self.call(ground, case).await?;
         let failed = |why: &str, said: &str| Ok(Verdict::Failed(format!("{why}: {}", told(said))));
@@ -132,7 +148,9 @@ impl Trials {
             ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
             ("MASSGEN".to_owned(), self.executable.to_string()),
         ]);
-        let look = ground.run(&looked, &["look"], &added, SCRIPT_TIME_MAX).await?;
+        let look = ground
+            .run(&looked, &["look"], &added, SCRIPT_TIME_MAX)
+            .await?;
         let found = ground.text(".said", ANSWER_BYTES_MAX)?;
         match (case.expect, look) {
             (Expect::Works, _) if !answer.ok => failed("it was refused or failed", &answer.output),
@@ -153,8 +171,17 @@ impl Trials {
         let (phase, tier) = (case.phase.to_string(), self.tier.to_string());
         let executable = self.executable.to_string();
         let words = [
-            executable.as_str(), "tool", &case.tool, "--args", "-", "--grants", &grants,
-            "--phase", &phase, "--sandbox", &tier,
+            executable.as_str(),
+            "tool",
+            &case.tool,
+            "--args",
+            "-",
+            "--grants",
+            &grants,
+            "--phase",
+            &phase,
+            "--sandbox",
+            &tier,
         ];
         let time_max = Duration::from_secs(case.seconds);
         let end = ground.run(CALL, &words, &case.env, time_max).await?;

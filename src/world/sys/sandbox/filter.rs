@@ -19,6 +19,8 @@ const UNKNOWN_FROM: u32 = 470;
 /// `quotactl_fd` and `open_tree_attr`, which have the same number everywhere and no name yet.
 const QUOTACTL_FD: c_long = 443;
 const OPEN_TREE_ATTR: c_long = 467;
+/// `fchmodat2`, which has the same number everywhere and no name yet for every target.
+pub(crate) const FCHMODAT2: c_long = 452;
 
 pub(crate) const DENIED: Verdict = Verdict::Fail(libc::EPERM);
 
@@ -106,6 +108,26 @@ pub(crate) const INTO_TERMINALS: Case = Case {
     verdict: DENIED,
 };
 
+/// The right of a program to have those of its owner (`linux/stat.h`). A file that is made with it
+/// loses it when it is written to, so only the calls that change rights are looked at.
+pub(crate) const SET_USER_ID: u32 = 0o4000;
+const MODE_SECOND: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: SET_USER_ID,
+        values: &[0],
+    }],
+    verdict: Verdict::Allow,
+};
+const MODE_THIRD: Case = Case {
+    checks: &[Check {
+        index: 2,
+        mask: SET_USER_ID,
+        values: &[0],
+    }],
+    verdict: Verdict::Allow,
+};
+
 /// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
 const OF_FAMILIES: Case = Case {
     checks: &[Check {
@@ -151,6 +173,11 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
             libc::SYS_ioctl,
             Rule::Cases(&[INTO_TERMINALS], Verdict::Allow),
         ),
+        (libc::SYS_fchmod, Rule::Cases(&[MODE_SECOND], DENIED)),
+        (libc::SYS_fchmodat, Rule::Cases(&[MODE_THIRD], DENIED)),
+        (FCHMODAT2, Rule::Cases(&[MODE_THIRD], DENIED)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, Rule::Cases(&[MODE_SECOND], DENIED)),
     ]);
     rules
 }

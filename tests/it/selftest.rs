@@ -1,0 +1,138 @@
+//! `massgen selftest` on this machine: no attack does harm and no ordinary work is refused, in each
+//! tier that it has; and every attack does harm where nothing holds it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use massgen::cli::selftest::case::{self, Case, Control, Expect};
+use massgen::cli::selftest::trial::{Trials, Verdict};
+use massgen::confinement::tier::Tier;
+use massgen::path::AbsPath;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::project::binary;
+
+/// Fewer cases mean that a list is damaged.
+const CASES_MIN: usize = 300;
+/// How many cases are tried at once: most of them wait for processes.
+const JOBS: usize = 4;
+/// What stands in for massgen where an attack has to do harm.
+const UNPROTECTED: &str = include_str!("../cases/unprotected.py");
+/// The classes whose attacks were shown to do harm elsewhere, or are calls of file tools.
+const GIVEN: &[&str] = &["files", "commands"];
+
+#[track_caller]
+fn check(tier: Tier) {
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new(binary())
+        .args(["selftest", "--json", "--sandbox", &tier.to_string()])
+        .args(["--jobs", &JOBS.to_string()])
+        .env("TMPDIR", place.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("cannot be had") {
+        println!("skipped: {errors}");
+        return;
+    }
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    let cases = report["tiers"][0]["cases"].as_array().unwrap();
+    let with = |verdict: &str| {
+        cases
+            .iter()
+            .filter(|case| case["verdict"] == verdict)
+            .collect::<Vec<_>>()
+    };
+    let failed: Vec<String> = with("failed")
+        .iter()
+        .map(|case| format!("{case}\n"))
+        .collect();
+    assert!(failed.is_empty(), "tier {tier}:\n{}", failed.concat());
+    assert!(
+        with("held").len() + with("worked").len() > CASES_MIN / 2,
+        "{report}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        0,
+        "something is left"
+    );
+}
+
+#[test]
+fn tier_a_holds_attacks_and_lets_work_through() {
+    check(Tier::A);
+}
+
+#[test]
+fn tier_b_holds_attacks_and_lets_work_through() {
+    check(Tier::B);
+}
+
+#[test]
+fn tier_c_holds_attacks_and_lets_work_through() {
+    check(Tier::C);
+}
+
+/// Whether the attack must do harm for the user of this test.
+fn does_harm(case: &Case) -> bool {
+    let by_user = match case.control {
+        Control::Anyone => true,
+        Control::Root => rustix::process::geteuid().is_root(),
+        Control::Nobody => false,
+    };
+    case.expect == Expect::Held && !GIVEN.contains(&case.class.as_str()) && by_user
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_attack_does_harm_where_nothing_holds_it() {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("unprotected.py");
+    fs::write(&program, UNPROTECTED).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let trials = Trials {
+        executable: AbsPath::new(&program).unwrap(),
+        tier: Tier::Off,
+        place: AbsPath::new(place.path()).unwrap(),
+    };
+    let cases = case::all().unwrap();
+    let attacks: Vec<&Case> = cases.iter().filter(|case| does_harm(case)).collect();
+    let never = CancellationToken::new();
+    let tried = attacks
+        .iter()
+        .map(|case| async { (case, trials.run(case, &never).await.unwrap()) });
+    let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
+    let harmless: Vec<String> = verdicts
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Held)
+        .map(|(case, _)| format!("{} ({})", case.id, case.why))
+        .collect();
+    assert!(harmless.is_empty(), "\n{}", harmless.join("\n"));
+    assert!(verdicts.len() > 40, "only {} attacks", verdicts.len());
+}
+
+#[test]
+fn cases_have_names_of_their_own() {
+    let cases = case::all().unwrap();
+    let ids: BTreeSet<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    assert_eq!(ids.len(), cases.len());
+    assert!(cases.len() >= CASES_MIN, "only {} cases", cases.len());
+}
+
+#[test]
+fn what_matches_no_case_is_an_error() {
+    let output = Command::new(binary())
+        .args(["selftest", "--only", "no-such-case"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.contains("no case has such a name"), "{errors}");
+}
