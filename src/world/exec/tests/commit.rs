@@ -328,7 +328,9 @@ fn race(one: &str, other: &str) {
         for change in changes {
             match change.kind {
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
-                _ => stopped += 1,
+                ChangeKind::Conflict { .. }
+                | ChangeKind::Denied { .. }
+                | ChangeKind::Failed { .. } => stopped += 1,
             }
         }
         assert_eq!(ground.state("outside"), before);

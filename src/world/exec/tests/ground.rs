@@ -44,8 +44,11 @@ pub(super) struct Ground {
 impl Ground {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Self::at(dir.path());
-        ground._dir = Some(dir);
+        let ground = Self {
+            root: dir.path().canonicalize().unwrap(),
+            _dir: Some(dir),
+            told: BTreeSet::new(),
+        };
         for name in ["ws", "seen", "layer/upper", "layer/work"] {
             fs::create_dir_all(ground.path(name)).unwrap();
         }

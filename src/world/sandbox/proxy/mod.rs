@@ -15,15 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::confinement::network::{Domain, HostName, Reach};
-use crate::confinement::tier::Tier;
+use crate::confinement::network::{Domain, HostName};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::proxy::request::{Asked, Way};
 use crate::world::sandbox::proxy::tunnel::{Ends, relay};
 use crate::world::sys::launch::waiting::{Until, wait};
-
-/// The port in sandboxes that have a loopback of their own; programs know it as a proxy's.
-const PORT_INSIDE: u16 = 3128;
 
 /// How many connections are open at the same time.
 const CONNECTIONS_MAX: usize = 64;
@@ -68,16 +64,6 @@ impl Proxy {
             open: Mutex::default(),
             visits: Mutex::default(),
         })))
-    }
-
-    /// What a sandbox of this tier is built for, so that what is in it finds the proxy. Where the
-    /// sandbox has no network of its own, the proxy answers from now on.
-    pub fn reach(&self, tier: Tier) -> io::Result<Reach> {
-        let port = match tier {
-            Tier::A | Tier::B => PORT_INSIDE,
-            Tier::C | Tier::D | Tier::Off => self.serve_on_loopback()?,
-        };
-        Ok(Reach::Proxy { port })
     }
 
     /// Answers at `listener`, which lies in the network namespace of a sandbox, until the proxy

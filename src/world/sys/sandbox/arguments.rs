@@ -5,7 +5,7 @@ use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::world::sys::sandbox::caller::{Caller, LastLink};
-use crate::world::sys::sandbox::narrow::FCHMODAT2;
+use crate::world::sys::sandbox::filter::FCHMODAT2;
 use crate::world::sys::sandbox::notice::Notice;
 
 /// Flags of calls that name a file (`linux/fcntl.h`).
