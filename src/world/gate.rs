@@ -61,6 +61,8 @@ struct Inner {
     /// The manager's grants in its order, opened.
     grants: Vec<Arc<OpenGrant>>,
     base: Dir,
+    /// Where a file waits for a moment before it is put in its place or removed.
+    aside: Option<Dir>,
     policy: GatePolicy,
 }
 
@@ -310,10 +312,14 @@ impl Gate {
             .map(open)
             .collect::<Result<Vec<_>>>()?;
         let base = Dir::open(&policy.base).map_err(|fault| cannot_open(&policy.base, fault))?;
+        let conflicts = policy.conflicts.as_ref();
+        // Without it, files wait beside their places.
+        let aside = conflicts.and_then(|conflicts| Dir::open(&conflicts.kept_in).ok());
         Ok(Self(Arc::new(Inner {
             manager,
             grants,
             base,
+            aside,
             policy,
         })))
     }
@@ -465,6 +471,12 @@ impl Gate {
             rel: RelPath::default(),
             real,
         })
+    }
+
+    /// A directory of massgen's in which files may wait for a moment, so that a process that is
+    /// killed leaves nothing in the user's tree.
+    pub(super) fn aside(&self) -> Option<&Dir> {
+        self.0.aside.as_ref()
     }
 
     /// What the agent is held to beside the grants.

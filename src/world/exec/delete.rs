@@ -181,10 +181,10 @@ pub(super) fn remove_tree(
 /// Removes a name that is no directory, unless it changed since it was looked at.
 pub(super) fn remove_name(gate: &Gate, place: &Place, seen: &Version) -> Result<Change, Stop> {
     let below = place.below();
-    let removed = place
-        .dir()
-        .parent_of(&below)
-        .and_then(|(parent, name)| remove_only(&parent, name, seen));
+    let removed = place.dir().parent_of(&below).and_then(|(parent, name)| {
+        let aside = gate.aside().unwrap_or(&parent);
+        remove_only(&parent, aside, name, seen)
+    });
     removed.map_err(|fault| Stop::at(gate, "delete", place, fault))?;
     gate.history().removed(place.real());
     Ok(Change {

@@ -126,8 +126,8 @@ fn at_the_roots(gate: &Gate) -> Standing {
     let mut standing = Standing::default();
     for root in users_trees(gate) {
         let grant = root.grant();
-        let names = root.dir().dir(&root.below()).and_then(|dir| dir.entries());
-        let named = names.unwrap_or_default().into_iter().filter_map(|entry| {
+        let entries = root.dir().dir(&root.below()).and_then(|dir| dir.entries());
+        let named = entries.unwrap_or_default().into_iter().filter_map(|entry| {
             let rel = RelPath::default().child(&entry.name)?;
             let protected = protected_name(&rel, &grant.unprotected)?;
             MASKED_IN_OVERLAYS.contains(&protected).then_some(rel)
@@ -171,7 +171,7 @@ pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop
             }
             match found.kind {
                 Kind::Directory => Keep::Deep,
-                _ => Keep::Not,
+                Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => Keep::Not,
             }
         });
         if let Some(cut) = survey.cut {

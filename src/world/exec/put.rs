@@ -66,7 +66,10 @@ pub(super) fn put(
         return Err(stop(Fault::Changed));
     }
     let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
-    let staged = stage(&dir, source, old.as_ref()).map_err(stop)?;
+    let mut staged = stage(&dir, source, old.as_ref()).map_err(stop)?;
+    if let Some(aside) = gate.aside() {
+        staged = staged.waiting_in(aside);
+    }
     let (over, kind) = match &seen {
         Some(version) => (Over::Only(version), ChangeKind::Changed),
         None => (Over::Nothing, ChangeKind::Created),
@@ -89,16 +92,11 @@ pub(super) fn put(
 
 /// What the user gets is on the disk before the call returns; of a commit, all together at its end.
 fn durability(place: &Place, intent: Intent) -> Durability {
-    match (place.grant().kind, intent) {
-        (GrantKind::Context, Intent::Commit { .. }) => Durability::Lazy,
-        (GrantKind::Context, _) => Durability::Synced,
-        (
-            GrantKind::Workspace
-            | GrantKind::TempWorkspace
-            | GrantKind::PreviousTurn
-            | GrantKind::BuiltIn,
-            _,
-        ) => Durability::Lazy,
+    let is_users = place.grant().kind == GrantKind::Context;
+    if is_users && !matches!(intent, Intent::Commit { .. }) {
+        Durability::Synced
+    } else {
+        Durability::Lazy
     }
 }
 

@@ -238,10 +238,10 @@ impl Dir {
         }
     }
 
-    /// Exchanges two names of this directory in one step.
-    pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> Result<(), Fault> {
+    /// Exchanges `name` with `other` in `dir` in one step.
+    pub(crate) fn exchange(&self, name: &OsStr, dir: &Dir, other: &OsStr) -> Result<(), Fault> {
         let flags = RenameFlags::EXCHANGE;
-        Ok(renameat_with(&self.0, one, &self.0, other, flags)?)
+        Ok(renameat_with(&self.0, name, &dir.0, other, flags)?)
     }
 
     /// Opens a new file without a name for reading and writing; it goes when it is closed, unless

@@ -18,31 +18,32 @@ pub(crate) fn temporary_name() -> OsString {
     OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()))
 }
 
-/// Puts `temporary` at `name`, where `expected` stands, and removes that. If something else stands
-/// there, it stays, and `temporary` too. A file system that cannot exchange names leaves a short
-/// time between looking and renaming.
+/// Puts `temporary`, a name in a directory, at `name`, where `expected` stands, and removes that. If
+/// something else stands there, it stays, and `temporary` too. A file system that cannot exchange
+/// names leaves a short time between looking and renaming.
 pub(crate) fn replace_only(
     dir: &Dir,
-    temporary: &OsStr,
+    temporary: (&Dir, &OsStr),
     name: &OsStr,
     expected: &Version,
 ) -> Result<(), Fault> {
-    match dir.exchange(temporary, name) {
+    let (aside, temporary) = temporary;
+    match aside.exchange(temporary, dir, name) {
         Ok(()) => {}
         Err(Fault::Missing) => return Err(Fault::Changed),
         Err(Fault::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
             return if is_still(dir, name, expected)? {
-                dir.rename_over(temporary, dir, name)
+                aside.rename_over(temporary, dir, name)
             } else {
                 Err(Fault::Changed)
             };
         }
         Err(fault) => return Err(fault),
     }
-    if is_still(dir, temporary, expected)? {
-        return dir.unlink(temporary);
+    if is_still(aside, temporary, expected)? {
+        return aside.unlink(temporary);
     }
-    dir.exchange(temporary, name)?;
+    aside.exchange(temporary, dir, name)?;
     Err(Fault::Changed)
 }
 
@@ -56,22 +57,34 @@ pub(crate) fn replace_link(
     let temporary = temporary_name();
     dir.symlink(&temporary, target)?;
     let ours = version(dir, &temporary)?;
-    let replaced = replace_only(dir, &temporary, name, expected);
+    let replaced = replace_only(dir, (dir, &temporary), name, expected);
     if replaced.is_err() {
-        remove_only(dir, &temporary, &ours)?;
+        remove_only(dir, dir, &temporary, &ours)?;
     }
     replaced
 }
 
-/// Removes `name`, which is no directory, if `expected` still stands there.
-pub(crate) fn remove_only(dir: &Dir, name: &OsStr, expected: &Version) -> Result<(), Fault> {
-    let aside = temporary_name();
-    dir.rename_new(name, dir, &aside)?;
-    if is_still(dir, &aside, expected)? {
-        return dir.unlink(&aside);
+/// Removes `name`, which is no directory, if `expected` still stands there. Meanwhile it is in
+/// `aside`, where a process that is killed leaves it; in `dir` itself if that is elsewhere.
+pub(crate) fn remove_only(
+    dir: &Dir,
+    aside: &Dir,
+    name: &OsStr,
+    expected: &Version,
+) -> Result<(), Fault> {
+    let temporary = temporary_name();
+    let aside = match dir.rename_new(name, aside, &temporary) {
+        Err(Fault::Replaced) => {
+            dir.rename_new(name, dir, &temporary)?;
+            dir
+        }
+        moved => moved.map(|()| aside)?,
+    };
+    if is_still(aside, &temporary, expected)? {
+        return aside.unlink(&temporary);
     }
     // If somebody has made the name anew by now, both stay.
-    let _put_back = dir.rename_new(&aside, dir, name);
+    let _put_back = aside.rename_new(&temporary, dir, name);
     Err(Fault::Changed)
 }
 

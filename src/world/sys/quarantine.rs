@@ -102,5 +102,5 @@ fn carry_over(dir: &Dir, name: &OsStr, to: (&Dir, &OsStr), depth_left: usize) ->
         // There is nothing in it that could be kept.
         Kind::Fifo | Kind::Socket | Kind::Device => return dir.unlink(name),
     }
-    remove_only(dir, name, &meta.version)
+    remove_only(dir, dir, name, &meta.version)
 }

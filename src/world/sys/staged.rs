@@ -44,6 +44,8 @@ pub(crate) enum Over<'v> {
 #[derive(Debug)]
 pub(crate) struct Staged<'d> {
     dir: &'d Dir,
+    /// The directory in which it gets a name before it is placed.
+    aside: &'d Dir,
     /// The name by which it can be seen meanwhile. It has none for as long as the file system
     /// allows, so that nothing is left over if the process is killed.
     temporary: Option<OsString>,
@@ -65,6 +67,7 @@ impl<'d> Staged<'d> {
         match dir.nameless_file(mode) {
             Ok(file) => Ok(Self {
                 dir,
+                aside: dir,
                 temporary: None,
                 file,
             }),
@@ -78,9 +81,20 @@ impl<'d> Staged<'d> {
         let handle = openat(dir, &*temporary, flags | OFlags::CLOEXEC, mode)?;
         Ok(Self {
             dir,
+            aside: dir,
             temporary: Some(temporary),
             file: File::from(handle),
         })
+    }
+
+    /// Lets the file wait in `aside`, if that is on the same file system: a process that is killed
+    /// leaves nothing beside its place then.
+    #[must_use]
+    pub(crate) fn waiting_in(mut self, aside: &'d Dir) -> Self {
+        if self.temporary.is_none() {
+            self.aside = aside;
+        }
+        self
     }
 
     /// Gives the file the owner and the permission bits of the one that it will replace. Only root
@@ -141,7 +155,10 @@ impl<'d> Staged<'d> {
             (Over::Nothing, None) => dir.link_new(&self.file, name)?,
             (Over::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
             (Over::Only(expected), _) => replace_only(dir, self.visible()?, name, expected)?,
-            (Over::Anything, _) => dir.rename_over(self.visible()?, dir, name)?,
+            (Over::Anything, _) => {
+                let (aside, temporary) = self.visible()?;
+                aside.rename_over(temporary, dir, name)?;
+            }
         }
         self.temporary = None;
         if durability == Durability::Synced {
@@ -151,13 +168,20 @@ impl<'d> Staged<'d> {
     }
 
     /// The temporary name, which the file gets now if it has none: only a name can be renamed.
-    fn visible(&mut self) -> Result<&OsStr, Fault> {
+    fn visible(&mut self) -> Result<(&Dir, &OsStr), Fault> {
         if self.temporary.is_none() {
             let temporary = temporary_name();
-            self.dir.link_new(&self.file, &temporary)?;
+            match self.aside.link_new(&self.file, &temporary) {
+                Err(Fault::Replaced) => {
+                    self.aside = self.dir;
+                    self.dir.link_new(&self.file, &temporary)?;
+                }
+                linked => linked?,
+            }
             self.temporary = Some(temporary);
         }
-        self.temporary.as_deref().ok_or(Fault::Missing)
+        let temporary = self.temporary.as_deref().ok_or(Fault::Missing)?;
+        Ok((self.aside, temporary))
     }
 }
 
@@ -165,7 +189,7 @@ impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if let (Some(temporary), Ok(ours)) = (&self.temporary, Meta::of(&self.file)) {
             // The call has failed already, and its cause is what the model should read.
-            let _removed = remove_only(self.dir, temporary, &ours.version);
+            let _removed = remove_only(self.aside, self.aside, temporary, &ours.version);
         }
     }
 }

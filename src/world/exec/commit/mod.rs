@@ -73,10 +73,11 @@ pub(super) fn commit(
     if prune(&upper, &survey.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
-    if root.grant().kind == GrantKind::Context && !aftermath.changes.is_empty() {
-        if let Err(fault) = root.dir().sync_file_system() {
-            return Err(stop(fault).with(aftermath.changes));
-        }
+    if root.grant().kind == GrantKind::Context
+        && !aftermath.changes.is_empty()
+        && let Err(fault) = root.dir().sync_file_system()
+    {
+        return Err(stop(fault).with(aftermath.changes));
     }
     Ok(aftermath)
 }

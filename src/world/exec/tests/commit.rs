@@ -1,8 +1,11 @@
 //! Commits of layers that the kernel made: each test runs a script in an overlay on `rw`.
 
+use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -325,7 +328,9 @@ fn race(one: &str, other: &str) {
         for change in changes {
             match change.kind {
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
-                _ => stopped += 1,
+                ChangeKind::Conflict { .. }
+                | ChangeKind::Denied { .. }
+                | ChangeKind::Failed { .. } => stopped += 1,
             }
         }
         assert_eq!(ground.state("outside"), before);
@@ -412,4 +417,63 @@ fn a_layer_over_a_tree_that_is_not_open_for_writing_is_not_carried() {
         assert_eq!(stop.message, "its directory is not open for writing");
     }
     assert!(!ground.has("rw/file"));
+}
+
+/// Says where the ground lies on which a process carries until it is killed.
+const DOOMED: &str = "MASSGEN_TEST_DOOMED";
+
+#[test]
+fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
+    const NAME: &str = "world::exec::tests::commit::a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else";
+    const FILES: usize = 300;
+    if let Some(root) = env::var_os(DOOMED) {
+        let ground = Ground::at(Path::new(&root));
+        let conflicts = Conflicts {
+            run_started_ns: i128::MAX,
+            kept_in: ground.real("kept"),
+        };
+        let gate = ground.gate(Some(conflicts), Vec::new());
+        let committed = commit(&gate, &ground.layer(), &mut BTreeSet::new());
+        assert!(committed.is_ok());
+        return;
+    }
+    let (mut cut, mut whole) = (0, 0);
+    for round in 0_u64.. {
+        if round >= 12 && cut > 0 {
+            break;
+        }
+        assert!(round < 200, "{cut} cut, {whole} whole");
+        let ground = Ground::new();
+        fs::create_dir(ground.path("kept")).unwrap();
+        for number in 0..FILES {
+            ground.write(&format!("rw/many/f{number}"), "old");
+        }
+        ground.run("for f in many/*; do echo newer > $f; done; for i in $(seq 99); do echo n > n$i; done; rm src/*");
+        let mut doomed = Command::new(env::current_exe().unwrap())
+            .args(["--exact", NAME])
+            .env(DOOMED, ground.path(""))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(5 + 7 * (round % 12)));
+        let ended = doomed.try_wait().unwrap();
+        doomed.kill().unwrap_or_default();
+        doomed.wait().unwrap();
+        let new = (0..FILES).filter(
+            |number| match &*ground.text(&format!("rw/many/f{number}")) {
+                "newer\n" => true,
+                "old" => false,
+                other => panic!("{other}"),
+            },
+        );
+        let new = new.count();
+        if ended.is_none() && new > 0 && new < FILES {
+            cut += 1;
+        }
+        whole += usize::from(new == FILES);
+        for path in ground.state("rw").keys() {
+            let name = path.file_name().unwrap().to_string_lossy();
+            assert!(!name.contains("massgen"), "{} is left", path.display());
+        }
+    }
 }

@@ -36,15 +36,19 @@ eval "$2"
 
 /// A disk with a workspace, a context path that may be written to, and a layer over that.
 pub(super) struct Ground {
-    dir: TempDir,
+    root: PathBuf,
+    _dir: Option<TempDir>,
     pub(super) told: BTreeSet<RealPath>,
 }
 
 impl Ground {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let told = BTreeSet::new();
-        let ground = Self { dir, told };
+        let ground = Self {
+            root: dir.path().canonicalize().unwrap(),
+            _dir: Some(dir),
+            told: BTreeSet::new(),
+        };
         for name in ["ws", "seen", "layer/upper", "layer/work"] {
             fs::create_dir_all(ground.path(name)).unwrap();
         }
@@ -67,8 +71,17 @@ impl Ground {
         ground
     }
 
+    /// One that another process has made.
+    pub(super) fn at(root: &Path) -> Self {
+        Self {
+            root: root.canonicalize().unwrap(),
+            _dir: None,
+            told: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn path(&self, rel: impl AsRef<Path>) -> PathBuf {
-        self.dir.path().canonicalize().unwrap().join(rel)
+        self.root.join(rel)
     }
 
     pub(super) fn real(&self, rel: &str) -> RealPath {

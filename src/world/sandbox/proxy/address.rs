@@ -35,7 +35,7 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 /// Networks that are not the Internet, as an address and the number of bits that count:
 /// <https://www.iana.org/assignments/iana-ipv4-special-registry>, multicast and what is reserved.
 const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::UNSPECIFIED, 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
@@ -54,7 +54,7 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
-/// Networks inside 2000::/3, which is all that is public, that are not:
+/// Networks inside `2000::/3`, which is all that is public, that are not:
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>.
 const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),

@@ -139,9 +139,8 @@ impl Inner {
         }
         client.set_read_timeout(Some(ASKING_TIME_MAX))?;
         client.set_write_timeout(Some(ASKING_TIME_MAX))?;
-        let (head, rest) = match request::read(client, ASKING_TIME_MAX)? {
-            Some(read) => read,
-            None => return refuse(client, "431 Request Header Fields Too Large", "too long"),
+        let Some((head, rest)) = request::read(client, ASKING_TIME_MAX)? else {
+            return refuse(client, "431 Request Header Fields Too Large", "too long");
         };
         let Asked { host, port, way } = match request::parse(&head) {
             Ok(asked) => asked,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long nothing may come from either end.
-const IDLE_TIME_MAX: Duration = Duration::from_secs(300);
+const IDLE_TIME_MAX: Duration = Duration::from_mins(5);
 
 /// How many bytes are carried at once.
 const BLOCK_BYTES: usize = 16 * 1024;
