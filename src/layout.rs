@@ -10,6 +10,8 @@ use crate::path::AbsPath;
 /// The directories of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
+    /// The run.
+    pub run: RunName,
     /// All state of massgen's: `.massgen` in the directory that it was started in.
     pub state: AbsPath,
     /// The workspace of each agent that has one.
@@ -64,14 +66,14 @@ impl std::fmt::Display for RunName {
 impl Layout {
     /// Lays out a run of `config` by a user who stands in `base`.
     pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
-        let run = run.to_string();
+        let name = run.to_string();
         let state = base.join(STATE_DIR);
         let orchestrator = &config.orchestrator;
         let storage = |place: &Place| place.resolve(base, None);
         let workspaces = config.agents.iter().filter_map(|agent| {
             let place = agent.cwd.as_ref()?;
             let workspace = Workspace {
-                path: place.resolve_workspace(base, &run),
+                path: place.resolve_workspace(base, &name),
                 owner: match place {
                     Place::Absolute(_) => Owner::User,
                     Place::Relocated(_) | Place::InState(_) => Owner::Massgen,
@@ -80,8 +82,9 @@ impl Layout {
             Some((agent.id.clone(), workspace))
         });
         Self {
+            run,
             workspaces: workspaces.collect(),
-            temp_workspaces: storage(&orchestrator.agent_temporary_workspace).join(&run),
+            temp_workspaces: storage(&orchestrator.agent_temporary_workspace).join(&name),
             snapshots: storage(&orchestrator.snapshot_storage),
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),

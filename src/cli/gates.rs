@@ -106,7 +106,7 @@ pub(crate) fn explain_command(
     let has_team = config.is_some() || TeamFile::default(host)?.is_some();
     let report = if has_team {
         let needs = Needs::Commands(None);
-        let mut gates = of_team(config, Missing::LeftOut, needs, host, output)?;
+        let mut gates = of_team(config, Missing::Made, needs, host, output)?;
         let asked = gates.take(question.agent.as_deref())?;
         let agent = asked.agent.as_ref().map(ToString::to_string);
         CommandReport::new(&question.command, agent, phase, Some(asked.gate(phase)))
@@ -234,7 +234,7 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        team.run_commands_in(Shells::prepare(&config, &layout, &machine(&host))?);
+        team.run_commands_in(Shells::prepare(team.runners(), &layout, &machine(&host))?);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::world::commands::room::Room;
-use crate::world::commands::{Commands, Origin};
+use crate::world::commands::{Commands, Origin, Place};
 use crate::world::sandbox::Sandbox;
 use crate::world::store::scratch::Scratch;
 
@@ -39,7 +39,7 @@ impl Shell {
         }
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
-            sandbox,
+            place: Place::Sandbox(sandbox),
             room: Room::prepare(room.path())?,
             env: &env,
             home: home.as_ref(),

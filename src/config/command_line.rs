@@ -65,7 +65,7 @@ pub enum ExecutionMode {
     #[default]
     Local,
     /// In a container of the agent's own.
-    Docker(DockerConfig),
+    Docker(Box<DockerConfig>),
 }
 
 /// A variable that commands are given.

@@ -220,11 +220,12 @@ fn deepest<'a>(path: &AbsPath, open: &'a [Opening]) -> Option<&'a Opening> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests vouch for the paths that they make up"
-)]
 mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests vouch for the paths that they make up"
+    )]
+
     use super::*;
     use crate::path::RelPath;
     use crate::permissions::grant::Phase;

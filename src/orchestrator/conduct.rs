@@ -147,7 +147,7 @@ impl Run {
         if order.again.is_some() {
             team.deliver_nothing();
         }
-        let shells = Shells::prepare(&config, &layout, &order.machine)?;
+        let shells = Shells::prepare(team.runners(), &layout, &order.machine)?;
         let confined = shells.told();
         team.run_commands_in(shells);
         let attempts = match config.orchestrator.max_orchestration_restarts {

@@ -1,19 +1,29 @@
-//! Owns the preparation of what agents run commands in: the sandbox is found out once, and each
-//! agent that may run commands gets directories of its own.
+//! Owns the preparation of what agents run commands in: what can hold them is found out, and each
+//! agent that may run commands gets directories, and perhaps a container, of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
 
-use crate::config::Config;
-use crate::confinement::tier::{Enclosure, Tier, TierChoice};
-use crate::error::Result;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::docker::DockerConfig;
+use crate::confinement::compile::reach;
+use crate::confinement::tier::{Enclosure, Tier};
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::Layout;
+use crate::orchestrator::grants;
 use crate::path::AbsPath;
+use crate::permissions::grant::{Grant, Phase};
 use crate::world::commands::room::Room;
-use crate::world::commands::{Commands, Origin};
+use crate::world::commands::{Commands, Origin, Place};
+use crate::world::docker::container::{Container, Purpose};
+use crate::world::docker::credentials::User;
+use crate::world::docker::engine::Engine;
+use crate::world::docker::mounts::Reachable;
 use crate::world::sandbox::Sandbox;
-use crate::world::store::scratch::Scratch;
+use crate::world::store::sandboxes::Sandboxes;
 
 /// What commands need to know about the process.
 #[derive(Clone, Debug)]
@@ -32,38 +42,60 @@ pub struct Shells {
     ready: BTreeMap<AgentId, Commands>,
     refused: BTreeMap<AgentId, Enclosure>,
     /// Their directories, which go at the end of the run.
-    _rooms: Vec<Scratch>,
+    _rooms: Option<Sandboxes>,
+}
+
+/// An agent that may run commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Runner<'a> {
+    /// Who.
+    pub id: &'a AgentId,
+    /// How its commands are run.
+    pub config: &'a CommandLineConfig,
+    /// All that is opened for it.
+    pub grants: &'a [Grant],
+    /// Its workspace.
+    pub workspace: &'a AbsPath,
 }
 
 impl Shells {
-    /// Finds out what can hold commands, and makes the directories. Where the config names a tier
-    /// that cannot be had, that is an error; where nothing can enforce, commands are refused.
-    pub fn prepare(config: &Config, layout: &Layout, machine: &Machine) -> Result<Self> {
+    /// Finds out what can hold commands, and makes directories and containers. What the config
+    /// names and cannot be had is an error; where nothing can enforce, commands are refused.
+    pub fn prepare<'a>(
+        runners: impl IntoIterator<Item = Runner<'a>>,
+        layout: &Layout,
+        machine: &Machine,
+    ) -> Result<Self> {
         let mut shells = Self::default();
-        let mut opened = Vec::new();
-        for agent in &config.agents {
-            let (Some(commands), Some(_)) = (&agent.commands, &agent.cwd) else {
-                continue;
+        for runner in runners {
+            let rooms = match shells._rooms.take() {
+                Some(rooms) => rooms,
+                None => Sandboxes::make(&layout.sandboxes)?,
             };
-            let room = Scratch::make(&layout.sandboxes, &format!("{}_", agent.id))?;
-            let open = || Sandbox::open(commands.sandbox, &machine.executable, room.path());
-            let sandbox = once(&mut opened, commands.sandbox, open)?;
-            if sandbox.tier() == Tier::D {
-                let reasons = sandbox.reasons().to_vec();
-                let tier = Tier::D;
-                let enclosure = Enclosure::Sandbox { tier, reasons };
-                shells.refused.insert(agent.id.clone(), enclosure);
-                continue;
-            }
+            let room = rooms.agent(runner.id);
+            shells._rooms = Some(rooms);
+            let room = Room::prepare(&room?)?;
+            let place = match &runner.config.mode {
+                ExecutionMode::Docker(docker) => container(runner, docker, layout, machine)?,
+                ExecutionMode::Local => {
+                    let choice = runner.config.sandbox;
+                    Place::Sandbox(Sandbox::open(choice, &machine.executable, &room.home())?)
+                }
+            };
             let origin = Origin {
-                config: commands,
-                sandbox,
-                room: Room::prepare(room.path())?,
+                config: runner.config,
+                place,
+                room,
                 env: &machine.env,
                 home: machine.home.as_ref(),
             };
-            shells.ready.insert(agent.id.clone(), Commands::new(origin));
-            shells._rooms.push(room);
+            let commands = Commands::new(origin);
+            let id = runner.id.clone();
+            if commands.tier() == Tier::D {
+                shells.refused.insert(id, commands.enclosure());
+            } else {
+                shells.ready.insert(id, commands);
+            }
         }
         Ok(shells)
     }
@@ -78,7 +110,7 @@ impl Shells {
         self.refused.contains_key(agent)
     }
 
-    /// What holds whose commands: one event for each kind of hold.
+    /// What the user should know: one event for each kind of hold, and what could not be had.
     pub fn told(&self) -> Vec<Event> {
         let ready = self.ready.iter();
         let ready = ready.map(|(agent, commands)| (agent, commands.enclosure()));
@@ -96,20 +128,52 @@ impl Shells {
             leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
             by,
         };
-        held.into_iter().map(event).collect()
+        let notes = self.ready.iter().flat_map(|(agent, commands)| {
+            let notes = commands.notes().iter();
+            notes.map(move |note| format!("commands of {agent}: {note}"))
+        });
+        let warning = |message| Event::Warning { message };
+        held.into_iter()
+            .map(event)
+            .chain(notes.map(warning))
+            .collect()
     }
 }
 
-/// The sandbox of a choice, found out when it is first asked for.
-fn once(
-    opened: &mut Vec<(TierChoice, Sandbox)>,
-    choice: TierChoice,
-    open: impl FnOnce() -> Result<Sandbox>,
-) -> Result<Sandbox> {
-    if let Some((_, sandbox)) = opened.iter().find(|(known, _)| *known == choice) {
-        return Ok(sandbox.clone());
-    }
-    let sandbox = open()?;
-    opened.push((choice, sandbox.clone()));
-    Ok(sandbox)
+/// The container of one agent. The engine is spoken with on a thread of its own, because the caller
+/// may be part of an event loop.
+fn container(
+    runner: Runner<'_>,
+    docker: &DockerConfig,
+    layout: &Layout,
+    machine: &Machine,
+) -> Result<Place> {
+    let manager = grants::manager(runner.grants, Phase::Coordination);
+    let (open, hidden) = reach(&manager, Tier::B);
+    let reachable = Reachable {
+        open,
+        masked: Vec::new(),
+        hidden,
+    };
+    let opening = || {
+        let engine = Engine::open(machine.env.get("DOCKER_HOST").map(String::as_str))?;
+        engine.remove_leftovers(&layout.state)?;
+        let purpose = Purpose {
+            agent: runner.id,
+            run: layout.run,
+            state: &layout.state,
+            config: docker,
+            limits: &runner.config.limits,
+            workspace: runner.workspace,
+            added: &runner.config.added_env(&machine.env),
+            user: User {
+                home: machine.home.as_ref(),
+                env: &machine.env,
+            },
+        };
+        Container::open(&engine, purpose, &reachable)
+    };
+    let opened = thread::scope(|scope| scope.spawn(opening).join());
+    let container = opened.map_err(|panic| Error::panicked(&*panic))??;
+    Ok(Place::Container(Arc::new(container)))
 }

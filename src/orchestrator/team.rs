@@ -19,7 +19,7 @@ use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Mentioned};
-use crate::orchestrator::shells::Shells;
+use crate::orchestrator::shells::{Runner, Shells};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -113,6 +113,18 @@ impl Team {
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// The members that may run commands.
+    pub fn runners(&self) -> impl Iterator<Item = Runner<'_>> {
+        self.members.iter().filter_map(|member| {
+            Some(Runner {
+                id: &member.id,
+                config: member.config.commands.as_ref()?,
+                grants: &member.grants,
+                workspace: member.workspace.as_ref()?,
+            })
+        })
     }
 
     /// From now on agents that may run commands run them in these.

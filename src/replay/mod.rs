@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::backend::Model;
 use crate::backend::pace::Pacing;
@@ -21,7 +22,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::layout::{Layout, Owner, Workspace};
+use crate::layout::{Layout, Owner, RunName, Workspace};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
@@ -105,6 +106,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> Layout {
         (agent.id.clone(), workspace)
     });
     Layout {
+        run: RunName::new(Uuid::new_v4().as_fields().0),
         state: state.clone(),
         workspaces: workspaces.collect(),
         temp_workspaces: scratch.join("temp_workspaces"),

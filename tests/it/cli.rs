@@ -36,6 +36,7 @@ fn help_names_every_flag() {
                    decide
       schema       Prints the schemas of what scripts read
       doctor       Tries what a run needs; says what is missing and what to do about it
+      docker       Builds the image that agents' containers are made from
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
 
@@ -585,6 +586,9 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-schema",
             "massgen-schema-events",
             "massgen-doctor",
+            "massgen-docker",
+            "massgen-docker-build",
+            "massgen-docker-dockerfile",
             "massgen-completions",
             "massgen-man",
         ]

@@ -183,6 +183,18 @@ fn permissions_lists_every_rule_and_protected_name() {
 }
 
 #[test]
+fn commands_lists_every_rule() {
+    let text = read("docs/commands.md");
+    let names = quoted(&text);
+    let mut rules = massgen::commands::rules::RULES.iter();
+    let missing = rules.find(|rule| !names.contains(&rule.name));
+    assert!(
+        missing.is_none(),
+        "docs/commands.md does not name {missing:?}"
+    );
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let readme = read("README.md");
     let targets = readme

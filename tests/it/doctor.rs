@@ -583,7 +583,7 @@ fn commands_are_held_or_it_is_said_why_not() {
 
 #[test]
 fn a_sandbox_that_was_chosen_is_tried_by_itself() {
-    let keys = "{enable_mcp_command_line: true, command_line_sandbox: 'off', type:";
+    let keys = "{cwd: ws, enable_mcp_command_line: true, command_line_sandbox: 'off', type:";
     let config = SCRIPTED.replace("{type:", keys);
     let project = doctor().file("team.yaml", config);
     let finished = of_team(project).success();

@@ -115,6 +115,85 @@ fn single_calls_of_an_agent_share_its_workspace() {
 }
 
 #[test]
+fn a_command_line_is_explained_by_its_commands() {
+    let words = ["explain", "command", "timeout 5 ls; sudo id", "--json"];
+    let finished = Project::new().args(words).success();
+    let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let commands = report["commands"].as_array().unwrap();
+    let texts: Vec<&str> = commands
+        .iter()
+        .map(|found| found["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["timeout 5 ls", "ls", "sudo id", "id"]);
+    assert_eq!(commands[1]["reached"], json!(["through `timeout`"]));
+    assert_eq!(commands[2]["checks"][0]["rule"], "becomes-root");
+    assert_eq!(commands[2]["checks"][0]["outcome"], "refuse");
+    assert_eq!(
+        (&report["decision"], &report["holds"]),
+        (&json!("deny"), &Value::Null)
+    );
+    let words = ["explain", "command", "echo sudo"];
+    let allowed = Project::new().args(words).success();
+    assert!(
+        allowed
+            .stdout()
+            .starts_with("the agent, coordination phase: allow\n")
+    );
+}
+
+#[test]
+fn a_command_line_is_explained_with_what_would_hold_it() {
+    let team = "
+agent:
+  id: ann
+  backend:
+    type: scripted
+    replies: []
+    cwd: ann
+    enable_mcp_command_line: true
+    command_line_sandbox: off
+    command_line_allowed_commands: ['ls.*']
+    command_line_limits: {memory: 1g, timeout: 7}
+orchestrator:
+  context_paths: [{path: src, permission: write}]
+";
+    let explained = |line: &str, phase: &str| {
+        let project = project().file("run.yaml", team);
+        let words = [
+            "explain", "command", line, "--config", "run.yaml", "--phase", phase, "--json",
+        ];
+        let finished = project.args(words).success();
+        let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+        report
+    };
+    let open = |report: &Value| {
+        let open = report["holds"]["open"].as_array().unwrap().iter();
+        let open = open.map(|open| {
+            let path = open["path"].as_str().unwrap();
+            format!(
+                "{} {}",
+                open["permission"].as_str().unwrap(),
+                path.rsplit('/').next().unwrap()
+            )
+        });
+        open.collect::<Vec<String>>()
+    };
+    let early = explained("ls -l", "coordination");
+    assert_eq!(early["decision"], "allow");
+    assert_eq!(open(&early), ["write ann_00000000", "read src"]);
+    assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
+    assert_eq!(early["holds"]["timeout_seconds"], 7);
+    assert_eq!(early["holds"]["network"], json!(["off"]));
+    let late = explained("ls | sort", "final");
+    assert_eq!(open(&late), ["write ann_00000000", "write src"]);
+    assert_eq!(late["decision"], "deny");
+    let refused = &late["commands"][1]["checks"];
+    let last = refused.as_array().unwrap().last().unwrap();
+    assert_eq!(last["rule"], "allowed-commands");
+    assert_eq!(last["reason"], "the config allows only `ls.*`");
+}
+
+#[test]
 fn calls_are_answered_line_by_line() {
     let calls = [
         json!({"tool": "read_text_file", "args": {"path": "x"}}).to_string(),

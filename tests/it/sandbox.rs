@@ -376,14 +376,14 @@ fn many_commands_run_at_once() {
 /// Starts a command in the background.
 fn start(background: &Background, room: &Room, command: &str) -> Result<BackgroundId, NotStarted> {
     let confined = room.confined(command, |_| ());
-    background.start(command, &confined, None)
+    background.start(&room.sandbox, command, &confined, None)
 }
 
 #[test]
 fn a_background_command_is_read_watched_and_stopped() {
     in_each_tier(|room| {
         let time = unique_sleep();
-        let background = Background::new(room.sandbox.clone());
+        let background = Background::default();
         let command = format!("echo one; echo two >&2; setsid sleep {time}");
         let id = start(&background, room, &command).unwrap();
         let written = || background.status(id).unwrap().output_bytes;
@@ -412,7 +412,7 @@ fn a_background_command_is_read_watched_and_stopped() {
 fn background_commands_are_few_and_end_together() {
     in_each_tier(|room| {
         let time = unique_sleep();
-        let background = Background::new(room.sandbox.clone());
+        let background = Background::default();
         let sleep = format!("trap '' TERM; sleep {time}");
         for _ in 0..AT_ONCE_MAX {
             start(&background, room, &sleep).unwrap();

@@ -495,8 +495,8 @@ fn proc_and_tmp_are_its_own() {
         cell.check_denied(&format!("echo x > {switch}"), &format!("cat {switch}"));
         assert_eq!(fs::read_to_string(switch).unwrap(), before);
         cell.check(
-            "cat /etc/shadow 2>/dev/null; cat /etc/passwd | wc -l | grep -c 0",
-            "0",
+            "cat /etc/shadow 2>/dev/null; test -s /etc/passwd && echo known",
+            "known",
         );
     }
 }

@@ -259,6 +259,38 @@ fn one_file_makes_permits_and_one_folder_opens_them() {
 }
 
 #[test]
+fn one_file_makes_calls_that_the_compiler_cannot_check() {
+    let mut unchecked = BTreeSet::new();
+    let mut findings = Vec::new();
+    for source in sources() {
+        let mut comment = String::new();
+        for (index, line) in source.text.lines().enumerate() {
+            if let Some(words) = line.trim_start().strip_prefix("//") {
+                comment.push_str(words);
+                continue;
+            }
+            if ["unsafe {", "unsafe fn", "unsafe impl"]
+                .iter()
+                .any(|word| line.contains(word))
+            {
+                unchecked.insert(source.path.clone());
+                if !comment.contains("SAFETY: ") {
+                    findings.push(format!(
+                        "{}:{}: no reason",
+                        source.path.display(),
+                        index + 1
+                    ));
+                }
+            }
+            comment.clear();
+        }
+    }
+    assert_none(&findings);
+    let raw = PathBuf::from("src/world/sys/sandbox/raw.rs");
+    assert_eq!(unchecked, BTreeSet::from([raw]));
+}
+
+#[test]
 fn files_say_what_they_own_and_stay_short() {
     let mut findings = Vec::new();
     for source in sources().iter().chain(&sources_below("tests")) {

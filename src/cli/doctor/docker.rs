@@ -19,10 +19,7 @@ pub(crate) async fn look(host: &Host, team: Option<&Config>) -> Vec<Finding> {
         (_, true) => Verdict::Warning,
     };
     let daemon = Area::Docker.finds(verdict, "daemon", found.describe());
-    let daemon = found
-        .remedy()
-        .into_iter()
-        .fold(daemon, |daemon, remedy| daemon.remedy(remedy));
+    let daemon = found.remedy().into_iter().fold(daemon, Finding::remedy);
     let mut findings = vec![daemon];
     if verdict == Verdict::Ok && !images.is_empty() {
         findings.extend(judge_images(named, images).await);

@@ -33,8 +33,11 @@ pub struct CommandReport {
     /// The checks of the line as a whole.
     checks: Vec<CheckPart>,
     commands: Vec<CommandPart>,
-    /// What would hold it; nothing where the agent may run no commands.
+    /// What would hold it.
     holds: Option<Hold>,
+    /// Why nothing is said about what would hold it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unheld: Option<&'static str>,
 }
 
 /// One simple command.
@@ -100,6 +103,11 @@ impl CommandReport {
         let parts: Vec<CommandPart> = parts.map(|part| CommandPart::of(&rules, part)).collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.reason.is_some());
+        let unheld = match (gate, commands) {
+            (None, _) => Some("without a config, nothing is known of what would hold it"),
+            (Some(_), None) => Some("the agent may run no commands, or nothing can hold them"),
+            (Some(_), Some(_)) => None,
+        };
         let may_run = gate.is_none() || commands.is_some();
         Self {
             agent,
@@ -118,6 +126,7 @@ impl CommandReport {
             checks,
             commands: parts,
             holds: gate.and_then(Hold::of),
+            unheld,
         }
     }
 
@@ -224,9 +233,12 @@ impl fmt::Display for CommandReport {
         for command in &self.commands {
             write!(f, "{command}")?;
         }
-        match &self.holds {
-            Some(holds) => write!(f, "{holds}"),
-            None => writeln!(f, "  commands of this agent are not run"),
+        if let Some(holds) = &self.holds {
+            write!(f, "{holds}")?;
+        }
+        match self.unheld {
+            Some(why) => writeln!(f, "  {why}"),
+            None => Ok(()),
         }
     }
 }
@@ -267,7 +279,7 @@ impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  held by {}", self.by)?;
         for Open { path, permission } in &self.open {
-            writeln!(f, "    {permission:8} {path}")?;
+            writeln!(f, "    {:8} {path}", permission.to_string())?;
         }
         for path in &self.hidden {
             writeln!(f, "    hidden   {path}")?;

@@ -53,7 +53,7 @@ impl Checker<'_> {
             return ExecutionMode::Local;
         };
         match text.written {
-            "docker" => ExecutionMode::Docker(self.docker(backend)),
+            "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
             "srt" => {
                 let message = "`srt` is not started: commands run in massgen's own sandbox";
                 let warning = Diagnostic::warning(text.path, message).at(text.span);

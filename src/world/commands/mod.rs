@@ -4,6 +4,7 @@
 pub mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,13 +12,18 @@ use crate::commands::CommandRules;
 use crate::config::command_line::CommandLineConfig;
 use crate::confinement::compile::Facts;
 use crate::confinement::environment::{Surroundings, environment};
-use crate::confinement::network::Reach;
+use crate::confinement::network::{Network, Reach};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::confinement::toolchains::Toolchains;
 use crate::path::{AbsPath, RealPath};
 use crate::world::commands::room::Room;
+use crate::world::docker::container::Container;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::Background;
+use crate::world::sandbox::proxy::Proxy;
+
+/// The port of the proxy on the loopback of a sandbox of its own.
+const PROXY_PORT: u16 = 3128;
 
 /// The commands of one agent. A clone is the same, in every phase of a run.
 #[derive(Clone, Debug)]
@@ -30,20 +36,30 @@ struct Inner {
     own_env: BTreeMap<String, String>,
     added_env: BTreeMap<String, String>,
     toolchains: Toolchains,
-    sandbox: Sandbox,
+    place: Place,
     room: Room,
     background: Background,
-    /// What was already said to have stayed in a layer. Whoever holds it is alone with the layers.
+    /// What was already said to have stayed in a layer. Whoever holds it is alone with the user's
+    /// trees.
     told: Mutex<BTreeSet<RealPath>>,
 }
 
+/// Where commands run.
+#[derive(Debug)]
+pub enum Place {
+    /// In massgen's sandbox.
+    Sandbox(Sandbox),
+    /// In a container of the agent's own.
+    Container(Arc<Container>),
+}
+
 /// What the commands of an agent are made from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Origin<'a> {
     /// What the config says.
     pub config: &'a CommandLineConfig,
-    /// What holds them.
-    pub sandbox: Sandbox,
+    /// Where they run.
+    pub place: Place,
     /// The directories that are theirs.
     pub room: Room,
     /// massgen's own environment.
@@ -68,19 +84,19 @@ impl Commands {
     pub fn new(origin: Origin<'_>) -> Self {
         let Origin {
             config,
-            sandbox,
+            place,
             room,
             env,
             home,
         } = origin;
         Self(Arc::new(Inner {
-            rules: config.rules(sandbox.tier()),
+            rules: config.rules(place.tier()),
             added_env: config.added_env(env),
             toolchains: Toolchains::of(env, home),
             own_env: env.clone(),
             config: config.clone(),
-            background: Background::new(sandbox.clone()),
-            sandbox,
+            background: Background::default(),
+            place,
             room,
             told: Mutex::default(),
         }))
@@ -96,22 +112,35 @@ impl Commands {
         &self.0.config
     }
 
-    /// What holds them.
-    pub fn sandbox(&self) -> &Sandbox {
-        &self.0.sandbox
-    }
-
     /// What holds them, for people.
     pub fn enclosure(&self) -> Enclosure {
-        Enclosure::Sandbox {
-            tier: self.tier(),
-            reasons: self.0.sandbox.reasons().to_vec(),
+        match &self.0.place {
+            Place::Sandbox(sandbox) => Enclosure::Sandbox {
+                tier: sandbox.tier(),
+                reasons: sandbox.reasons().to_vec(),
+            },
+            Place::Container(container) => Enclosure::Container {
+                image: container.image().to_owned(),
+            },
         }
     }
 
-    /// How they are held.
+    /// What of the config could not be had, and what it exposes.
+    pub fn notes(&self) -> &[String] {
+        match &self.0.place {
+            Place::Sandbox(_) => &[],
+            Place::Container(container) => container.notes(),
+        }
+    }
+
+    /// How they are held. What a container reaches is what a sandbox of tier B would.
     pub fn tier(&self) -> Tier {
-        self.0.sandbox.tier()
+        self.0.place.tier()
+    }
+
+    /// Where they run.
+    pub(super) fn place(&self) -> &Place {
+        &self.0.place
     }
 
     /// The directories that are theirs.
@@ -124,7 +153,7 @@ impl Commands {
         &self.0.background
     }
 
-    /// Waits until no other command may write to the layers.
+    /// Waits until no other command may write to the user's trees.
     pub(super) fn alone(&self) -> MutexGuard<'_, BTreeSet<RealPath>> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,6 +166,21 @@ impl Commands {
     /// How much is kept of each output of a command, in bytes.
     pub(super) fn output_bytes_max(&self) -> usize {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
+    }
+
+    /// What one command reaches of the network, with what answers there.
+    pub(super) fn network(&self) -> io::Result<(Reach, Option<Arc<Proxy>>)> {
+        let domains = match &self.0.config.network {
+            Network::Off => return Ok((Reach::None, None)),
+            Network::On => return Ok((Reach::Host, None)),
+            Network::Domains(domains) => domains,
+        };
+        let proxy = Proxy::new(domains)?;
+        let port = match self.tier() {
+            Tier::A | Tier::B => PROXY_PORT,
+            Tier::C | Tier::D | Tier::Off => proxy.serve_on_loopback()?,
+        };
+        Ok((Reach::Proxy { port }, Some(Arc::new(proxy))))
     }
 
     /// What a command is besides the grants; nothing is masked or laid over yet.
@@ -164,6 +208,15 @@ impl Commands {
             masked: Vec::new(),
             hidden: Vec::new(),
             program: order.program,
+        }
+    }
+}
+
+impl Place {
+    fn tier(&self) -> Tier {
+        match self {
+            Place::Sandbox(sandbox) => sandbox.tier(),
+            Place::Container(_) => Tier::B,
         }
     }
 }

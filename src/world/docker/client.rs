@@ -31,7 +31,7 @@ pub(super) struct Manner {
     is_rootless: bool,
     /// It gives containers other users than the machine has.
     pub(super) maps_users: bool,
-    /// SELinux would keep containers from the mounted directories.
+    /// `SELinux` would keep containers from the mounted directories.
     pub(super) has_labels: bool,
     /// Where it keeps containers, if that is a directory of this machine.
     pub(super) storage: Option<AbsPath>,

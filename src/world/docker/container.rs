@@ -126,6 +126,11 @@ impl Container {
         &self.recipe.name
     }
 
+    /// The image that it is made from.
+    pub fn image(&self) -> &str {
+        &self.config.image
+    }
+
     /// What of the config could not be had when it was made: packages, variables.
     pub fn notes(&self) -> &[String] {
         &self.notes

@@ -117,8 +117,8 @@ pub(super) fn in_container(place: &str) -> Result<AbsPath> {
 }
 
 fn is_of_this_machine(name: &str) -> bool {
-    let begins = |prefix: &&str| name.starts_with(*prefix);
-    OF_THIS_MACHINE.contains(&name) || OF_THIS_MACHINE_PREFIXES.iter().any(|prefix| begins(prefix))
+    let mut prefixes = OF_THIS_MACHINE_PREFIXES.iter();
+    OF_THIS_MACHINE.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
 }
 
 /// The variables of a file: `NAME=value` on each line, with the quotes around a value taken off.

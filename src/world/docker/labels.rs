@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn only_what_a_gone_process_has_made_is_left_over() {
         check(|_| {}, false);
-        check(|labels| labels.clear(), false);
+        check(BTreeMap::clear, false);
         let set = |name: &'static str, value: &'static str| {
             move |labels: &mut BTreeMap<String, String>| {
                 labels.insert(name.to_owned(), value.to_owned());

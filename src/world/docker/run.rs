@@ -262,7 +262,10 @@ mod tests {
         let mut live = Live::default();
         let first = live.begin();
         let second = live.begin();
-        assert_eq!(live.besides(&first.mark), [second.mark.clone()]);
+        assert_eq!(
+            live.besides(&first.mark),
+            std::slice::from_ref(&second.mark)
+        );
         drop(second);
         assert_eq!(live.besides(&first.mark), []);
     }

@@ -96,10 +96,13 @@ pub async fn find(host: Option<&str>) -> Found {
     };
     let mut worst = None;
     for socket in &sockets {
-        match ask(socket).await {
+        let found = ask(socket).await;
+        match &found {
             Daemon::NoSocket => {}
-            found @ Daemon::Answers(_) => return Found::At(socket.clone(), found),
-            found => worst = worst.or(Some(Found::At(socket.clone(), found))),
+            Daemon::Answers(_) => return Found::At(socket.clone(), found),
+            Daemon::Denied | Daemon::Silent | Daemon::Hangs | Daemon::Strange(_) => {
+                worst = worst.or(Some(Found::At(socket.clone(), found)));
+            }
         }
     }
     worst.unwrap_or(Found::Nothing(sockets))

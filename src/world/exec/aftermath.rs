@@ -8,6 +8,7 @@ use crate::wording::counted;
 use crate::world::exec::answer::{Stop, shown_path};
 use crate::world::exec::{Change, ChangeKind, Outcome};
 use crate::world::gate::Gate;
+use crate::world::sandbox::proxy::Visits;
 
 /// What came of a command in the user's tree.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub(super) struct Aftermath {
     pub(super) changes: Vec<Change>,
     /// Names that the command changed and that did not come to be so, and why: for the model.
     pub(super) left_out: Vec<LeftOut>,
+    /// What else there is to say.
+    pub(super) notes: Vec<String>,
 }
 
 /// A name that is not in the user's tree as a command made it.
@@ -32,11 +35,22 @@ impl Aftermath {
     pub(super) fn add(&mut self, other: Aftermath) {
         self.changes.extend(other.changes);
         self.left_out.extend(other.left_out);
+        self.notes.extend(other.notes);
+    }
+
+    /// Notes the hosts that a command asked for and did not reach.
+    pub(super) fn refused_hosts(&mut self, visits: &Visits) {
+        let hosts: Vec<&str> = visits.refused.keys().map(String::as_str).collect();
+        if !hosts.is_empty() {
+            let hosts = hosts.join(", ");
+            self.notes
+                .push(format!("hosts that are not allowed: {hosts}"));
+        }
     }
 
     /// What the model is told, at most so many names in one note for each reason.
     pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.notes.clone();
         let done = self.changes.iter().filter(|change| {
             let Change { kind, .. } = change;
             matches!(

@@ -2,17 +2,23 @@
 //! agents coordinate: nobody waits for their end, so that nothing could be carried into the user's
 //! trees then.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::confinement::compile::compile;
+use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::tools::call::BackgroundId;
+use crate::world::commands::Place;
+use crate::world::docker::container::Container;
+use crate::world::docker::mounts::Reachable;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{Asked, cannot_run, commands, facts};
 use crate::world::gate::Gate;
 use crate::world::sandbox::Ended;
-use crate::world::sandbox::background::Status;
+use crate::world::sandbox::background::{Background, NotStarted, Status};
 
 /// The most that one call returns of a command's output, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
@@ -20,14 +26,36 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 /// `start_background_command`
 pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
-    let facts = facts(gate, commands, asked)?;
+    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
+    let facts = facts(gate, commands, asked, reach)?;
     let manager = gate.manager().in_phase(Phase::Coordination);
     let confinement = compile(&manager, commands.tier(), facts).map_err(|why| cannot_run(&why))?;
     let background = commands.background();
-    let id = background.start(asked.0, &confinement, None);
+    let id = match commands.place() {
+        Place::Sandbox(sandbox) => background.start(sandbox, asked.0, &confinement, network),
+        Place::Container(container) => {
+            let mounted = container.remount(&Reachable::from(&confinement));
+            mounted.map_err(|error| cannot_run(&error))?;
+            in_container(background, container, asked.0, &confinement.dir)
+        }
+    };
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     told(&status)
+}
+
+fn in_container(
+    background: &Background,
+    container: &Arc<Container>,
+    line: &str,
+    dir: &AbsPath,
+) -> Result<BackgroundId, NotStarted> {
+    let (container, command, dir) = (Arc::clone(container), line.to_owned(), dir.clone());
+    background.begin(line, || {
+        Ok(Box::new(move |interrupt, taken| {
+            container.follow(&command, &dir, interrupt, taken)
+        }))
+    })
 }
 
 /// `get_background_output`

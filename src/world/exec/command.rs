@@ -8,7 +8,8 @@ use crate::confinement::network::Reach;
 use crate::confinement::tier::Tier;
 use crate::confinement::{Confinement, Layer};
 use crate::path::{AbsPath, RelPath};
-use crate::world::commands::{Commands, Order};
+use crate::world::commands::{Commands, Order, Place as CommandPlace};
+use crate::world::docker::mounts::Reachable;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::commit::commit;
@@ -40,18 +41,29 @@ pub(super) fn execute_command(
     interrupt: Option<&Interrupt>,
 ) -> Answer {
     let commands = commands(gate)?;
-    let facts = facts(gate, commands, asked)?;
+    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
+    let facts = facts(gate, commands, asked, reach)?;
     let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = Wait {
         time_max: commands.time_max(timeout_seconds),
         output_bytes_max: commands.output_bytes_max(),
         interrupt: interrupt.unwrap_or(&never),
-        network: None,
+        network: network.as_deref(),
     };
-    let (finished, aftermath) = carried(gate, commands, facts, |confinement| {
-        let finished = commands.sandbox().run(confinement, wait);
+    let (finished, mut aftermath) = carried(gate, commands, facts, |confinement| {
+        let finished = match commands.place() {
+            CommandPlace::Sandbox(sandbox) => sandbox.run(confinement, wait),
+            CommandPlace::Container(container) => {
+                let mounted = container.remount(&Reachable::from(confinement));
+                mounted.map_err(|error| cannot_run(&error))?;
+                container.run(asked.0, &confinement.dir, wait)
+            }
+        };
         finished.map_err(|error| cannot_run(&error))
     })?;
+    if let Some(proxy) = &network {
+        aftermath.refused_hosts(&proxy.visits());
+    }
     Ok(observation(gate, asked, &finished, aftermath))
 }
 
@@ -119,7 +131,12 @@ pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
 }
 
 /// What the command is besides the grants.
-pub(super) fn facts(gate: &Gate, commands: &Commands, asked: Asked<'_>) -> Result<Facts, Stop> {
+pub(super) fn facts(
+    gate: &Gate,
+    commands: &Commands,
+    asked: Asked<'_>,
+    reach: Reach,
+) -> Result<Facts, Stop> {
     let (line, dir) = asked;
     let found = dir.dir().meta(&dir.below());
     let found = found.map_err(|fault| Stop::at(gate, "run a command in", dir, fault))?;
@@ -133,7 +150,7 @@ pub(super) fn facts(gate: &Gate, commands: &Commands, asked: Asked<'_>) -> Resul
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
-    Ok(commands.facts(order, Reach::None))
+    Ok(commands.facts(order, reach))
 }
 
 /// The Python environment in `dir`, if there is one.

@@ -1,5 +1,6 @@
 //! Owns the running of one command on streams that somebody else reads and writes.
 
+use crate::world::commands::Place;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::command::{Asked, LEFT_OUT_TOLD_MAX, cannot_run, carried, commands, facts};
 use crate::world::gate::Gate;
@@ -23,11 +24,18 @@ pub(super) fn pass_through(
     interrupt: &Interrupt,
 ) -> Result<Passed, Stop> {
     let commands = commands(gate)?;
-    let facts = facts(gate, commands, asked)?;
-    let (ended, aftermath) = carried(gate, commands, facts, |confinement| {
-        let ended = commands.sandbox().run_on(confinement, streams, interrupt);
+    let Place::Sandbox(sandbox) = commands.place() else {
+        return Err(cannot_run(&"the agent's commands run in a container"));
+    };
+    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
+    let facts = facts(gate, commands, asked, reach)?;
+    let (ended, mut aftermath) = carried(gate, commands, facts, |confinement| {
+        let ended = sandbox.run_on(confinement, streams, interrupt, network.as_deref());
         ended.map_err(|error| cannot_run(&error))
     })?;
+    if let Some(proxy) = &network {
+        aftermath.refused_hosts(&proxy.visits());
+    }
     Ok(Passed {
         ended,
         notes: aftermath.notes(gate, LEFT_OUT_TOLD_MAX),

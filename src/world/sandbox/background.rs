@@ -26,9 +26,8 @@ const ENDED_MAX: usize = 10;
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The commands of one agent that go on while it works.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Background {
-    sandbox: Sandbox,
     commands: Mutex<BTreeMap<BackgroundId, Entry>>,
 }
 
@@ -89,14 +88,6 @@ struct End {
 }
 
 impl Background {
-    /// None yet.
-    pub fn new(sandbox: Sandbox) -> Self {
-        Self {
-            sandbox,
-            commands: Mutex::default(),
-        }
-    }
-
     /// Starts a command in a sandbox, whose standard output and error go one into the other, and
     /// waits until it runs.
     ///
@@ -104,6 +95,7 @@ impl Background {
     /// See [`NotStarted`].
     pub fn start(
         &self,
+        sandbox: &Sandbox,
         command: &str,
         confinement: &Confinement,
         network: Option<Arc<Proxy>>,
@@ -115,9 +107,7 @@ impl Background {
                 stderr: written.try_clone()?.into(),
                 stdout: written.into(),
             };
-            let mut running = self
-                .sandbox
-                .start(confinement, streams, network.as_deref())?;
+            let mut running = sandbox.start(confinement, streams, network.as_deref())?;
             let disk = DiskWatch::over(confinement);
             Ok(Box::new(move |interrupt, taken| {
                 let bounds = Bounds {

@@ -241,11 +241,13 @@ impl Sandbox {
         confinement: &Confinement,
         streams: Streams,
         interrupt: &Interrupt,
+        network: Option<&Proxy>,
     ) -> io::Result<Ended> {
         let disk = DiskWatch::over(confinement);
         let bounds = Bounds {
             interrupt: Some(interrupt),
             disk: Some(&disk),
+            network,
             ..Bounds::default()
         };
         self.begin(confinement, streams)?.conduct(&mut [], &bounds)

@@ -48,16 +48,11 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
         let byte = octal
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match byte {
-            Some(byte) => {
-                out.push(byte);
-                rest = after.get(3..).unwrap_or_default();
-            }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
-        }
+        out.push(byte.unwrap_or(*first));
+        rest = match byte {
+            Some(_) => after.get(3..).unwrap_or_default(),
+            None => after,
+        };
     }
     out
 }

@@ -20,7 +20,7 @@ fn docker(lines: &str) -> DockerConfig {
     let loaded = try_load(&in_docker(lines));
     let loaded = loaded.unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     match &loaded.config.agents[0].commands.as_ref().unwrap().mode {
-        ExecutionMode::Docker(docker) => docker.clone(),
+        ExecutionMode::Docker(docker) => (**docker).clone(),
         ExecutionMode::Local => panic!("not in a container"),
     }
 }

@@ -5,8 +5,9 @@
 mod place;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -236,11 +237,12 @@ fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Re
     }
 }
 
-fn write(dir: &AbsPath, file: &str, value: impl ToString) -> io::Result<()> {
-    fs::OpenOptions::new()
+fn write(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new()
         .write(true)
-        .open(dir.join(file).as_path())
-        .and_then(|mut file| io::Write::write_all(&mut file, value.to_string().as_bytes()))
+        .open(dir.join(file).as_path())?;
+    // In one piece: the kernel takes each write for a whole number.
+    file.write_all(format!("{value}").as_bytes())
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

@@ -95,14 +95,13 @@ impl Domain {
     /// or one that may lack rights. Nobody who has not given up new privileges may do it.
     pub(crate) fn enter(self) -> Result<ABI, RulesetError> {
         let status = self.0.restrict_self()?;
-        Ok(match status.landlock {
-            LandlockStatus::Available { effective_abi, .. }
-                if status.ruleset != RulesetStatus::NotEnforced =>
-            {
-                effective_abi
+        match (status.landlock, status.ruleset) {
+            (_, RulesetStatus::NotEnforced)
+            | (LandlockStatus::NotEnabled | LandlockStatus::NotImplemented, _) => {
+                Ok(ABI::Unsupported)
             }
-            _ => ABI::Unsupported,
-        })
+            (LandlockStatus::Available { effective_abi, .. }, _) => Ok(effective_abi),
+        }
     }
 }
 

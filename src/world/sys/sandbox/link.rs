@@ -76,12 +76,12 @@ impl Link {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut message)];
         let received = recvmsg(&self.0, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC)?;
-        let mut handles = beside.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(handles) => Some(handles),
-            _ => None,
-        });
-        if let Some(listener) = handles.next().and_then(|mut handles| handles.next()) {
-            return Ok(Said::Calls(listener));
+        for handed in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = handed
+                && let Some(listener) = handles.next()
+            {
+                return Ok(Said::Calls(listener));
+            }
         }
         message.truncate(received.bytes);
         if message.is_empty() {

@@ -12,6 +12,7 @@
 //! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
 //! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
 
+pub(crate) mod arguments;
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod domain;

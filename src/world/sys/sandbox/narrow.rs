@@ -265,3 +265,39 @@ fn truncation() -> Vec<(c_long, Rule)> {
     }
     rules
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(reach: Reach, abi: ABI, call: c_long, expected: Option<Rule>) {
+        let rules: BTreeMap<c_long, Rule> = rules(reach, abi).into_iter().collect();
+        assert_eq!(rules.get(&call), expected.as_ref(), "{call}");
+    }
+
+    #[test]
+    fn what_an_older_landlock_does_not_see_is_filtered() {
+        let closed = Some(Rule::Always(DENIED));
+        for (abi, expected) in [(ABI::V1, closed), (ABI::V2, closed), (ABI::V3, None)] {
+            check(Reach::None, abi, libc::SYS_truncate, expected);
+        }
+        let missing = Some(Rule::Always(MISSING));
+        check(Reach::None, ABI::V2, libc::SYS_openat2, missing);
+        check(Reach::None, ABI::V3, libc::SYS_openat2, None);
+    }
+
+    #[test]
+    fn no_call_that_changes_metadata_goes_on_in_the_kernel() {
+        for call in METADATA.iter().chain(OLD_METADATA) {
+            check(
+                Reach::Host,
+                ABI::V7,
+                *call,
+                Some(Rule::Always(Verdict::Notify)),
+            );
+        }
+    }
+}

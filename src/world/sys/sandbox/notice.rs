@@ -54,7 +54,7 @@ impl Notices {
     /// Waits for the next one; `None` once no process is left that could send one.
     pub(crate) fn next(&self) -> io::Result<Option<Notice>> {
         loop {
-            match raw::receive_notice(self.0.as_fd()).map_err(errno) {
+            match raw::receive_notice(self.0.as_fd()).map_err(|error| errno(&error)) {
                 Ok(received) => {
                     return Ok(Some(Notice {
                         id: received.id,
@@ -83,7 +83,7 @@ impl Notices {
     /// Makes sure that the caller still waits. If not, its number may be another process's by now,
     /// and what was opened or read of it as well.
     pub(crate) fn still_waits(&self, notice: &Notice) -> Result<(), Errno> {
-        raw::notice_is_valid(self.0.as_fd(), notice.id).map_err(errno)
+        raw::notice_is_valid(self.0.as_fd(), notice.id).map_err(|error| errno(&error))
     }
 
     /// Ends the call with 0 or with an error. A caller that has gone needs none.
@@ -99,10 +99,11 @@ impl Notices {
         file: BorrowedFd<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
-        raw::answer_notice_with(self.0.as_fd(), notice.id, file, flags).map_err(errno)
+        raw::answer_notice_with(self.0.as_fd(), notice.id, file, flags)
+            .map_err(|error| errno(&error))
     }
 }
 
-fn errno(error: io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -180,9 +180,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn open(&mut self, handle: &OwnedFd, rights: Rights) -> io::Result<()> {
-        let opened = match kind(handle)? {
-            FileType::Directory => self.domain.open_tree(handle, rights),
-            _ => self.domain.open_file(handle, rights),
+        let opened = if kind(handle)? == FileType::Directory {
+            self.domain.open_tree(handle, rights)
+        } else {
+            self.domain.open_file(handle, rights)
         };
         opened.map_err(io::Error::other)
     }
@@ -218,7 +219,7 @@ impl Walk<'_> {
             let is_wanted = |beginning: &&str| name.starts_with(beginning.as_bytes());
             if VERSIONED_SETTINGS
                 .iter()
-                .any(|beginning| is_wanted(&beginning))
+                .any(|beginning| is_wanted(beginning))
             {
                 self.tree_if_there(&settings.join(OsStr::from_bytes(&name)))?;
             }

@@ -69,8 +69,9 @@ fn enter_domain(confinement: &Confinement) -> Built<ABI> {
     })
     .during(step)?;
     openings::open_all(confinement, &mut domain).during(step)?;
-    match domain.enter().during(step)? {
-        ABI::Unsupported => Err("the kernel does not offer it").during(step),
-        abi => Ok(abi),
+    let abi = domain.enter().during(step)?;
+    if abi == ABI::Unsupported {
+        return Err("the kernel does not offer it").during(step);
     }
+    Ok(abi)
 }
