@@ -105,9 +105,10 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let cases = case::all().unwrap();
     let attacks: Vec<&Case> = cases.iter().filter(|case| does_harm(case)).collect();
     let never = CancellationToken::new();
-    let tried = attacks
-        .iter()
-        .map(|case| async { (case, trials.run(case, &never).await.unwrap()) });
+    let tried = attacks.iter().map(|case| {
+        let (trials, never) = (&trials, &never);
+        async move { (*case, trials.run(case, never).await.unwrap()) }
+    });
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
     let harmless: Vec<String> = verdicts
         .iter()

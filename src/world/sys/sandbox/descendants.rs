@@ -4,14 +4,17 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::thread;
 use std::time::Duration;
 
 use landlock::{
-    CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetStatus, Scope,
+    AccessFs, CompatLevel, Compatible, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
@@ -84,18 +87,27 @@ impl Descendants {
 
 /// Puts this process in a domain whose signals stay inside, and makes sure that they do.
 fn keep_signals_in() -> SignalReach {
-    let restricted = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::Signal)
-        .and_then(Ruleset::create)
-        .and_then(RulesetCreated::restrict_self);
-    let says_so = restricted.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
+    let says_so =
+        signal_domain().is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
     let parent = getppid().map(test_kill_process);
     if says_so && parent == Some(Err(Errno::PERM)) {
         SignalReach::Descendants
     } else {
         SignalReach::User
     }
+}
+
+/// Every domain, also one that is about signals only, keeps files from being linked and moved to
+/// other directories unless it opens that: this one opens it everywhere.
+fn signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
+    let root = open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let domain = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)?
+        .handle_access(AccessFs::Refer)?
+        .create()?
+        .add_rule(PathBeneath::new(root, AccessFs::Refer))?;
+    Ok(domain.restrict_self()?)
 }
 
 /// Takes the status of all that have ended; whether there is no other child.
