@@ -84,42 +84,47 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
+/// Makes the directories and files that a cell is about, which belong to `user`.
+fn furnish(root: &Path, user: u32) {
+    let directories = [
+        "workspace",
+        "notes/inner",
+        "project/.git",
+        "project/deep/.git",
+        "project/secret/open",
+        "project/source",
+        "outside",
+        "home",
+        "upper",
+        "work",
+    ];
+    for directory in directories {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    let files = [
+        "notes/read",
+        "project/.git/config",
+        "project/deep/.git/config",
+        "project/.env",
+        "project/secret/key",
+        "project/source/main",
+        "outside/key",
+    ];
+    for file in files {
+        fs::write(root.join(file), format!("{file}\n")).unwrap();
+    }
+    for path in listed(root) {
+        chown(path, Some(user), Some(user)).unwrap();
+    }
+}
+
 impl Cell {
     /// A workspace, notes that may be read, and a project that may be written to but for `.git` and
     /// `deep/.git`, and of which `.env` and `secret` are hidden. `outside` is not opened.
     fn new(tier: Tier, user: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
-        let directories = [
-            "workspace",
-            "notes/inner",
-            "project/.git",
-            "project/deep/.git",
-            "project/secret/open",
-            "project/source",
-            "outside",
-            "home",
-            "upper",
-            "work",
-        ];
-        for directory in directories {
-            fs::create_dir_all(root.join(directory)).unwrap();
-        }
-        let files = [
-            "notes/read",
-            "project/.git/config",
-            "project/deep/.git/config",
-            "project/.env",
-            "project/secret/key",
-            "project/source/main",
-            "outside/key",
-        ];
-        for file in files {
-            fs::write(root.join(file), format!("{file}\n")).unwrap();
-        }
-        for path in listed(&root) {
-            chown(path, Some(user), Some(user)).unwrap();
-        }
+        furnish(&root, user);
         let path = |rel: &str| AbsPath::new(root.join(rel)).unwrap();
         let opening = |rel: &str, permission| Opening {
             path: path(rel),
@@ -257,10 +262,12 @@ impl Running {
         if received.bytes == 0 {
             return None;
         }
-        let handle = beside.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
-            _ => None,
-        });
+        let mut handle = None;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
+                handle = handles.next();
+            }
+        }
         let mut body = vec![0; body_bytes(head).unwrap()];
         self.socket.read_exact(&mut body).unwrap();
         Some((serde_json::from_slice(&body).unwrap(), handle))
