@@ -80,7 +80,7 @@ async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
         soon: user.soon.child_token(),
         at_once: user.at_once,
     };
-    let played = play(record, &state, machine(host), stop).await?;
+    let played = Box::pin(play(record, &state, machine(host), stop)).await?;
     if user.soon.is_cancelled() {
         return Err(Error::new(
             ErrorKind::Interrupted,

@@ -18,13 +18,13 @@ impl Pattern {
         let built = RegexBuilder::new(written)
             .size_limit(PATTERN_BYTES_MAX)
             .build();
-        built.map(Self).map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            error => {
-                let text = error.to_string();
-                let last = text.lines().last().unwrap_or_default();
-                last.trim_start_matches("error: ").to_owned()
+        built.map(Self).map_err(|error| {
+            if matches!(error, regex::Error::CompiledTooBig(_)) {
+                return "it is too large".to_owned();
             }
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            last.trim_start_matches("error: ").to_owned()
         })
     }
 

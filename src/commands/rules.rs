@@ -3,7 +3,7 @@
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};
 use crate::commands::Privileges;
-use crate::commands::line::{Multiplies, SimpleCommand};
+use crate::commands::line::{Multiplies, SimpleCommand, Word};
 
 /// One rule.
 #[derive(Clone, Copy, Debug)]
@@ -296,7 +296,7 @@ fn removes_root(command: &SimpleCommand) -> bool {
                 .strip_prefix('-')
                 .is_some_and(|letters| letters.contains(['r', 'R'])),
         });
-    let mut words = command.words.iter().skip(1).map(|word| word.shown());
+    let mut words = command.words.iter().skip(1).map(Word::shown);
     is_recursive
         && words.any(|word| {
             let is_of = |c: char| matches!(c, '/' | '*' | '.');

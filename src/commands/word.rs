@@ -187,8 +187,8 @@ fn merged(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match (out.last_mut(), piece) {
-            (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
-            (Some(Piece::Unknown(last)), Piece::Unknown(text)) => last.push_str(&text),
+            (Some(Piece::Text(last)), Piece::Text(text))
+            | (Some(Piece::Unknown(last)), Piece::Unknown(text)) => last.push_str(&text),
             (_, Piece::Text(text)) if text.is_empty() => {}
             (_, piece) => out.push(piece),
         }

@@ -8,7 +8,7 @@ use std::thread;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
 use crate::confinement::compile::reach;
-use crate::confinement::tier::{Enclosure, Tier};
+use crate::confinement::tier::{Enclosure, Tier, TierChoice};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
@@ -66,20 +66,27 @@ impl Shells {
         layout: &Layout,
         machine: &Machine,
     ) -> Result<Self> {
-        let mut shells = Self::default();
+        let mut runners = runners.into_iter().peekable();
+        if runners.peek().is_none() {
+            return Ok(Self::default());
+        }
+        let rooms = Sandboxes::make(&layout.sandboxes)?;
+        let (mut ready, mut refused) = (BTreeMap::new(), BTreeMap::new());
+        let mut sandboxes: Vec<(TierChoice, Sandbox)> = Vec::new();
         for runner in runners {
-            let rooms = match shells._rooms.take() {
-                Some(rooms) => rooms,
-                None => Sandboxes::make(&layout.sandboxes)?,
-            };
-            let room = rooms.agent(runner.id);
-            shells._rooms = Some(rooms);
-            let room = Room::prepare(&room?)?;
+            let room = Room::prepare(&rooms.agent(runner.id)?)?;
             let place = match &runner.config.mode {
                 ExecutionMode::Docker(docker) => container(runner, docker, layout, machine)?,
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    Place::Sandbox(Sandbox::open(choice, &machine.executable, &room.home())?)
+                    let known = sandboxes.iter().find(|(known, _)| *known == choice);
+                    Place::Sandbox(if let Some((_, sandbox)) = known {
+                        sandbox.clone()
+                    } else {
+                        let sandbox = Sandbox::open(choice, &machine.executable, &room.home())?;
+                        sandboxes.push((choice, sandbox.clone()));
+                        sandbox
+                    })
                 }
             };
             let origin = Origin {
@@ -92,12 +99,16 @@ impl Shells {
             let commands = Commands::new(origin);
             let id = runner.id.clone();
             if commands.tier() == Tier::D {
-                shells.refused.insert(id, commands.enclosure());
+                refused.insert(id, commands.enclosure());
             } else {
-                shells.ready.insert(id, commands);
+                ready.insert(id, commands);
             }
         }
-        Ok(shells)
+        Ok(Self {
+            ready,
+            refused,
+            _rooms: Some(rooms),
+        })
     }
 
     /// What the commands of an agent run in; `None` where it may run none.

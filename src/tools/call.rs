@@ -398,20 +398,16 @@ impl ToolCall {
             | ToolCall::GrepFiles { path, .. }
             | ToolCall::GetFileInfo { path }
             | ToolCall::ExecuteCommand { dir: path, .. }
-            | ToolCall::StartBackgroundCommand { dir: path, .. } => {
-                vec![access(path, Read, Followed)]
-            }
+            | ToolCall::StartBackgroundCommand { dir: path, .. }
+            | ToolCall::EditFile {
+                path,
+                mode: EditMode::DryRun,
+                ..
+            } => vec![access(path, Read, Followed)],
             ToolCall::ReadMultipleFiles { paths } => paths
                 .iter()
                 .map(|path| access(path, Read, Followed))
                 .collect(),
-            ToolCall::EditFile {
-                path,
-                mode: EditMode::DryRun,
-                ..
-            } => {
-                vec![access(path, Read, Followed)]
-            }
             ToolCall::WriteFile { path, .. }
             | ToolCall::EditFile {
                 path,
@@ -477,10 +473,12 @@ impl<P> ToolCall<P> {
 
     /// What the call gives to the shell, if it does.
     pub fn command(&self) -> Option<&str> {
-        match self {
-            ToolCall::ExecuteCommand { command, .. }
-            | ToolCall::StartBackgroundCommand { command, .. } => Some(command),
-            _ => None,
+        if let ToolCall::ExecuteCommand { command, .. }
+        | ToolCall::StartBackgroundCommand { command, .. } = self
+        {
+            Some(command)
+        } else {
+            None
         }
     }
 

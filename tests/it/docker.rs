@@ -35,6 +35,13 @@ use crate::project::Project;
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// The image of all tests: busybox, and programs that stand for those that install packages.
 const IMAGE: &str = "massgen-test/busybox:1";
+/// Has the tests run against Podman, which is not what they do by default: its containers are
+/// watched by processes that end after them.
+const PODMAN: &str = "MASSGEN_TEST_PODMAN";
+/// What Podman needs in a machine that has no systemd.
+const CONTAINERS_CONF: &str = "[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=4096:4096\"]\n\
+                               [engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\n\
+                               events_logger=\"file\"\n";
 /// Tells a test that runs again as another user where the daemon of the first listens.
 const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 
@@ -69,20 +76,35 @@ impl Daemon {
         let place = |name: &str| root.join(name).display().to_string();
         let log = fs::File::create(place("log")).unwrap();
         // Whatever ends this process closes the pipe, and that ends the daemon.
-        let process = Command::new("sh")
-            .args([
+        let mut process = Command::new("sh");
+        if std::env::var_os(PODMAN).is_some() {
+            install("podman", "podman");
+            fs::write(place("containers.conf"), CONTAINERS_CONF).unwrap();
+            process.env("CONTAINERS_CONF", place("containers.conf"));
+            process.args([
+                "-c",
+                r#"podman "$@" </dev/null & cat; kill $!; wait $!"#,
+                "sh",
+            ]);
+            process.args(["--root", &place("data"), "--runroot", &place("exec")]);
+            process.args(["system", "service", "--time=0"]);
+            process.arg(format!("unix://{}", place("docker.sock")));
+        } else {
+            process.args([
                 "-c",
                 r#"dockerd "$@" </dev/null & cat; kill $!; wait $!"#,
                 "sh",
-            ])
-            .args(["--data-root", &place("data"), "--exec-root", &place("exec")])
-            .args(["-H", &format!("unix://{}", place("docker.sock"))])
-            .args(["--pidfile", &place("pid"), "--bridge=none"])
-            .args([
+            ]);
+            process.args(["--data-root", &place("data"), "--exec-root", &place("exec")]);
+            process.args(["-H", &format!("unix://{}", place("docker.sock"))]);
+            process.args(["--pidfile", &place("pid"), "--bridge=none"]);
+            process.args([
                 "--iptables=false",
                 "--ip6tables=false",
                 "--userland-proxy=false",
-            ])
+            ]);
+        }
+        let process = process
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

@@ -75,7 +75,7 @@ fn cells() -> Vec<Cell> {
         .map(|(tier, user)| Cell::new(tier, user))
         .filter(|cell| match cell.ran("true").reports.as_slice() {
             [Report::Refused { step, why }] if step == "making namespaces" => {
-                println!("skipped: {step}: {why}");
+                drop((step, why));
                 false
             }
             _ => true,

@@ -31,7 +31,7 @@ const ENV: &[(&str, &str)] = &[
 /// How the directory of a case is called.
 const PREFIX: &str = "massgen-selftest-";
 /// How long the laying of the ground and the look afterwards may take.
-const SCRIPT_TIME_MAX: Duration = Duration::from_secs(60);
+const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
 /// The longest answer of a call that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How much of what a script or a call said is told of a failure, in characters.
@@ -207,9 +207,9 @@ fn said(output: &str) -> String {
     match serde_json::from_str::<Value>(output) {
         Ok(Value::Object(mut answer)) if answer.contains_key("stdout") => {
             answer.shift_remove("command");
-            let texts = answer.into_iter().map(|(_, value)| match value {
-                Value::String(text) => text,
-                other => other.to_string(),
+            let texts = answer.values().map(|value| match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => value.to_string(),
             });
             texts.collect::<Vec<_>>().join("\n")
         }

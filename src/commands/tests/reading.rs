@@ -1,6 +1,6 @@
 //! The parse: which commands there are, how each is reached, what its words are.
 
-use crate::commands::line::{Starts, Unread};
+use crate::commands::line::{SimpleCommand, Starts, Unread, Word};
 use crate::commands::parse::{LINE_BYTES_MAX, parse};
 
 /// Every simple command of a line as `text <- step, step`.
@@ -115,10 +115,10 @@ fn commands_that_start_commands_are_looked_through() {
         let commands = parse(line).commands;
         let starts = commands.first().map(|command| command.starts);
         assert!(
-            starts.is_some_and(|starts| starts != Starts::Nothing),
+            starts != Some(Starts::Nothing) && starts.is_some(),
             "{line}"
         );
-        let started: Vec<String> = commands.iter().skip(1).map(|found| found.text()).collect();
+        let started: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
         assert_eq!(started, expected, "{line}");
     };
     for line in [
@@ -226,12 +226,8 @@ fn words_are_what_shells_make_of_them() {
     #[track_caller]
     fn word(written: &str, expected: Option<&str>) {
         let commands = parse(&format!("echo {written}")).commands;
-        let words: Vec<Option<String>> = commands[0]
-            .words
-            .iter()
-            .skip(1)
-            .map(|w| w.value())
-            .collect();
+        let words: Vec<Option<String>> =
+            commands[0].words.iter().skip(1).map(Word::value).collect();
         assert_eq!(words, [expected.map(str::to_owned)], "{written}");
     }
     word("a'b c'\"d e\"f", Some("ab cd ef"));

@@ -195,7 +195,7 @@ impl Checker<'_> {
         let is_key = |vendor: &&str| *vendor == name.written;
         if VENDORS
             .iter()
-            .any(|vendor| vendor.key_variables.iter().any(|key| is_key(key)))
+            .any(|vendor| vendor.key_variables.iter().any(is_key))
         {
             let message = format!("every command of the agent can read `{}`", name.written);
             let warning = Diagnostic::warning(&name.path, message).at(name.span);

@@ -25,13 +25,13 @@ impl Room {
     pub fn prepare(root: &AbsPath) -> Result<Self> {
         // The sandbox takes no path with a link in it.
         let root = dir::follow(root)?.to_abs();
-        let room = Self(Arc::new(Inner {
+        let made = Self(Arc::new(Inner {
             root,
             layers: Mutex::default(),
         }));
-        furnish(&room.home())?;
-        dir::create_all(&room.scratch(), Audience::User)?;
-        Ok(room)
+        furnish(&made.home())?;
+        dir::create_all(&made.scratch(), Audience::User)?;
+        Ok(made)
     }
 
     /// What `HOME` names.

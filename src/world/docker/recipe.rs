@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
 use bollard::query_parameters::{CreateContainerOptions, CreateContainerOptionsBuilder};
+use rustix::process::{Resource, getrlimit};
 
 use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
 use crate::confinement::limits::Limits;
@@ -18,6 +19,9 @@ use crate::world::docker::mounts::{Mounts, Reachable};
 const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// What an agent that may become root cannot do all the same: raw packets, device files.
 const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
+
+/// The most files that a process has open.
+const OPEN_FILES_MAX: u64 = 65_536;
 
 /// What every container of one agent is made of.
 #[derive(Clone, Debug)]
@@ -114,8 +118,18 @@ impl Recipe {
             hard: Some(number(most)),
         };
         let cpu = self.limits.cpu_seconds.map(|seconds| limit("cpu", seconds));
-        let own = [limit("core", 0), limit("fsize", self.limits.file_bytes)];
-        own.into_iter().chain(cpu).collect()
+        // An engine cannot give more than it has itself, and Podman tries unless it is told.
+        let open = getrlimit(Resource::Nofile)
+            .maximum
+            .unwrap_or(OPEN_FILES_MAX);
+        let processes = getrlimit(Resource::Nproc).maximum;
+        let processes = processes.map(|most| limit("nproc", most));
+        let own = [
+            limit("core", 0),
+            limit("fsize", self.limits.file_bytes),
+            limit("nofile", open.min(OPEN_FILES_MAX)),
+        ];
+        own.into_iter().chain(cpu).chain(processes).collect()
     }
 }
 

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 
 use crate::path::AbsPath;
 
-/// How long a daemon may take for both questions.
-const DAEMON_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long a daemon may take to say that it is there.
+const PING_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long it may take to say what it is. Podman asks programs for their versions first.
+const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
@@ -122,23 +124,18 @@ fn usual_sockets() -> Vec<AbsPath> {
 
 /// Asks the daemon that listens at `socket`.
 async fn ask(socket: &AbsPath) -> Daemon {
-    match timeout(DAEMON_TIME_MAX, asked(socket)).await {
-        Ok(found) => found,
-        Err(_) => Daemon::Hangs,
-    }
-}
-
-async fn asked(socket: &AbsPath) -> Daemon {
-    let ping = match get(socket, "/_ping").await {
-        Ok(answer) => answer,
-        Err(error) => return from(&error),
+    let ping = match timeout(PING_TIME_MAX, get(socket, "/_ping")).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return from(&error),
+        Err(_) => return Daemon::Hangs,
     };
     if ping.status != "200" {
         return Daemon::Strange(format!("it answers {} to a ping", ping.status));
     }
-    let version = match get(socket, "/version").await {
-        Ok(answer) => answer,
-        Err(error) => return from(&error),
+    let version = match timeout(VERSION_TIME_MAX, get(socket, "/version")).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return from(&error),
+        Err(_) => return Daemon::Hangs,
     };
     let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
     let field = |at: &Value, name: &str| at.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -41,7 +41,7 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     };
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
-    told(&status)
+    Ok(told(&status))
 }
 
 fn in_container(
@@ -81,13 +81,13 @@ pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
 /// `get_background_status`
 pub(super) fn status(gate: &Gate, id: BackgroundId) -> Answer {
     let status = commands(gate)?.background().status(id);
-    told(&status.ok_or_else(|| unknown(id))?)
+    Ok(told(&status.ok_or_else(|| unknown(id))?))
 }
 
 /// `stop_background_command`
 pub(super) fn stop(gate: &Gate, id: BackgroundId) -> Answer {
     let status = commands(gate)?.background().stop(id);
-    told(&status.ok_or_else(|| unknown(id))?)
+    Ok(told(&status.ok_or_else(|| unknown(id))?))
 }
 
 /// `list_background_commands`
@@ -108,9 +108,8 @@ fn unknown(id: BackgroundId) -> Stop {
     ))
 }
 
-fn told(status: &Status) -> Answer {
-    let answer = Value::Object(fields(status)).to_string();
-    Ok(Observation::done(answer))
+fn told(status: &Status) -> Observation {
+    Observation::done(Value::Object(fields(status)).to_string())
 }
 
 /// How a command stands.

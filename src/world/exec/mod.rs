@@ -125,6 +125,10 @@ pub fn run_on(
     passed.map_err(|stop| shape.observation(stop))
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one arm for each tool, and nothing else"
+)]
 fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answer {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),

@@ -4,6 +4,7 @@ use super::*;
 use crate::commands::CommandPolicy;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
 use crate::config::vendors::VENDORS;
+use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
 use crate::confinement::tier::{Tier, TierChoice};
 
@@ -28,7 +29,7 @@ fn an_agent_runs_commands_when_it_is_said_and_has_a_workspace() {
     assert!(commands.allowed.is_none() && commands.blocked.is_empty());
     assert_eq!(commands.sandbox, TierChoice::Auto);
     assert_eq!(commands.network, Network::Off);
-    assert_eq!(commands.limits, Default::default());
+    assert_eq!(commands.limits, Limits::default());
     assert_eq!(commands.bounds.timeout_seconds, 60);
     assert_eq!(commands.bounds.output_bytes_max, 1024 * 1024);
     assert!(commands.env.is_empty());

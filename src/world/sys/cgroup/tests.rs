@@ -1,3 +1,5 @@
+//! What is found of control groups in what the kernel tells.
+
 use std::process::{Child, Command, Stdio};
 
 use super::*;

@@ -217,10 +217,7 @@ impl Walk<'_> {
         };
         for name in names(&handle)? {
             let is_wanted = |beginning: &&str| name.starts_with(beginning.as_bytes());
-            if VERSIONED_SETTINGS
-                .iter()
-                .any(|beginning| is_wanted(beginning))
-            {
+            if VERSIONED_SETTINGS.iter().any(is_wanted) {
                 self.tree_if_there(&settings.join(OsStr::from_bytes(&name)))?;
             }
         }

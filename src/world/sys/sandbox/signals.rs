@@ -108,18 +108,18 @@ mod tests {
         gone.kill().unwrap();
         gone.wait().unwrap();
         let parent = getppid().unwrap().as_raw_nonzero().get();
-        let (kill, tkill, tgkill) = (libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill);
+        let (kill, to_one, to_member) = (libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill);
         let [own, sibling] = [number(&one), number(&other)];
         for whom in [own, sibling, 0, -1, -own, -sibling] {
             check(&one, kill, [whom, 0, 0], Ok(()));
         }
         for whom in [own, sibling] {
-            check(&one, tkill, [whom, 0, 0], Ok(()));
-            check(&one, tgkill, [whom, whom, 0], Ok(()));
+            check(&one, to_one, [whom, 0, 0], Ok(()));
+            check(&one, to_member, [whom, whom, 0], Ok(()));
         }
         check(&one, kill, [parent, 0, 0], Err(Errno::PERM));
-        check(&one, tkill, [parent, 0, 0], Err(Errno::PERM));
-        check(&one, tgkill, [parent, parent, 0], Err(Errno::PERM));
+        check(&one, to_one, [parent, 0, 0], Err(Errno::PERM));
+        check(&one, to_member, [parent, parent, 0], Err(Errno::PERM));
         check(&one, kill, [-parent, 0, 0], Err(Errno::SRCH));
         check(&one, kill, [number(&gone), 0, 0], Err(Errno::SRCH));
         check(&one, kill, [sibling, libc::SIGTERM, 0], Ok(()));

@@ -53,7 +53,7 @@ fn become_program(link: &Link, order: Order) -> Built<Infallible> {
 fn wall_in(link: &Link, confinement: &Confinement) -> Built<()> {
     let abi = enter_domain(confinement)?;
     let mut rules = filter::everywhere();
-    rules.extend(narrow::rules(confinement.reach, abi.min(ABI::V1)));
+    rules.extend(narrow::rules(confinement.reach, abi));
     let calls = filter::install_and_listen(&rules).during("filtering system calls")?;
     link.say_calls(calls.as_fd())
         .during("handing its calls over")
