@@ -1,5 +1,10 @@
 //! Containers of a real engine: the suite installs Docker, starts a daemon of its own without any
 //! network, makes an image without a registry, and stops it all again. Only root can do so.
+#![expect(
+    clippy::print_stderr,
+    clippy::disallowed_types,
+    reason = "a test says why it has nothing to do, and gives the daemon a log"
+)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -32,7 +37,7 @@ use tempfile::TempDir;
 use crate::project::Project;
 
 /// How long a daemon may take to answer, and a slow command.
-const TIME_MAX: Duration = Duration::from_secs(60);
+const TIME_MAX: Duration = Duration::from_mins(1);
 /// The image of all tests: busybox, and programs that stand for those that install packages.
 const IMAGE: &str = "massgen-test/busybox:1";
 /// Has the tests run against Podman, which is not what they do by default: its containers are
@@ -260,7 +265,10 @@ impl Scene {
         file("project/notes.txt", "secret\n");
         file("home/.ssh/id", "key\n");
         file("home/.config/gh/hosts.yml", "token\n");
-        let run = u32::from_str_radix(&uuid::Uuid::new_v4().simple().to_string()[..8], 16);
+        let run = u32::from_str_radix(
+            uuid::Uuid::new_v4().simple().to_string().get(..8).unwrap(),
+            16,
+        );
         Self {
             root,
             engine: Engine::open(Some(host)).unwrap(),
@@ -348,9 +356,10 @@ impl Inside<'_> {
     fn says(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-        match finished.ended {
-            Ended::Exited(0) => text,
-            ended => format!("{text}{ended:?}"),
+        if finished.ended == Ended::Exited(0) {
+            text
+        } else {
+            format!("{text}{:?}", finished.ended)
         }
     }
 
@@ -795,12 +804,12 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         failed.stderr()
     );
     daemon.import(base, "missing");
-    let built = build(&[]).success();
-    assert_eq!(built.stdout(), "massgen/mcp-runtime:latest\n");
+    let made = build(&[]).success();
+    assert_eq!(made.stdout(), "massgen/mcp-runtime:latest\n");
     assert!(
-        built.stderr().contains("FROM debian:trixie-slim"),
+        made.stderr().contains("FROM debian:trixie-slim"),
         "{}",
-        built.stderr()
+        made.stderr()
     );
     assert_eq!(
         build(&["--sudo"]).success().stdout(),

@@ -74,10 +74,7 @@ fn cells() -> Vec<Cell> {
     let cells: Vec<Cell> = kinds
         .map(|(tier, user)| Cell::new(tier, user))
         .filter(|cell| match cell.ran("true").reports.as_slice() {
-            [Report::Refused { step, why }] if step == "making namespaces" => {
-                drop((step, why));
-                false
-            }
+            [Report::Refused { step, .. }] => step != "making namespaces",
             _ => true,
         })
         .collect();

@@ -56,7 +56,7 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
     mkfifoat(CWD, home.join("pipe"), Mode::RUSR).unwrap();
     fs::create_dir_all(home.join("shut/inside")).unwrap();
     fs::write(home.join("shut/inside/file"), "x").unwrap();
-    let shut = fs::Permissions::from_mode(0);
+    let shut = fs::Permissions::from_mode(0o000);
     fs::set_permissions(home.join("shut/inside"), shut.clone()).unwrap();
     fs::set_permissions(home.join("shut"), shut).unwrap();
     // Deeper than a path can be long.
@@ -104,7 +104,7 @@ fn what_a_broken_off_run_left_is_cleared_by_the_next() {
     fs::write(file.as_path(), "used").unwrap();
     let left_over = parent.join("run_left/a/layers/0/work/work");
     fs::create_dir_all(left_over.as_path()).unwrap();
-    fs::set_permissions(left_over.as_path(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(left_over.as_path(), fs::Permissions::from_mode(0o000)).unwrap();
     let next = Sandboxes::make(&parent).unwrap();
     assert!(fs::metadata(parent.join("run_left").as_path()).is_err());
     assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "used");
