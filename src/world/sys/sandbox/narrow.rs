@@ -110,13 +110,31 @@ const PEER_OF_TERMINAL: Case = Case {
     verdict: Verdict::Notify,
 };
 
-/// Limits of the process itself; those of another one could end it.
-const OWN_LIMITS: Case = Case {
+/// Limits and processors of the process itself; those of another one could end it or slow it down.
+const OWN: Case = Case {
     checks: &[Check {
         index: 0,
         mask: u32::MAX,
         values: &[0],
     }],
+    verdict: Verdict::Allow,
+};
+
+/// Priorities of the process itself (0 of `linux/resource.h`, 1 of `linux/ioprio.h`), or of its
+/// group (1 of the former).
+const OWN_PRIORITY: Case = Case {
+    checks: &[
+        Check {
+            index: 0,
+            mask: u32::MAX,
+            values: &[0, 1],
+        },
+        Check {
+            index: 1,
+            mask: u32::MAX,
+            values: &[0],
+        },
+    ],
     verdict: Verdict::Allow,
 };
 
@@ -189,7 +207,13 @@ pub(crate) fn rules(reach: Reach, abi: ABI) -> Vec<(c_long, Rule)> {
     let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
     rules.extend([
         (libc::SYS_ioctl, Rule::Cases(requests, Verdict::Allow)),
-        (libc::SYS_prlimit64, Rule::Cases(&[OWN_LIMITS], DENIED)),
+        (libc::SYS_prlimit64, Rule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setaffinity, Rule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setscheduler, Rule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setparam, Rule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setattr, Rule::Cases(&[OWN], DENIED)),
+        (libc::SYS_setpriority, Rule::Cases(&[OWN_PRIORITY], DENIED)),
+        (libc::SYS_ioprio_set, Rule::Cases(&[OWN_PRIORITY], DENIED)),
         (libc::SYS_socketpair, Rule::Cases(&[PAIRS], DENIED)),
     ]);
     rules.extend(sockets(reach));
