@@ -23,8 +23,11 @@ const COMMANDS_MAX: usize = 5_000;
 const STEPS_MAX: usize = 48;
 /// The most here-documents of a line: the parser keeps a list of them.
 const HERE_DOCUMENTS_MAX: usize = 32;
-/// The most often that the parser reports on its work; it does so each 100 operations.
-const REPORTS_MAX: usize = 20_000;
+/// The most array assignments of a line: nested ones cost the parser more the deeper they are.
+const ARRAYS_MAX: usize = 64;
+/// The most often that the parser reports on its work, which it does each 100 operations. Some 40 KiB
+/// of code take as many; the text of a quoted here-document takes none.
+const REPORTS_MAX: usize = 500;
 
 /// Reads a command line. One that is not understood has no commands; of one that is too large there
 /// are those that were read until then.
@@ -61,7 +64,15 @@ struct Context {
     steps: Vec<Step>,
     /// The functions around it.
     functions: Vec<String>,
-    /// Whether other commands run beside it, as far as the innermost function goes.
+    /// The text with a letter in place of each byte that is not ASCII: to the shell such bytes are
+/// parts of words and nothing else, and the scanner of the grammar looks letters up in a table that
+/// ends with them.
+fn plain(text: &str) -> Vec<u8> {
+    let letter = |byte: u8| if byte.is_ascii() { byte } else { b'z' };
+    text.bytes().map(letter).collect()
+}
+
+/// Whether other commands run beside it, as far as the innermost function goes.
     beside_others: bool,
     /// Whether its input is the output of another command.
     is_fed: bool,
@@ -87,7 +98,10 @@ impl Reading {
         if is_binary {
             return Err(Unread::Syntax);
         }
-        if text.len() > LINE_BYTES_MAX || text.matches("<<").count() > HERE_DOCUMENTS_MAX {
+        let is_too_much = text.len() > LINE_BYTES_MAX
+            || text.matches("<<").count() > HERE_DOCUMENTS_MAX
+            || text.matches("=(").count() > ARRAYS_MAX;
+        if is_too_much {
             return Err(Unread::TooLarge);
         }
         let mut reports = 0_usize;
@@ -100,8 +114,8 @@ impl Reading {
             }
         };
         let options = ParseOptions::new().progress_callback(&mut report);
-        let bytes = text.as_bytes();
-        let mut rest = |from: usize, _| bytes.get(from..).unwrap_or_default();
+        let plain = plain(text);
+        let mut rest = |from: usize, _| plain.get(from..).unwrap_or_default();
         let parsed = self
             .parser
             .parse_with_options(&mut rest, None, Some(options));

@@ -38,6 +38,7 @@ fn help_names_every_flag() {
                    decide
       schema       Prints the schemas of what scripts read
       doctor       Tries what a run needs; says what is missing and what to do about it
+      selftest     Tries attacks and ordinary work against the sandbox of this machine; nothing is left
       docker       Builds the image that agents' containers are made from
       completions  Prints a completion script, for example `massgen completions bash`
       man          Prints the manual pages, for example `massgen man | man -l -`
@@ -576,6 +577,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-models",
             "massgen-explain",
             "massgen-explain-path",
+            "massgen-explain-command",
             "massgen-explain-prompt",
             "massgen-explain-calls",
             "massgen-tool",
@@ -589,6 +591,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-schema",
             "massgen-schema-events",
             "massgen-doctor",
+            "massgen-selftest",
             "massgen-docker",
             "massgen-docker-build",
             "massgen-docker-dockerfile",

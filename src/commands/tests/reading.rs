@@ -269,6 +269,19 @@ fn large_lines_are_read_up_to_a_bound() {
     }
     let chain = vec!["a"; 4_000].join(" && ");
     assert_eq!(parse(&chain).commands.len(), 4_000);
-    let many = "a;".repeat(6_000);
-    assert_eq!(parse(&many).unread, Some(Unread::TooLarge));
+    for dear in ["a;", "a|", "a=(", "<<A "] {
+        let many = dear.repeat(LINE_BYTES_MAX / dear.len());
+        assert_eq!(parse(&many).unread, Some(Unread::TooLarge), "{dear}");
+    }
+}
+
+#[test]
+fn letters_of_all_scripts_are_parts_of_words() {
+    for line in ["echo \u{10ffff}\u{e000}", "grün=1 écho ß", "cat <<É\nx\nÉ\n"] {
+        assert_eq!(parse(line).unread, None, "{line}");
+    }
+    let parsed = parse("écho 'ä' ö");
+    let words = parsed.commands[0].words.iter().map(Word::value);
+    let expected = ["écho", "ä", "ö"].map(|word| Some(word.to_owned()));
+    assert_eq!(words.collect::<Vec<_>>(), expected);
 }

@@ -22,6 +22,14 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_commands(&format!("command_line_limits: {{{line}}}")),
                     with_commands(""),
                 ),
+                "agents[].backend.command_line_docker_credentials" => (
+                    with_commands(&format!("command_line_docker_credentials: {{{line}}}")),
+                    with_commands("command_line_docker_credentials: {}"),
+                ),
+                "agents[].backend.command_line_docker_packages" => (
+                    with_commands(&format!("command_line_docker_packages: {{{line}}}")),
+                    with_commands("command_line_docker_packages: {}"),
+                ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
                     format!("{}timeout_settings: {{{line}}}\n", with_backend("")),
