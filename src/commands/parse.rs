@@ -64,15 +64,7 @@ struct Context {
     steps: Vec<Step>,
     /// The functions around it.
     functions: Vec<String>,
-    /// The text with a letter in place of each byte that is not ASCII: to the shell such bytes are
-/// parts of words and nothing else, and the scanner of the grammar looks letters up in a table that
-/// ends with them.
-fn plain(text: &str) -> Vec<u8> {
-    let letter = |byte: u8| if byte.is_ascii() { byte } else { b'z' };
-    text.bytes().map(letter).collect()
-}
-
-/// Whether other commands run beside it, as far as the innermost function goes.
+    /// Whether other commands run beside it, as far as the innermost function goes.
     beside_others: bool,
     /// Whether its input is the output of another command.
     is_fed: bool,
@@ -278,4 +270,12 @@ impl Around<'_, '_> {
         inner.is_fed |= is_fed;
         Ok(Rc::new(inner))
     }
+}
+
+/// The text with a letter in place of each byte that is not ASCII: to the shell such bytes are
+/// parts of words and nothing else, and the scanner of the grammar looks letters up in a table that
+/// ends with them.
+fn plain(text: &str) -> Vec<u8> {
+    let letter = |byte: u8| if byte.is_ascii() { byte } else { b'z' };
+    text.bytes().map(letter).collect()
 }

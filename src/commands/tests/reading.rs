@@ -277,7 +277,11 @@ fn large_lines_are_read_up_to_a_bound() {
 
 #[test]
 fn letters_of_all_scripts_are_parts_of_words() {
-    for line in ["echo \u{10ffff}\u{e000}", "grün=1 écho ß", "cat <<É\nx\nÉ\n"] {
+    for line in [
+        "echo \u{10ffff}\u{e000}",
+        "grün=1 écho ß",
+        "cat <<É\nx\nÉ\n",
+    ] {
         assert_eq!(parse(line).unread, None, "{line}");
     }
     let parsed = parse("écho 'ä' ö");

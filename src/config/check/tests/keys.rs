@@ -30,6 +30,12 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_commands(&format!("command_line_docker_packages: {{{line}}}")),
                     with_commands("command_line_docker_packages: {}"),
                 ),
+                "agents[].backend.command_line_docker_packages.preinstall" => (
+                    with_commands(&format!(
+                        "command_line_docker_packages: {{preinstall: {{{line}}}}}"
+                    )),
+                    with_commands("command_line_docker_packages: {preinstall: {}}"),
+                ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
                     format!("{}timeout_settings: {{{line}}}\n", with_backend("")),
