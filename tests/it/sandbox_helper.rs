@@ -24,6 +24,7 @@ use massgen::confinement::{Confinement, Layer, Opening};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Permission, Scope};
 use rustix::cmsg_space;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -255,7 +256,10 @@ impl Running {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut head)];
-        let received = recvmsg(&self.socket, into, &mut beside, RecvFlags::WAITALL).unwrap();
+        let flags = RecvFlags::WAITALL;
+        // Signals of other tests' children come in between.
+        let receive = || recvmsg(&self.socket, into, &mut beside, flags);
+        let received = retry_on_intr(receive).unwrap();
         if received.bytes == 0 {
             return None;
         }
