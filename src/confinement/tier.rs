@@ -78,9 +78,13 @@ impl Tier {
     /// What is left open, one thing each; a person should know before relying on it.
     pub fn leaves_open(self) -> &'static [&'static str] {
         match self {
-            Tier::A => &["bugs of the kernel"],
+            Tier::A => &[
+                "Unix sockets inside the open paths can be connected to, and pipes if they lie in `/tmp`",
+                "bugs of the kernel",
+            ],
             Tier::B => &[
                 "a protected name that a command makes exists until the command ends",
+                "Unix sockets inside the open paths can be connected to, and pipes if they lie in `/tmp`",
                 "bugs of the kernel",
             ],
             Tier::C => &[
