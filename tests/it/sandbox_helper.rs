@@ -540,7 +540,10 @@ fn system_calls_that_reach_out_fail() {
         let output = Command::new("sh").args(["-c", script]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    for cell in cells() {
+    let cells = cells();
+    // To others than root the kernel itself refuses some of them.
+    let is_root = cells.iter().any(|cell| cell.user == 0);
+    for cell in cells {
         let calls = [
             call(libc::SYS_io_uring_setup, "1, 0"),
             call(libc::SYS_userfaultfd, "-1"),
@@ -551,7 +554,7 @@ fn system_calls_that_reach_out_fail() {
             call(libc::SYS_unshare, "-1"),
         ];
         for call in calls {
-            assert_ne!(outside(&call), refused, "{call}");
+            assert!(!is_root || outside(&call) != refused, "{call}");
             cell.check(&call, &refused);
         }
         cell.check(&call(libc::SYS_clone3, "0, 0"), &libc::ENOSYS.to_string());
