@@ -10,8 +10,9 @@ use massgen::event::StopReason;
 use serde_json::json;
 
 use crate::chat_wire::{delta, finish, published_events, published_stream};
+use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, collect, config, connect, event, fault_line, serve, simple_request, text};
+use crate::wire::{KEY, collect, config, event, fault_line, serve, simple_request, text};
 
 /// Limits under which nothing waits for long.
 fn tight_limits() -> Limits {

@@ -12,10 +12,9 @@ use massgen::tools::request::CallRequest;
 use massgen::world::http::HttpClient;
 use serde_json::{Value, json};
 
+use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{
-    KEY, call, collect, config, connect, event, read_tool, serve, simple_request, text,
-};
+use crate::wire::{KEY, call, collect, config, event, read_tool, serve, simple_request, text};
 
 /// An event whose choice holds this delta.
 pub(crate) fn delta(delta: &Value) -> String {

@@ -10,8 +10,9 @@ use massgen::spending::Usage;
 use massgen::tools::request::CallRequest;
 use serde_json::{Value, json};
 
+use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, call, collect, config, connect, read_tool, simple_request, text};
+use crate::wire::{KEY, call, collect, config, read_tool, simple_request, text};
 
 /// One event of a stream, with its name as the vendor writes it.
 pub(crate) fn event(data: &Value) -> String {

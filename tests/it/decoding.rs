@@ -27,6 +27,22 @@ const BREAK_BYTES: usize = "\n\n".len();
 /// One reply, as far as it could be read.
 type Events = Vec<Result<ReplyEvent, BackendError>>;
 
+/// The backend that `config` describes, with an environment that is empty.
+pub(crate) fn connect(config: &BackendConfig) -> Remote {
+    let around = Surroundings {
+        env: &|_| None,
+        http: &HttpClient::new(),
+        cwd: &AbsPath::new("/").unwrap(),
+        pace: &Pace::default(),
+        models: &ModelList::with(Vec::new()),
+        read: &|path| panic!("{path} was read"),
+    };
+    let Wire::Remote(format) = config.vendor.wire else {
+        panic!("`{}` is not asked over HTTP", config.vendor.name);
+    };
+    Remote::connect(config, format, around).unwrap()
+}
+
 /// The decoder of one wire format, for replies to a conversation in which a call was made.
 #[derive(Debug)]
 pub(crate) struct Decoding {
@@ -47,17 +63,6 @@ impl Decoding {
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         };
-        let around = Surroundings {
-            env: &|_| None,
-            http: &HttpClient::new(),
-            cwd: &AbsPath::new("/").unwrap(),
-            pace: &Pace::default(),
-            models: &ModelList::with(Vec::new()),
-            read: &|path| panic!("{path} was read"),
-        };
-        let Wire::Remote(format) = config.vendor.wire else {
-            panic!("`{vendor}` is not asked over HTTP");
-        };
         let earlier = CallRequest {
             id: TAKEN_ID.to_owned(),
             name: "read_text_file".to_owned(),
@@ -69,7 +74,7 @@ impl Decoding {
             echo: None,
         };
         Self {
-            remote: Remote::connect(&config, format, around).unwrap(),
+            remote: connect(&config),
             conversation: Conversation::of(vec![asked]),
         }
     }

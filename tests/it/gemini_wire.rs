@@ -11,8 +11,9 @@ use massgen::tools::request::CallRequest;
 use massgen::tools::workflow::coordination_offers;
 use serde_json::{Map, Value, json};
 
+use crate::decoding::connect;
 use crate::http_server::{Answer, Recorded, Server};
-use crate::wire::{KEY, call, collect, config, connect, event, read_tool, simple_request, text};
+use crate::wire::{KEY, call, collect, config, event, read_tool, simple_request, text};
 
 fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
     let mut config = config("gemini", &format!("{}/v1beta", server.url));

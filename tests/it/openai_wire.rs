@@ -9,8 +9,9 @@ use massgen::config::BackendConfig;
 use massgen::tools::request::CallRequest;
 use serde_json::{Value, json};
 
+use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, call, collect, config, connect, read_tool, simple_request};
+use crate::wire::{KEY, call, collect, config, read_tool, simple_request};
 
 /// One event of a stream as OpenAI writes it.
 pub(crate) fn event(kind: &str, fields: &Value) -> String {

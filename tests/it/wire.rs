@@ -4,20 +4,16 @@
 use std::sync::{Arc, LazyLock};
 
 use futures_util::StreamExt;
-use massgen::backend::connect::Surroundings;
 use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
 use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
-use massgen::config::vendors::{Wire, find};
+use massgen::config::vendors::find;
 use massgen::config::{BackendConfig, ReplyTimes};
-use massgen::path::AbsPath;
-use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
-use massgen::world::http::HttpClient;
 use serde_json::{Map, Value, json};
 
+use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 
 /// The key that every backend here has; no error may show it.
@@ -35,22 +31,6 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         times: ReplyTimes::default(),
         fallback: Vec::new(),
     }
-}
-
-/// The backend that `config` describes, with an environment that is empty.
-pub(crate) fn connect(config: &BackendConfig) -> Remote {
-    let around = Surroundings {
-        env: &|_| None,
-        http: &HttpClient::new(),
-        cwd: &AbsPath::new("/").unwrap(),
-        pace: &Pace::default(),
-        models: &ModelList::with(Vec::new()),
-        read: &|path| panic!("{path} was read"),
-    };
-    let Wire::Remote(format) = config.vendor.wire else {
-        panic!("`{}` is not asked over HTTP", config.vendor.name);
-    };
-    Remote::connect(config, format, around).unwrap()
 }
 
 /// A backend of a server that gives this one answer.
