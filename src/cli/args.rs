@@ -548,6 +548,25 @@ pub(crate) struct ToolArguments {
     /// The arguments as a JSON object, or `-` for standard input.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     pub args: String,
+    /// Who calls.
+    #[command(flatten)]
+    pub caller: CallerArguments,
+}
+
+/// One command that is to be run.
+#[derive(Args, Debug)]
+pub(crate) struct SandboxArguments {
+    /// Who runs it.
+    #[command(flatten)]
+    pub caller: CallerArguments,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// For whom something is done, and in what.
+#[derive(Args, Debug)]
+pub(crate) struct CallerArguments {
     /// Where the grants stand.
     #[command(flatten)]
     pub source: GrantsSource,
@@ -566,32 +585,6 @@ pub(crate) struct ToolArguments {
     /// says, else `auto`.
     #[arg(long, value_name = "TIER")]
     pub sandbox: Option<TierChoice>,
-}
-
-/// One command that is to be run.
-#[derive(Args, Debug)]
-pub(crate) struct SandboxArguments {
-    /// Where the grants stand.
-    #[command(flatten)]
-    pub source: GrantsSource,
-    /// The agent of the config that runs it. Default: the only one.
-    #[arg(long, value_name = "ID", conflicts_with = "grants")]
-    pub agent: Option<String>,
-    /// The phase that it is run in. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
-    /// What holds it to the grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config says,
-    /// else `auto`.
-    #[arg(long, value_name = "TIER")]
-    pub sandbox: Option<TierChoice>,
-    /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<String>,
 }
 
 /// Where the grants of a call stand.

@@ -140,13 +140,13 @@ pub(crate) fn tool(
         typed => typed.to_owned(),
     };
     let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
-        Needs::Commands(call.sandbox)
+        Needs::Commands(call.caller.sandbox)
     } else {
         Needs::Files
     };
-    let mut gates = of_source(&call.source, needs, host, output)?;
-    let caller = gates.take(call.agent.as_deref())?;
-    let gate = caller.gate(call.phase.into());
+    let mut gates = of_source(&call.caller.source, needs, host, output)?;
+    let caller = gates.take(call.caller.agent.as_deref())?;
+    let gate = caller.gate(call.caller.phase.into());
     let (report, status) = tool::carry_out(gate, &call.name, &arguments);
     output.result(&format!("{report}\n"))?;
     Ok(status)
@@ -158,10 +158,10 @@ pub(crate) fn sandbox(
     asked: &SandboxArguments,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let needs = Needs::Commands(asked.sandbox);
-    let mut gates = of_source(&asked.source, needs, host, output)?;
-    let caller = gates.take(asked.agent.as_deref())?;
-    let gate = caller.gate(asked.phase.into());
+    let needs = Needs::Commands(asked.caller.sandbox);
+    let mut gates = of_source(&asked.caller.source, needs, host, output)?;
+    let caller = gates.take(asked.caller.agent.as_deref())?;
+    let gate = caller.gate(asked.caller.phase.into());
     sandbox::run(gate, &asked.command, host.hangup, output)
 }
 

@@ -52,7 +52,7 @@ impl Shell {
 }
 
 /// That no command can be run on this machine.
-pub(crate) fn nothing_enforces(reasons: &[String]) -> Error {
+fn nothing_enforces(reasons: &[String]) -> Error {
     let message = format!(
         "nothing on this machine can hold commands to their grants: {}",
         reasons.join("; ")
