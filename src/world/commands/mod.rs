@@ -168,8 +168,12 @@ impl Commands {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
     }
 
-    /// What one command reaches of the network, with what answers there.
+    /// What one command reaches of the network, with what answers there. A container has the
+    /// network that it was made with.
     pub(super) fn network(&self) -> io::Result<(Reach, Option<Arc<Proxy>>)> {
+        if let Place::Container(_) = self.0.place {
+            return Ok((Reach::None, None));
+        }
         let domains = match &self.0.config.network {
             Network::Off => return Ok((Reach::None, None)),
             Network::On => return Ok((Reach::Host, None)),

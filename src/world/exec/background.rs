@@ -12,10 +12,9 @@ use crate::permissions::grant::Phase;
 use crate::tools::call::BackgroundId;
 use crate::world::commands::Place;
 use crate::world::docker::container::Container;
-use crate::world::docker::mounts::Reachable;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
-use crate::world::exec::command::{Asked, cannot_run, commands, facts};
+use crate::world::exec::command::{Asked, cannot_run, commands, facts, show};
 use crate::world::gate::Gate;
 use crate::world::sandbox::Ended;
 use crate::world::sandbox::background::{Background, NotStarted, Status};
@@ -26,16 +25,14 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 /// `start_background_command`
 pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
-    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    let facts = facts(gate, commands, asked, reach)?;
+    let (facts, network) = facts(gate, commands, asked)?;
     let manager = gate.manager().in_phase(Phase::Coordination);
     let confinement = compile(&manager, commands.tier(), facts).map_err(|why| cannot_run(&why))?;
     let background = commands.background();
     let id = match commands.place() {
         Place::Sandbox(sandbox) => background.start(sandbox, asked.0, &confinement, network),
         Place::Container(container) => {
-            let mounted = container.remount(&Reachable::from(&confinement));
-            mounted.map_err(|error| cannot_run(&error))?;
+            show(container, &confinement)?;
             in_container(background, container, asked.0, &confinement.dir)
         }
     };

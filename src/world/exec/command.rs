@@ -1,14 +1,16 @@
 //! Owns the running of permitted commands: what one may do is compiled from the gate's grants, and
 //! what it changed in the user's trees is carried there through the gate afterwards.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::confinement::compile::{Facts, compile};
-use crate::confinement::network::Reach;
 use crate::confinement::tier::Tier;
 use crate::confinement::{Confinement, Layer};
 use crate::path::{AbsPath, RelPath};
 use crate::world::commands::{Commands, Order, Place as CommandPlace};
+use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
@@ -18,6 +20,7 @@ use crate::world::exec::sweep::sweep;
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::{Ended, Finished, Wait};
 use crate::world::sys::meta::Kind;
 
@@ -41,8 +44,7 @@ pub(super) fn execute_command(
     interrupt: Option<&Interrupt>,
 ) -> Answer {
     let commands = commands(gate)?;
-    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    let facts = facts(gate, commands, asked, reach)?;
+    let (facts, network) = facts(gate, commands, asked)?;
     let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = Wait {
         time_max: commands.time_max(timeout_seconds),
@@ -54,8 +56,7 @@ pub(super) fn execute_command(
         let finished = match commands.place() {
             CommandPlace::Sandbox(sandbox) => sandbox.run(confinement, wait),
             CommandPlace::Container(container) => {
-                let mounted = container.remount(&Reachable::from(confinement));
-                mounted.map_err(|error| cannot_run(&error))?;
+                show(container, confinement)?;
                 container.run(asked.0, &confinement.dir, wait)
             }
         };
@@ -130,13 +131,18 @@ pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
     Stop::failed(format!("the command was not run: {why}"))
 }
 
-/// What the command is besides the grants.
+/// Lets the container see what the confinement opens.
+pub(super) fn show(container: &Container, confinement: &Confinement) -> Result<(), Stop> {
+    let mounted = container.remount(&Reachable::from(confinement));
+    mounted.map_err(|error| cannot_run(&error))
+}
+
+/// What the command is besides the grants, and what answers it on the network.
 pub(super) fn facts(
     gate: &Gate,
     commands: &Commands,
     asked: Asked<'_>,
-    reach: Reach,
-) -> Result<Facts, Stop> {
+) -> Result<(Facts, Option<Arc<Proxy>>), Stop> {
     let (line, dir) = asked;
     let found = dir.dir().meta(&dir.below());
     let found = found.map_err(|fault| Stop::at(gate, "run a command in", dir, fault))?;
@@ -150,7 +156,8 @@ pub(super) fn facts(
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
-    Ok(commands.facts(order, reach))
+    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
+    Ok((commands.facts(order, reach), network))
 }
 
 /// The Python environment in `dir`, if there is one.

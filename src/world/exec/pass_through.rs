@@ -27,8 +27,7 @@ pub(super) fn pass_through(
     let Place::Sandbox(sandbox) = commands.place() else {
         return Err(cannot_run(&"the agent's commands run in a container"));
     };
-    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    let facts = facts(gate, commands, asked, reach)?;
+    let (facts, network) = facts(gate, commands, asked)?;
     let (ended, mut aftermath) = carried(gate, commands, facts, |confinement| {
         let ended = sandbox.run_on(confinement, streams, interrupt, network.as_deref());
         ended.map_err(|error| cannot_run(&error))
