@@ -20,23 +20,11 @@ use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
 use crate::world::sys::sandbox::plan::{Below, Piece, pieces};
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, Root, show_file};
+use crate::world::sys::sandbox::system::PROGRAMS;
 
-/// What toolchains read of the system. Where the machine has a link, the sandbox has the same one.
-const SYSTEM: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc",
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-    "/var/lib/ca-certificates",
-    "/sys/devices/system/cpu",
-];
+/// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
+/// one.
+const SYSTEM: &[&str] = &["/libx32", "/etc", "/gnu/store", "/var/lib/ca-certificates"];
 
 /// Files of `/etc` that hold secrets of the machine. Others than root cannot read them anyway.
 const SECRETS: &[&str] = &[
@@ -115,7 +103,7 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<
 }
 
 fn system(root: &Root, reach: Reach) -> Built<()> {
-    for path in SYSTEM {
+    for path in PROGRAMS.iter().chain(SYSTEM) {
         let path = Path::new(path);
         let step = format_args!("mounting `{}`", path.display());
         let is_link = root.link_like_the_machine(path).during(step)?;
@@ -184,8 +172,9 @@ fn toolchains(root: &Root, confinement: &Confinement) -> Built<()> {
         openings
             .clone()
             .any(|opening| path.is_within(&opening.path))
-            || SYSTEM
+            || PROGRAMS
                 .iter()
+                .chain(SYSTEM)
                 .any(|system| path.as_path().starts_with(system))
     };
     for path in confinement.toolchains.iter().filter(|path| !is_open(path)) {

@@ -33,6 +33,7 @@ pub(crate) mod supervisor;
 pub(crate) mod worker;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
+pub(crate) mod system;
 pub(crate) mod plan;
 pub(crate) mod privileges;
 pub(crate) mod raw;

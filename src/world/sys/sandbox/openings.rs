@@ -15,23 +15,13 @@ use crate::confinement::{Confinement, Opening};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Scope};
 use crate::world::sys::sandbox::domain::{Domain, Rights};
+use crate::world::sys::sandbox::system::PROGRAMS;
 
 /// The most entries that a tree is opened by when something inside is hidden.
 const ENTRIES_MAX: usize = 50_000;
 
-/// What every program is read from.
-const SYSTEM: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/opt",
-    "/nix/store",
-    "/sys/devices/system/cpu",
-    "/proc",
-];
+/// What a program asks about itself.
+const PROC: &str = "/proc";
 /// What programs read of `/etc`. The rest of it is closed: keys and passwords are there, and a
 /// command that root runs owns them.
 const SETTINGS: &[&str] = &[
@@ -190,7 +180,7 @@ impl Walk<'_> {
 
     /// What is open to every command, as far as this machine has it.
     fn machine(&mut self) -> io::Result<()> {
-        for path in SYSTEM.iter().filter_map(AbsPath::new) {
+        for path in PROGRAMS.iter().chain([&PROC]).filter_map(AbsPath::new) {
             self.tree_if_there(&path)?;
         }
         if let Some(settings) = AbsPath::new("/etc") {
