@@ -2,6 +2,7 @@
 
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
+use crate::confinement::tier::CHOICES;
 
 /// What is said of keys that are there for another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
@@ -48,7 +49,7 @@ pub(super) const POLICY: Key = Key::served(
 /// How local commands are held to their grants.
 pub(super) const SANDBOX: Key = Key::served(
     &["command_line_sandbox"],
-    Shape::OneOf(&["auto", "A", "B", "C", "off"]),
+    Shape::OneOf(CHOICES),
     "How local commands are held to their grants: the strongest tier that the machine can do, or the \
      one that is named. `off` lets commands do all that you may do.",
 )

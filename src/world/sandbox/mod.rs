@@ -180,19 +180,6 @@ impl Sandbox {
         &self.0.reasons
     }
 
-    /// What limits do not hold here as they are meant.
-    pub fn loose_limits(&self) -> Vec<&'static str> {
-        let cgroups = &self.0.cgroups;
-        let mut loose = Vec::new();
-        if !cgroups.limit_memory() {
-            loose.push("memory is limited for each process, not for a command as a whole");
-        }
-        if !cgroups.limit_processes() && sys::cgroup::is_root() {
-            loose.push("the number of processes is not limited, because root starts them");
-        }
-        loose
-    }
-
     /// Runs a command to its end. It blocks: call it where that is no harm.
     ///
     /// # Errors

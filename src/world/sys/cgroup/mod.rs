@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, geteuid, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -98,11 +98,6 @@ impl Cgroups {
         self.limit(Resource::Memory)
     }
 
-    /// Whether the number of a command's processes can be limited.
-    pub(crate) fn limit_processes(&self) -> bool {
-        self.limit(Resource::Processes)
-    }
-
     fn limit(&self, resource: Resource) -> bool {
         let mut places = self.places.iter();
         places.any(|place| place.resources.contains(&resource))
@@ -184,11 +179,6 @@ impl Drop for Group {
             remove(dir);
         }
     }
-}
-
-/// Whether processes are root's, which the kernel counts no processes of.
-pub(crate) fn is_root() -> bool {
-    geteuid().is_root()
 }
 
 /// How much of a resource there may be; `None` for as much as there is.

@@ -7,7 +7,7 @@ use super::*;
 /// The groups of this machine; `None`, with a word, where there is nothing to test.
 fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
-    if found.limit_memory() && found.limit_processes() {
+    if found.limit_memory() && found.limit(Resource::Processes) {
         return Some(found);
     }
     println!("skipped: no control groups can be made here");
