@@ -70,15 +70,19 @@ impl Cued {
             return Sight::Before(0);
         };
         tokio::select! {
-            biased;
-            shown = board.wait_for(|board| board.end_of(&look.labels).is_some()) => {
-                let end = shown.ok().and_then(|board| board.end_of(&look.labels));
-                return Sight::Before(end.unwrap_or(0));
-            }
+            _ = board.wait_for(|board| board.end_of(&look.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.departed.cancelled() => {}
         }
-        self.departed.cancel();
-        Sight::All
+        // Looked at again: the answers come to the board before their author's successor is awaited,
+        // and both can happen between two glances.
+        let end = board.borrow_and_update().end_of(&look.labels);
+        match end {
+            Some(end) => Sight::Before(end),
+            None => {
+                self.departed.cancel();
+                Sight::All
+            }
+        }
     }
 }
