@@ -13,9 +13,9 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
-use crate::world::exec::{Change, ChangeKind};
 use crate::world::gate::{Conflicts, Gate, GatePolicy};
 
 #[test]
