@@ -330,6 +330,7 @@ fn race(one: &str, other: &str) {
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
                 ChangeKind::Conflict { .. }
                 | ChangeKind::Denied { .. }
+                | ChangeKind::Unlisted { .. }
                 | ChangeKind::Failed { .. } => stopped += 1,
             }
         }
