@@ -198,7 +198,10 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
     let shell = match needs {
         Needs::Files => None,
-        Needs::Commands(choice) => Some(Shell::open(host, choice.unwrap_or_default())?),
+        Needs::Commands(choice) => {
+            let choice = choice.unwrap_or_default();
+            Some(Shell::open(host, choice, &grants.write_roots())?)
+        }
     };
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {

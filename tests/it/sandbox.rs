@@ -104,6 +104,7 @@ impl Room {
                 upper: self.path("upper"),
                 work: self.path("work"),
             }],
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             program: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),

@@ -234,6 +234,7 @@ impl Commands {
             limits: self.0.config.limits,
             reach,
             layers: Vec::new(),
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             program: order.program,

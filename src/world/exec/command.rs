@@ -97,6 +97,11 @@ pub(super) fn compiled(
     commands: &Commands,
     facts: Facts,
 ) -> Result<Confinement, Stop> {
+    let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
+    let facts = Facts {
+        identities,
+        ..facts
+    };
     let confinement = compile(gate.manager(), commands.tier(), facts);
     confinement.map_err(|why| cannot_run(&why))
 }

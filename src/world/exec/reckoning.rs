@@ -17,6 +17,7 @@ use crate::world::exec::commit::commit;
 use crate::world::exec::masks::{self, Standing, users_trees};
 use crate::world::exec::sweep::sweep;
 use crate::world::gate::{Gate, Place};
+use crate::world::sandbox::obstacles::mounted_inside;
 
 /// What is to be done when a command has ended.
 #[derive(Debug)]
@@ -42,7 +43,13 @@ impl Reckoning {
     ) -> Result<Self, Stop> {
         let tier = commands.tier();
         let standing = masks::look(gate, tier)?;
-        let trees = users_trees(gate).into_iter();
+        let trees = users_trees(gate);
+        if tier == Tier::A {
+            let roots: Vec<AbsPath> = trees.iter().map(|tree| tree.real().to_abs()).collect();
+            let obstacle = mounted_inside(&roots).map_err(|error| cannot_run(&error))?;
+            obstacle.map_or(Ok(()), |why| Err(cannot_run(&why)))?;
+        }
+        let trees = trees.into_iter();
         let layers = match tier {
             Tier::A => trees.map(|tree| layer(tree.real())).collect(),
             Tier::B | Tier::C | Tier::D | Tier::Off => Ok(Vec::new()),
