@@ -192,10 +192,13 @@ impl Config {
         let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
         let listed = self.orchestrator.context_paths.iter().chain(own);
         let listed = listed.filter(|context| context.permission == Permission::Write);
-        let guarded = self.agents.iter().flat_map(|agent| match &agent.folder_guard {
-            FolderGuard::On { write, .. } => write.as_slice(),
-            FolderGuard::Off => &[],
-        });
+        let guarded = self
+            .agents
+            .iter()
+            .flat_map(|agent| match &agent.folder_guard {
+                FolderGuard::On { write, .. } => write.as_slice(),
+                FolderGuard::Off => &[],
+            });
         listed.map(|context| &context.path).chain(guarded)
     }
 

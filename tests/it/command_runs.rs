@@ -40,17 +40,22 @@ fn has(tier: Tier) -> bool {
     sandbox(tier).is_some()
 }
 
-/// A run of one agent that may run commands so; the final phase alone.
-fn run(tier: Tier, replies: &str) -> Finished {
-    let keys =
-        format!("w1\n      enable_mcp_command_line: true\n      command_line_sandbox: '{tier}'");
+/// What a run needs of one agent that may run commands held by `choice`; the final phase alone.
+fn project(choice: &str, replies: &str) -> Project {
+    let keys = format!("cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: '{choice}'");
     Project::new()
-        .config(&team(&[agent("one", &keys, replies)], WRITE_HERE))
+        .file(
+            "team.yaml",
+            team(&[agent("one", &keys, replies)], WRITE_HERE),
+        )
         .file("src/old.txt", "old\n")
         .file("src/gone.txt", "gone\n")
         .file("src/same.txt", "same\n")
-        .args(["build"])
-        .run()
+        .args(["--config", "team.yaml", "build"])
+}
+
+fn run(tier: Tier, replies: &str) -> Finished {
+    project(&tier.to_string(), replies).run()
 }
 
 /// What is told of each delivered file, by its name.
@@ -89,7 +94,7 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
             ("old.txt".to_owned(), "changed 9 d8c562".to_owned()),
         ]);
         if tier != Tier::Off {
-            expected.insert("config".to_owned(), "denied".to_owned());
+            expected.insert(".git".to_owned(), "denied".to_owned());
         }
         assert_eq!(rows(&finished), expected, "tier {tier}");
     }
@@ -200,13 +205,8 @@ fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
 "#;
     // The mount goes with the shell that makes it.
     let run = |choice: &str| {
-        let keys = format!(
-            "w1\n      enable_mcp_command_line: true\n      command_line_sandbox: {choice}"
-        );
-        let project = Project::new()
-            .config(&team(&[agent("one", &keys, replies)], WRITE_HERE))
-            .dir("src/mounted");
-        let script = "mount -t tmpfs none src/mounted && \"$0\" build; code=$?; cat src/mounted/*; exit $code";
+        let project = project(choice, replies).dir("src/mounted");
+        let script = "mount -t tmpfs none src/mounted && \"$0\" --config team.yaml build; code=$?; cat src/mounted/*; exit $code";
         let ran = Command::new("unshare")
             .args(["-m", "sh", "-c", script])
             .arg(binary())
@@ -236,22 +236,15 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
     - {name: execute_command, arguments: {command: "echo new > '{{cwd}}/src/new.txt'"}}
 - text: "done"
 "#;
-    let project = |flag: &[&str]| {
-        let keys = "w1\n      enable_mcp_command_line: true\n      command_line_sandbox: C";
-        Project::new()
-            .config(&team(&[agent("one", keys, replies)], WRITE_HERE))
-            .dir("src")
-            .args(flag)
-            .args(["build"])
-    };
-    let off = project(&["--sandbox", "off"]).success();
+    let chosen = |flag: &[&str]| project("C", replies).args(flag);
+    let off = chosen(&["--sandbox", "off"]).success();
     let first = "sandbox off (switched off, so nothing enforces)";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
     if has(Tier::C) {
-        let _as_configured = project(&[]).run().has_no("src/new.txt");
+        let _as_configured = chosen(&[]).run().has_no("src/new.txt");
     }
-    let wrong = project(&["--sandbox", "E"]).failure(2);
+    let wrong = chosen(&["--sandbox", "E"]).failure(2);
     let choices = "expected one of auto, A, B, C, off";
     assert!(wrong.stderr().contains(choices), "{}", wrong.stderr());
     let idle = Project::new()
