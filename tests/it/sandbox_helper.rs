@@ -235,7 +235,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened() {
         for rel in ["workspace", "notes", "project"] {
             let meta = fs::metadata(cell.path(rel)).unwrap();
             let identity = Identity {
-                device: u64::from(major(meta.dev())) << 32 | u64::from(minor(meta.dev())),
+                device: (u64::from(major(meta.dev())) << 32) | u64::from(minor(meta.dev())),
                 inode: meta.ino(),
             };
             let path = AbsPath::new(cell.path(rel)).unwrap();
