@@ -92,6 +92,16 @@ impl GrantsFile {
         }
     }
 
+    /// All that the file opens.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Where relative paths of calls begin.
+    pub fn base(&self) -> &RealPath {
+        &self.base
+    }
+
     /// Opens the gate for calls in `phase`; `commands` are how commands are run.
     pub fn gate(&self, phase: Phase, commands: Option<Commands>) -> Result<Gate> {
         let manager = PathPermissionManager::new(self.grants.clone(), phase);

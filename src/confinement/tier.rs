@@ -118,13 +118,22 @@ pub enum Enclosure {
 }
 
 impl Enclosure {
+    /// What it is called where many things are listed that it holds.
+    pub fn name(&self) -> String {
+        match self {
+            Enclosure::Sandbox { tier, .. } => format!("tier {tier}"),
+            Enclosure::Container { image } => format!("containers of `{image}`"),
+        }
+    }
+
     /// What is left open, one thing each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
             Enclosure::Sandbox { tier, .. } => tier.leaves_open(),
-            Enclosure::Container { .. } => {
-                &["whatever the engine, its daemon and the image leave open"]
-            }
+            Enclosure::Container { .. } => &[
+                "Unix sockets and pipes inside the open paths can be connected to and written",
+                "whatever the engine, its daemon and the image leave open",
+            ],
         }
     }
 }

@@ -29,6 +29,8 @@ mod config;
 mod corpus;
 mod disk;
 mod docker;
+mod docker_corpus;
+mod docker_faults;
 mod docs;
 mod doctor;
 mod edits;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::confinement::Confinement;
 use crate::confinement::compile::compile;
-use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::tools::call::BackgroundId;
 use crate::world::commands::Place;
 use crate::world::docker::container::Container;
+use crate::world::docker::mounts::Reachable;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{Asked, cannot_run, commands, facts, show};
@@ -33,7 +34,7 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
         Place::Sandbox(sandbox) => background.start(sandbox, asked.0, &confinement, network),
         Place::Container(container) => {
             show(container, &confinement)?;
-            in_container(background, container, asked.0, &confinement.dir)
+            in_container(background, container, asked.0, &confinement)
         }
     };
     let id = id.map_err(|why| cannot_run(&why))?;
@@ -45,12 +46,13 @@ fn in_container(
     background: &Background,
     container: &Arc<Container>,
     line: &str,
-    dir: &AbsPath,
+    confinement: &Confinement,
 ) -> Result<BackgroundId, NotStarted> {
-    let (container, command, dir) = (Arc::clone(container), line.to_owned(), dir.clone());
+    let (container, command) = (Arc::clone(container), line.to_owned());
+    let (dir, reachable) = (confinement.dir.clone(), Reachable::from(confinement));
     background.begin(line, || {
         Ok(Box::new(move |interrupt, taken| {
-            container.follow(&command, &dir, interrupt, taken)
+            container.follow((&command, &dir), &reachable, interrupt, taken)
         }))
     })
 }

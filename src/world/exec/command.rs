@@ -109,13 +109,15 @@ fn in_users_trees<T>(
         masked: standing.masks(gate),
         layers: layers.clone(),
         ..facts
-    })?;
+    });
     let mut aftermath = Aftermath::default();
+    if tier == Tier::B {
+        // Also after a command that broke off, as when an engine ends: it ran in the trees.
+        aftermath.add(sweep(gate, &standing, &commands.room().quarantine())?);
+    }
+    let finished = finished?;
     for layer in &layers {
         aftermath.add(commit(gate, layer, &mut told)?);
-    }
-    if tier == Tier::B {
-        aftermath.add(sweep(gate, &standing, &commands.room().quarantine())?);
     }
     Ok((finished, aftermath))
 }
