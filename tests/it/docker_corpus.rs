@@ -23,6 +23,7 @@ const PACKAGES: &[&str] = &[
     "grep",
     "gzip",
     "hostname",
+    "libc-bin",
     "libpython3-stdlib",
     "mawk",
     "mount",
