@@ -12,8 +12,9 @@ use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::wording::beginning;
+use crate::world::change::Change;
 use crate::world::clock::milliseconds;
-use crate::world::exec::{self, Change, Observation, Outcome};
+use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Denial, Gate, Refused};
 use crate::world::sandbox::interrupt::Interrupt;
 

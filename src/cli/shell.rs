@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::cli::conduct::machine;
 use crate::cli::grants_file::GrantsFile;
+use crate::config::Config;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
 use crate::confinement::tier::{Tier, TierChoice};
@@ -42,18 +43,20 @@ impl Default for Hold<'_> {
 }
 
 impl Hold<'_> {
-    /// Puts this in the place of what the config says.
-    pub(crate) fn set_in(self, config: &mut CommandLineConfig) {
-        match self {
-            Hold::Sandbox(choice) => config.sandbox = choice,
-            Hold::Container(image) => {
-                let mut docker = match &config.mode {
-                    ExecutionMode::Docker(docker) => (**docker).clone(),
-                    ExecutionMode::Local => DockerConfig::default(),
-                };
-                image.clone_into(&mut docker.image);
-                config.mode = ExecutionMode::Docker(Box::new(docker));
-            }
+    /// Has commands of all agents held so, whatever their keys say.
+    pub(crate) fn set_in(self, config: &mut Config) {
+        let image = match self {
+            Hold::Sandbox(choice) => return config.hold_commands(choice),
+            Hold::Container(image) => image,
+        };
+        let agents = config.agents.iter_mut();
+        for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
+            let mut docker = match &commands.mode {
+                ExecutionMode::Docker(docker) => (**docker).clone(),
+                ExecutionMode::Local => DockerConfig::default(),
+            };
+            image.clone_into(&mut docker.image);
+            commands.mode = ExecutionMode::Docker(Box::new(docker));
         }
     }
 }
@@ -66,32 +69,18 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Commands as a config without any other key about them gives them.
+    /// Commands as a config without any key about them gives them, for an agent with these grants.
     pub(crate) fn open(host: &Host, hold: Hold<'_>, grants: &GrantsFile) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let room = Scratch::make(&temporary, "massgen_")?;
-        let mut config = CommandLineConfig::default();
-        hold.set_in(&mut config);
         let machine = machine(host);
-        let place = match &config.mode {
-            ExecutionMode::Local => sandbox(config.sandbox, &machine, &room)?,
-            ExecutionMode::Docker(docker) => {
-                let id = AgentId::parse(CALLER).map_err(|error| Error::bug(error.to_string()))?;
-                let runner = Runner {
-                    id: &id,
-                    config: &config,
-                    grants: grants.grants(),
-                    workspace: &grants.base().to_abs(),
-                };
-                // What a call leaves that breaks off, the next with the same `TMPDIR` removes.
-                let run = RunName::new(Uuid::new_v4().as_fields().0);
-                let container = container(runner, docker, (run, &temporary), &machine)?;
-                Place::Container(Arc::new(container))
-            }
+        let place = match hold {
+            Hold::Sandbox(choice) => sandbox(choice, &machine, &room, &grants.write_roots())?,
+            Hold::Container(image) => contained(image, &machine, &temporary, grants)?,
         };
         let commands = Commands::new(Origin {
-            config: &config,
+            config: &CommandLineConfig::default(),
             place,
             room: Room::prepare(room.path())?,
             env: &machine.env,
@@ -104,12 +93,41 @@ impl Shell {
     }
 }
 
-fn sandbox(choice: TierChoice, machine: &Machine, room: &Scratch) -> Result<Place> {
-    let sandbox = Sandbox::open(choice, &machine.executable, room.path())?;
+fn sandbox(
+    choice: TierChoice,
+    machine: &Machine,
+    room: &Scratch,
+    trees: &[AbsPath],
+) -> Result<Place> {
+    let sandbox = Sandbox::open_over(choice, &machine.executable, room.path(), trees)?;
     if sandbox.tier() == Tier::D {
         return Err(nothing_enforces(sandbox.reasons()));
     }
     Ok(Place::Sandbox(sandbox))
+}
+
+/// A container of `image`. What a call leaves that breaks off, the next with the same directory for
+/// temporary files removes.
+fn contained(
+    image: &str,
+    machine: &Machine,
+    temporary: &AbsPath,
+    grants: &GrantsFile,
+) -> Result<Place> {
+    let id = AgentId::parse(CALLER).map_err(|error| Error::bug(error.to_string()))?;
+    let docker = DockerConfig {
+        image: image.to_owned(),
+        ..DockerConfig::default()
+    };
+    let runner = Runner {
+        id: &id,
+        config: &CommandLineConfig::default(),
+        grants: grants.grants(),
+        workspace: &grants.base().to_abs(),
+    };
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let container = container(runner, &docker, (run, temporary), machine)?;
+    Ok(Place::Container(Arc::new(container)))
 }
 
 /// That no command can be run on this machine.

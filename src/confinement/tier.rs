@@ -117,6 +117,12 @@ pub enum Enclosure {
     },
 }
 
+/// What a container leaves open.
+pub const CONTAINER_LEAVES_OPEN: &[&str] = &[
+    "Unix sockets and pipes inside the open paths can be connected to and written",
+    "whatever the engine, its daemon and the image leave open",
+];
+
 impl Enclosure {
     /// What it is called where many things are listed that it holds.
     pub fn name(&self) -> String {
@@ -130,10 +136,7 @@ impl Enclosure {
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
             Enclosure::Sandbox { tier, .. } => tier.leaves_open(),
-            Enclosure::Container { .. } => &[
-                "Unix sockets and pipes inside the open paths can be connected to and written",
-                "whatever the engine, its daemon and the image leave open",
-            ],
+            Enclosure::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
 }

@@ -702,7 +702,10 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
     );
     plant(&dead, &state, "999999999999");
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
-    daemon.says(&["commit", &dead]);
+    if !is_podman() {
+        // Docker's own client does not understand what Podman answers.
+        daemon.says(&["commit", &dead]);
+    }
     let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
     assert_eq!(removed, [dead]);
     Inside(&scene, &alive).check("echo alive", "alive\n");

@@ -211,7 +211,7 @@ impl Container {
 
     /// Ends everything that runs in it, whoever it belongs to: the kernel leaves nothing of a container
     /// whose first process is gone. The next command starts it again.
-    pub(super) fn end_all(&self, held: &Held<'_>) -> Result<()> {
+    pub(super) fn end_all(&self, held: &Held<'_>) -> std::result::Result<(), EngineError> {
         self.engine.wait(kill(&self.engine.client, held.id()))
     }
 

@@ -62,7 +62,7 @@ impl Instance {
             self.make_again(client, recipe).await?;
             return Err(Error::new(ErrorKind::Environment, REMOVED).hint("run the command again"));
         }
-        kill(client, &self.id).await?;
+        kill(client, &self.id).await.map_err(cannot_replace)?;
         let kept = self.keep(client).await?;
         let image = kept.as_ref().or(self.kept.as_ref());
         let image = image.unwrap_or(&recipe.config.image);
@@ -142,16 +142,13 @@ impl Instance {
 }
 
 /// Ends everything that runs in a container; one that does not run is no error.
-pub(super) async fn kill(client: &Client, id: &str) -> Result<()> {
+pub(super) async fn kill(client: &Client, id: &str) -> std::result::Result<(), EngineError> {
     match client
         .api
         .kill_container(id, None::<KillContainerOptions>)
         .await
     {
-        Err(error) if !is_stopped(&error) && !is_missing(&error) => Err(failure(
-            &format!("cannot end what runs in the container `{id}`"),
-            error,
-        )),
+        Err(error) if !is_stopped(&error) && !is_missing(&error) => Err(error),
         _ => Ok(()),
     }
 }

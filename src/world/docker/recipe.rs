@@ -81,6 +81,7 @@ impl Recipe {
             ),
             host_config: Some(HostConfig {
                 mounts: Some(mounts.for_engine()),
+                tmpfs: Some(mounts.covers(client.manner.maker).into_iter().collect()),
                 network_mode: Some(self.config.network.name().to_owned()),
                 ..self.rights(client)
             }),

@@ -114,10 +114,8 @@ pub(super) struct Bounds<'a> {
 }
 
 impl Container {
-    /// Runs a command of the agent's that begins in `dir`, and waits for its end. Where it may write
-    /// to more than the workspace, everything in the container ends with it, so that nothing goes on
-    /// there while others look at what it did. It blocks, and must not be called by part of an event
-    /// loop.
+    /// Runs a command of the agent's that begins in `dir`, and waits for its end. It blocks, and must
+    /// not be called by part of an event loop.
     pub fn run(&self, command: &str, dir: &AbsPath, wait: Wait<'_>) -> io::Result<Finished> {
         let watch = Stopwatch::start();
         let held = self.hold();
@@ -134,9 +132,7 @@ impl Container {
         };
         let mut kept = Kept::new(wait.output_bytes_max);
         let ended = self.execute(&held, (call, &begun), &bounds, &mut kept);
-        if held.writes_beyond(&self.workspace) {
-            self.end_all(&held).map_err(io::Error::other)?;
-        }
+        let ended = self.end_left(&held, &begun.mark).and(ended);
         let ended = self.answered(held, ended)?;
         let mut finished = kept.finish(ended, watch.elapsed());
         if !failed.is_empty() {
@@ -183,13 +179,33 @@ impl Container {
         if let Some(ended) = stopped.cut_off() {
             self.sweep(&self.hold(), &begun.mark);
             listen(Patience::at_the_end())?;
-            return Ok(ended);
+            let left = self.end_left(&self.hold(), &begun.mark);
+            return left.map(|()| ended).map_err(broken_off);
         }
+        let left = self.end_left(&self.hold(), &begun.mark);
+        left.map_err(broken_off)?;
         match self.engine.wait(running.status(&self.engine.client)) {
             // The container was made anew, or is closed.
             Err(error) if is_missing(&error) => Ok(Ended::Interrupted),
             ended => ended.map_err(broken_off),
         }
+    }
+
+    /// Ends what a command has left behind where it may write to more than the workspace, so that
+    /// nothing goes on there while others look at what it did. As long as another command runs there,
+    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    fn end_left(&self, held: &Held<'_>, ending: &Mark) -> Result<(), EngineError> {
+        if !held.writes_beyond(&self.workspace) {
+            return Ok(());
+        }
+        // No command begins meanwhile.
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.besides(ending).is_empty() {
+            return self.end_all(held);
+        }
+        drop(live);
+        self.sweep(held, ending);
+        Ok(())
     }
 
     /// Counts a command in.
