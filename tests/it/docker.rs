@@ -812,12 +812,6 @@ fn what_is_missing_is_told_with_its_remedy() {
         "no socket of this machine",
         "unix://",
     );
-    scene.config.image = "massgen/mcp-runtime:latest".to_owned();
-    check(
-        scene.try_open().unwrap_err(),
-        "is not on this machine",
-        "massgen docker build",
-    );
     scene.config.image = "example/none:1".to_owned();
     check(
         scene.try_open().unwrap_err(),
@@ -833,6 +827,10 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         let words = ["docker", "build"].iter().chain(words);
         Project::new().env("DOCKER_HOST", daemon.host()).args(words)
     };
+    let mut scene = Scene::new(&daemon.host());
+    scene.config = DockerConfig::default();
+    let missing = scene.try_open().unwrap_err();
+    assert_eq!(missing.hints(), ["massgen docker build"], "{missing}");
     let base = "debian:trixie-slim";
     daemon.import(base, "ripgrep");
     let failed = build(&[]).failure(3);
@@ -858,7 +856,6 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         build(&["--sudo"]).success().stdout(),
         "massgen/mcp-runtime-sudo:latest\n"
     );
-    let mut scene = Scene::new(&daemon.host());
     scene.config = DockerConfig {
         image: "massgen/mcp-runtime-sudo:latest".to_owned(),
         ..DockerConfig::default()

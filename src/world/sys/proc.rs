@@ -24,8 +24,8 @@ const MOUNT_POINT_FIELD: usize = 4;
 pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
-    let start = after_name.split(' ').nth(START_FIELD)?.parse().ok();
-    start.filter(|_| !after_name.starts_with(ENDED))
+    let since = after_name.split(' ').nth(START_FIELD)?.parse().ok();
+    since.filter(|_| !after_name.starts_with(ENDED))
 }
 
 /// The namespace in which the numbers of processes count that this one sees.
