@@ -144,6 +144,7 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
 }
 
 /// What became of a command, as its agent should know it.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
 pub(super) fn broken_off(error: EngineError) -> io::Error {
     io::Error::other(match error {
         EngineError::DockerResponseServerError { message, .. } => message,
