@@ -119,6 +119,7 @@ const SELFTEST_EXAMPLES: &str = "\
 Examples:
   massgen selftest
   massgen selftest --sandbox C --only network
+  massgen selftest --docker massgen/mcp-runtime:latest
   massgen selftest --json | jq '.tiers[].cases[] | select(.verdict == \"failed\")'
 
 Each case is one call of `massgen tool` in a directory of its own, in which alone anything happens.
@@ -381,6 +382,10 @@ pub(crate) struct SelftestArguments {
     /// this machine has.
     #[arg(long, value_name = "TIER")]
     pub sandbox: Option<TierChoice>,
+    /// Tries containers of this image, which is on this machine and holds bash, git and Python, in
+    /// place of the tiers.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
+    pub docker: Option<String>,
     /// Tries only cases whose name or class matches. Default: all.
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,
@@ -552,6 +557,10 @@ pub(crate) struct ToolArguments {
     /// The arguments as a JSON object, or `-` for standard input.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     pub args: String,
+    /// Runs the command in a container of this image. Default: in what the config says, else in the
+    /// sandbox.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
+    pub docker: Option<String>,
     /// Who calls.
     #[command(flatten)]
     pub caller: CallerArguments,

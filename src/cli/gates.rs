@@ -16,13 +16,12 @@ use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
-use crate::cli::shell::Shell;
+use crate::cli::shell::{Hold, Shell};
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::config::Config;
-use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
@@ -61,11 +60,11 @@ struct Gates {
 
 /// What is asked of the gates.
 #[derive(Clone, Copy, Debug)]
-enum Needs {
+enum Needs<'a> {
     /// To decide about files.
     Files,
     /// To run commands, held so; without a choice, as the config says.
-    Commands(Option<TierChoice>),
+    Commands(Option<Hold<'a>>),
 }
 
 /// Prints what may be done to a path.
@@ -149,7 +148,8 @@ pub(crate) fn tool(
         typed => typed.to_owned(),
     };
     let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
-        Needs::Commands(call.caller.sandbox)
+        let container = call.docker.as_deref().map(Hold::Container);
+        Needs::Commands(container.or(call.caller.sandbox.map(Hold::Sandbox)))
     } else {
         Needs::Files
     };
@@ -167,7 +167,7 @@ pub(crate) fn sandbox(
     asked: &SandboxArguments,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let needs = Needs::Commands(asked.caller.sandbox);
+    let needs = Needs::Commands(asked.caller.sandbox.map(Hold::Sandbox));
     let mut gates = of_source(&asked.caller.source, needs, host, output)?;
     let caller = gates.take(asked.caller.agent.as_deref())?;
     let gate = caller.gate(asked.caller.phase.into());
@@ -176,7 +176,7 @@ pub(crate) fn sandbox(
 
 fn of_source(
     source: &GrantsSource,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -186,7 +186,7 @@ fn of_source(
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
+fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -198,10 +198,7 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
     let shell = match needs {
         Needs::Files => None,
-        Needs::Commands(choice) => {
-            let choice = choice.unwrap_or_default();
-            Some(Shell::open(host, choice, &grants.write_roots())?)
-        }
+        Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
@@ -235,7 +232,7 @@ fn team_file(config: Option<&str>, host: &Host) -> Result<TeamFile> {
 fn of_team(
     config: Option<&str>,
     missing: Missing,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -245,8 +242,8 @@ fn of_team(
         // A single call has no history that could say what was read.
         agent.read_before_delete = ReadBeforeDelete::Off;
     }
-    if let Needs::Commands(Some(choice)) = needs {
-        config.hold_commands(choice);
+    if let Needs::Commands(Some(hold)) = needs {
+        hold.set_in(&mut config);
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let held = match missing {

@@ -32,6 +32,8 @@ mod config;
 mod corpus;
 mod disk;
 mod docker;
+mod docker_corpus;
+mod docker_faults;
 mod docs;
 mod doctor;
 mod edits;
