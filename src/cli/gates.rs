@@ -26,7 +26,7 @@ use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants::{directories_to_make, real};
+use crate::orchestrator::grants::{Inherited, directories_to_make, real};
 use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
@@ -229,7 +229,7 @@ fn of_team(
         Missing::Made => make_directories(&config, &layout)?,
         Missing::LeftOut => Vec::new(),
     };
-    let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let mut team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     for member in &mut team.members {
         leave_missing_out(member)?;
     }
