@@ -24,8 +24,9 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Commands as a config without any key about them gives them.
-    pub(crate) fn open(host: &Host, choice: TierChoice) -> Result<Self> {
+    /// Commands as a config without any key about them gives them, which may write to `trees` of the
+    /// user's in the final phase.
+    pub(crate) fn open(host: &Host, choice: TierChoice, trees: &[AbsPath]) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let room = Scratch::make(&AbsPath::resolve(&host.cwd, temporary), "massgen_")?;
         let Machine {
@@ -33,7 +34,7 @@ impl Shell {
             env,
             home,
         } = machine(host);
-        let sandbox = Sandbox::open(choice, &executable, room.path())?;
+        let sandbox = Sandbox::open_over(choice, &executable, room.path(), trees)?;
         if sandbox.tier() == Tier::D {
             return Err(nothing_enforces(sandbox.reasons()));
         }

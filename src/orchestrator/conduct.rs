@@ -135,12 +135,7 @@ impl Run {
     /// Makes the directories, puts the team together, and opens session and records. No model is
     /// asked.
     pub fn prepare(order: Order, stop: Stop) -> Result<Self> {
-        let Order {
-            config,
-            layout,
-            base,
-            ..
-        } = order;
+        let (config, layout) = (order.config, order.layout);
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
@@ -150,7 +145,7 @@ impl Run {
             opened: &order.opened,
             workspaces: &left,
         };
-        let mut team = Team::assemble(&config, &layout, &base, inherited)?;
+        let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
         let session = match order.session {
             Some(session) => session,
             None => Session::begin(&layout.sessions, order.redactor.clone())?,
@@ -160,7 +155,7 @@ impl Run {
             team.deliver_nothing();
         }
         let around = Around {
-            cwd: base,
+            cwd: order.base,
             config: order.started_with.config_path.clone(),
             opened: order.opened,
         };
@@ -196,7 +191,6 @@ impl Run {
             stop: stop.soon,
             again: order.again,
         };
-        let task = order.task;
         Ok(Self {
             turn,
             recorder,
@@ -204,7 +198,7 @@ impl Run {
             telemetry,
             session,
             around,
-            task,
+            task: order.task,
             events,
             confined,
             given_up: stop.at_once,

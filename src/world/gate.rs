@@ -30,18 +30,17 @@
 //! }
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::commands::judge::judge;
-use crate::confinement::Opening;
-use crate::confinement::compile::reach;
-use crate::confinement::tier::Tier;
+use crate::confinement::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
 use crate::world::commands::Commands;
@@ -379,11 +378,6 @@ impl Gate {
         self.0.policy.commands.as_ref()
     }
 
-    /// What would be open to a command that `tier` holds, and what of that would show nothing.
-    pub fn openings(&self, tier: Tier) -> (Vec<Opening>, Vec<AbsPath>) {
-        reach(&self.0.manager, tier)
-    }
-
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<Verdict> {
         call.accesses()
@@ -456,6 +450,15 @@ impl Gate {
     /// The pure rules.
     pub(super) fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
+    }
+
+    /// What stands where the grants were opened, by the path that it had then.
+    pub(super) fn identities(&self) -> std::result::Result<BTreeMap<AbsPath, Identity>, Fault> {
+        let identity = |open: &Arc<OpenGrant>| {
+            let Version { device, inode, .. } = Meta::of(open.dir())?.version;
+            Ok((open.dir_path(), Identity { device, inode }))
+        };
+        self.0.grants.iter().map(identity).collect()
     }
 
     /// The root of the grant of the whole tree `root`, if it may be written to.

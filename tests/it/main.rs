@@ -25,6 +25,7 @@ mod claude_faults;
 mod claude_runs;
 mod claude_wire;
 mod cli;
+mod command_runs;
 mod config;
 mod corpus;
 mod disk;

@@ -20,10 +20,11 @@ use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
 use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
 use massgen::confinement::tier::Tier;
-use massgen::confinement::{Confinement, Layer, Opening};
+use massgen::confinement::{Confinement, Identity, Layer, Opening};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Permission, Scope};
 use rustix::cmsg_space;
+use rustix::fs::{major, minor};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -143,6 +144,7 @@ impl Cell {
                 opening("project", Permission::Write),
                 opening("project/secret/open", Permission::Write),
             ],
+            identities: BTreeMap::new(),
             masked: vec![path("project/.git"), path("project/deep/.git")],
             hidden: vec![path("project/.env"), path("project/secret")],
             layers: Some(layer)
@@ -344,6 +346,29 @@ fn eventually(is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "it never came");
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened() {
+    for mut cell in cells() {
+        for rel in ["workspace", "notes", "project"] {
+            let meta = fs::metadata(cell.path(rel)).unwrap();
+            let identity = Identity {
+                device: u64::from(major(meta.dev())) << 32 | u64::from(minor(meta.dev())),
+                inode: meta.ino(),
+            };
+            let path = AbsPath::new(cell.path(rel)).unwrap();
+            cell.confinement.identities.insert(path, identity);
+        }
+        let ran = cell.ran("echo ran");
+        assert_eq!(ran.stdout, "ran\n", "{}: {:?}", cell.label(), ran.reports);
+        fs::rename(cell.path("notes"), cell.path("moved")).unwrap();
+        fs::create_dir_all(cell.path("notes/inner")).unwrap();
+        let ran = cell.ran("echo ran");
+        assert_eq!(ran.stdout, "", "{}", cell.label());
+        let why = format!("{:?}", ran.reports);
+        assert!(why.contains("something else stands there"), "{why}");
     }
 }
 

@@ -144,6 +144,7 @@ impl Room {
                 self.open("ws", Permission::Write),
                 self.open("ro", Permission::Read),
             ],
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             layers: Vec::new(),

@@ -445,12 +445,11 @@ fn around() -> Around {
 fn turn<'a>(
     answer: &'a str,
     (winner, around): (&'a AgentId, &'a Around),
-    log_dir: &'a AbsPath,
     live: Option<LiveWorkspace<'a>>,
 ) -> Turn<'a> {
     Turn {
         around,
-        log_dir,
+        log_dir: &around.cwd,
         task: "write a.txt",
         winner,
         answer,
@@ -479,7 +478,7 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     };
 
     let saved = session
-        .save_turn(&turn(&answer, (&winner, &around()), &workspace, Some(live)))
+        .save_turn(&turn(&answer, (&winner, &around()), Some(live)))
         .unwrap();
 
     let dir = saved.dir.as_path();
@@ -513,7 +512,7 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
         snapshots: &snapshots,
     };
     let winner = AgentId::parse("a").unwrap();
-    let saved = session.save_turn(&turn("done", (&winner, &around()), &missing, Some(live)));
+    let saved = session.save_turn(&turn("done", (&winner, &around()), Some(live)));
     assert!(saved.unwrap_err().to_string().contains("missing"));
     assert_eq!(tree(session.dir().as_path()), [""; 0]);
     session.end();

@@ -93,9 +93,14 @@ impl Cgroups {
         limited.is_ok()
     }
 
-    /// Whether the memory of a command can be limited.
+    /// Whether the memory of a command can be limited for all its processes together.
     pub(crate) fn limit_memory(&self) -> bool {
         self.limit(Resource::Memory)
+    }
+
+    /// Whether the processes of a command can be limited in number.
+    pub(crate) fn limit_processes(&self) -> bool {
+        self.limit(Resource::Processes)
     }
 
     fn limit(&self, resource: Resource) -> bool {

@@ -20,6 +20,7 @@ pub(crate) mod caller;
 pub(crate) mod descendants;
 pub(crate) mod filter;
 pub(crate) mod furnish;
+pub(crate) mod granted;
 pub(crate) mod init;
 pub(crate) mod layers;
 pub(crate) mod link;
