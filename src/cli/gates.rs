@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants::{directories_to_make, manager, real};
+use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
@@ -218,7 +218,7 @@ fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result
     let host = environment::complete(host).host;
     let config = checked(&team_file(config, &host)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    let team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     Ok((config, team))
 }
 
@@ -250,7 +250,7 @@ fn of_team(
         Missing::Made => make_directories(&config, &layout)?,
         Missing::LeftOut => Vec::new(),
     };
-    let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let mut team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     for member in &mut team.members {
         leave_missing_out(member)?;
     }

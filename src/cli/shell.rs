@@ -94,12 +94,7 @@ impl Shell {
     }
 }
 
-fn sandbox(
-    choice: TierChoice,
-    machine: &Machine,
-    room: &Room,
-    trees: &[AbsPath],
-) -> Result<Place> {
+fn sandbox(choice: TierChoice, machine: &Machine, room: &Room, trees: &[AbsPath]) -> Result<Place> {
     let sandbox = Sandbox::open_over(choice, &machine.executable, &room.home(), trees)?;
     if sandbox.tier() == Tier::D {
         return Err(nothing_enforces(sandbox.reasons()));

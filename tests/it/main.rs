@@ -63,6 +63,7 @@ mod sandboxes;
 mod sandbox_tier_c;
 mod scripted_team;
 mod selftest;
+mod sessions;
 mod store;
 mod telemetry;
 mod tidy;
