@@ -124,6 +124,7 @@ impl Running {
             stdin: theirs,
             stdout: streams.stdout,
             stderr: streams.stderr,
+            doors: group.doors()?,
         };
         let begun = Instant::now();
         // From here on its end is seen to, whatever fails.
@@ -135,7 +136,6 @@ impl Running {
             group,
             _spawner: spawner.clone(),
         };
-        running.group.take_in(running.process.id())?;
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.control {
             control.order(confinement, input, begun + START_TIME_MAX)?;

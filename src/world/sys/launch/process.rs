@@ -34,11 +34,6 @@ impl Process {
         }
     }
 
-    /// Its number.
-    pub(crate) fn id(&self) -> Pid {
-        self.pid
-    }
-
     /// Looks whether it has ended; if so, nothing of it stays in the kernel's tables.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         self.reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)

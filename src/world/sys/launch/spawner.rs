@@ -16,7 +16,7 @@ use crate::world::sys::launch::stem::Stem;
 #[derive(Clone, Debug)]
 pub(crate) struct Spawner(Sender<Order>);
 
-/// What a new process has instead of the standard streams of massgen.
+/// What a new process gets.
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// Its standard input.
@@ -25,6 +25,8 @@ pub(crate) struct Ends {
     pub(crate) stdout: OwnedFd,
     /// Its standard error.
     pub(crate) stderr: OwnedFd,
+    /// By what it enters the groups that hold it to its limits, before anything else.
+    pub(crate) doors: Vec<OwnedFd>,
 }
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -23,7 +23,9 @@ use crate::world::sys::launch::waiting::{Until, wait};
 
 /// The argument that makes massgen a stem.
 const STEM: &str = "__stem";
-/// What asks for a process; its streams come beside it.
+/// The most handles that a process gets: its streams, and what it enters control groups by.
+pub(crate) const HANDLES_MAX: usize = 8;
+/// What asks for a process; its handles come beside it.
 const WANTED: &[u8] = b"+";
 /// How long a stem may take to answer, its own start included.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -54,10 +56,14 @@ impl Stem {
 
     /// A new process that builds a sandbox, on these streams. It is a child of massgen's.
     pub(crate) fn split_off(&self, ends: &Ends) -> io::Result<Process> {
-        let streams = [ends.stdin.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd()];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(3))];
+        let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
+        let handles = streams.into_iter().chain(&ends.doors).map(AsFd::as_fd);
+        let handles: Vec<BorrowedFd<'_>> = handles.collect();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(&streams));
+        if !beside.push(SendAncillaryMessage::ScmRights(&handles)) {
+            return Err(io::Error::other("a process gets too many handles"));
+        }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags)?;
         self.answer()

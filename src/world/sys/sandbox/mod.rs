@@ -1,5 +1,6 @@
-//! Owns the process that builds a sandbox around one program (`massgen __sandbox`, or split off from
-//! a [`stem`], which is quicker). What the program may do arrives as a value; the kernel is told so in this order, and each step that fails ends all.
+//! Owns the process that builds a sandbox around one program (`massgen __sandbox`, or one that was
+//! split off from a [`stem`]). What the program may do arrives as a value; the kernel is told so in
+//! this order, and each step that fails ends all.
 //!
 //! 1. It parts with massgen: own session, no handle but the three of every process.
 //! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in

@@ -7,13 +7,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::cmsg_space;
-use rustix::io::retry_on_intr;
+use rustix::io::{retry_on_intr, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::Pid;
 
+use crate::world::sys::cgroup::ITSELF;
+use crate::world::sys::launch::stem::HANDLES_MAX;
 use crate::world::sys::sandbox::part_with_massgen;
 use crate::world::sys::sandbox::raw::{Half, become_streams, split};
 
@@ -30,11 +32,14 @@ pub(crate) enum Became {
 pub(crate) fn stand() -> io::Result<Became> {
     part_with_massgen()?;
     let massgen = stdin().as_fd().try_clone_to_owned()?;
-    while let Some(streams) = wanted(&massgen)? {
+    while let Some((streams, doors)) = wanted(&massgen)? {
         // A sibling, not a child: massgen waits for it, and it ends with massgen.
         match split(libc::CLONE_PARENT)? {
             Half::Outer { pid, handle } => hand_over(&massgen, pid, &handle)?,
             Half::Inner => {
+                for door in &doors {
+                    write(door, ITSELF)?;
+                }
                 become_streams(streams.each_ref().map(AsFd::as_fd))?;
                 return Ok(Became::Helper);
             }
@@ -43,10 +48,13 @@ pub(crate) fn stand() -> io::Result<Became> {
     Ok(Became::Nothing)
 }
 
-/// The streams of the next process; `None` at the end of massgen.
-fn wanted(massgen: &OwnedFd) -> io::Result<Option<[OwnedFd; 3]>> {
+/// What a process gets: its streams, and what it enters its control groups by.
+type Handles = ([OwnedFd; 3], Vec<OwnedFd>);
+
+/// The handles of the next process; `None` at the end of massgen.
+fn wanted(massgen: &OwnedFd) -> io::Result<Option<Handles>> {
     let mut word = [0];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let received = retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(&mut word)];
@@ -55,15 +63,19 @@ fn wanted(massgen: &OwnedFd) -> io::Result<Option<[OwnedFd; 3]>> {
     if received.bytes == 0 {
         return Ok(None);
     }
-    let mut streams = Vec::new();
+    let mut handed = Vec::new();
     for message in beside.drain() {
         if let RecvAncillaryMessage::ScmRights(handles) = message {
-            streams.extend(handles);
+            handed.extend(handles);
         }
     }
-    let streams = <[OwnedFd; 3]>::try_from(streams);
-    let streams = streams.map_err(|_| io::Error::other("a process has three streams"))?;
-    Ok(Some(streams))
+    let mut handed = handed.into_iter();
+    match (handed.next(), handed.next(), handed.next()) {
+        (Some(input), Some(output), Some(errors)) => {
+            Ok(Some(([input, output, errors], handed.collect())))
+        }
+        _ => Err(io::Error::other("a process has three streams")),
+    }
 }
 
 /// Tells massgen the number of the new process, and gives it the handle.
