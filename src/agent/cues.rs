@@ -77,12 +77,9 @@ impl Cued {
         // Looked at again: the answers come to the board before their author's successor is awaited,
         // and both can happen between two glances.
         let end = board.borrow_and_update().end_of(&look.labels);
-        match end {
-            Some(end) => Sight::Before(end),
-            None => {
-                self.departed.cancel();
-                Sight::All
-            }
+        if end.is_none() {
+            self.departed.cancel();
         }
+        end.map_or(Sight::All, Sight::Before)
     }
 }

@@ -193,6 +193,10 @@ pub(crate) struct RunArguments {
     /// `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's.
     #[arg(long, value_name = "[TYPE[/MODEL]=]N", value_parser = RateLimit::parse)]
     pub rate_limit: Vec<RateLimit>,
+    /// What holds local commands of all agents to their grants: `auto`, `A`, `B`, `C`, or `off` for
+    /// nothing. Default: what the config says, else `auto`.
+    #[arg(long, value_name = "TIER")]
+    pub sandbox: Option<TierChoice>,
     /// How much the run may use.
     #[command(flatten)]
     pub limits: LimitArguments,

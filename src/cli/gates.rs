@@ -10,7 +10,7 @@ use crate::cli::conduct::machine;
 use crate::cli::environment;
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
-use crate::cli::explain::command::CommandReport;
+use crate::cli::explain::command::{CommandReport, Runner};
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
@@ -26,7 +26,7 @@ use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants::{directories_to_make, real};
+use crate::orchestrator::grants::{directories_to_make, manager, real};
 use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
@@ -105,13 +105,22 @@ pub(crate) fn explain_command(
     let config = question.config.as_deref();
     let has_team = config.is_some() || TeamFile::default(host)?.is_some();
     let report = if has_team {
-        let needs = Needs::Commands(None);
-        let mut gates = of_team(config, Missing::Made, needs, host, output)?;
-        let asked = gates.take(question.agent.as_deref())?;
-        let agent = asked.agent.as_ref().map(ToString::to_string);
-        CommandReport::new(&question.command, agent, phase, Some(asked.gate(phase)))
+        let (config, team) = planned(config, host, output)?;
+        let ids = team.members.iter().map(|member| member.id.to_string());
+        let place = place_of(&ids.collect::<Vec<_>>(), question.agent.as_deref())?;
+        let member = team.members.get(place).zip(config.agents.get(place));
+        let (member, agent) = member.ok_or_else(|| Error::bug("an agent is not in its team"))?;
+        let runner = Runner {
+            agent: member.id.to_string(),
+            permissions: &manager(&member.grants, phase),
+            commands: agent
+                .commands
+                .as_ref()
+                .filter(|_| member.workspace.is_some()),
+        };
+        CommandReport::new(&question.command, phase, Some(&runner))
     } else {
-        CommandReport::new(&question.command, None, phase, None)
+        CommandReport::new(&question.command, phase, None)
     };
     match Form::from(question.json) {
         Form::Json => output.result(&report.to_json()),
@@ -189,7 +198,10 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
     let shell = match needs {
         Needs::Files => None,
-        Needs::Commands(choice) => Some(Shell::open(host, choice.unwrap_or_default())?),
+        Needs::Commands(choice) => {
+            let choice = choice.unwrap_or_default();
+            Some(Shell::open(host, choice, &grants.write_roots())?)
+        }
     };
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
@@ -204,6 +216,22 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     })
 }
 
+/// A team as a run would have it, of which nothing is made yet.
+fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<(Config, Team)> {
+    let host = environment::complete(host).host;
+    let config = checked(&team_file(config, &host)?, &host, output)?;
+    let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
+    let team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    Ok((config, team))
+}
+
+fn team_file(config: Option<&str>, host: &Host) -> Result<TeamFile> {
+    match config {
+        Some(argument) => TeamFile::named(argument, host),
+        None => TeamFile::default(host)?.ok_or_else(no_team),
+    }
+}
+
 fn of_team(
     config: Option<&str>,
     missing: Missing,
@@ -212,17 +240,13 @@ fn of_team(
     output: &mut Output<'_>,
 ) -> Result<Gates> {
     let host = environment::complete(host).host;
-    let file = match config {
-        Some(argument) => TeamFile::named(argument, &host)?,
-        None => TeamFile::default(&host)?.ok_or_else(no_team)?,
-    };
-    let mut config = checked(&file, &host, output)?;
+    let mut config = checked(&team_file(config, &host)?, &host, output)?;
     for agent in &mut config.agents {
         // A single call has no history that could say what was read.
         agent.read_before_delete = ReadBeforeDelete::Off;
-        if let (Some(commands), Needs::Commands(Some(choice))) = (&mut agent.commands, needs) {
-            commands.sandbox = choice;
-        }
+    }
+    if let Needs::Commands(Some(choice)) = needs {
+        config.hold_commands(choice);
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let held = match missing {
@@ -307,21 +331,24 @@ impl Gates {
     /// Takes out the gates of the agent of this name; without a name, those of the only one.
     fn take(&mut self, name: Option<&str>) -> Result<AgentGates> {
         let id = |gates: &AgentGates| gates.agent.as_ref().map(ToString::to_string);
-        let place = match name {
-            Some(name) => self
-                .agents
-                .iter()
-                .position(|gates| id(gates).as_deref() == Some(name)),
-            None => (self.agents.len() == 1).then_some(0),
-        };
-        if let Some(place) = place {
-            return Ok(self.agents.swap_remove(place));
-        }
-        let known: Vec<String> = self.agents.iter().filter_map(id).collect();
-        let known = format!("the agents are: {}", known.join(", "));
-        Err(match name {
-            Some(name) => usage(format!("there is no agent `{name}`")).hint(known),
-            None => usage("`--agent` is missing, and there are several agents").hint(known),
-        })
+        let ids = self
+            .agents
+            .iter()
+            .map(|gates| id(gates).unwrap_or_default());
+        let place = place_of(&ids.collect::<Vec<_>>(), name)?;
+        Ok(self.agents.swap_remove(place))
     }
+}
+
+/// Where the agent of this name stands among those with `ids`; without a name, the only one.
+fn place_of(ids: &[String], name: Option<&str>) -> Result<usize> {
+    let place = match name {
+        Some(name) => ids.iter().position(|id| id == name),
+        None => (ids.len() == 1).then_some(0),
+    };
+    let known = || format!("the agents are: {}", ids.join(", "));
+    place.ok_or_else(|| match name {
+        Some(name) => usage(format!("there is no agent `{name}`")).hint(known()),
+        None => usage("`--agent` is missing, and there are several agents").hint(known()),
+    })
 }

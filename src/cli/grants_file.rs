@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::config::place::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
+use crate::orchestrator::grants::write_roots;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
@@ -90,6 +91,12 @@ impl GrantsFile {
             )
             .hint("make them, or take them out of the file")),
         }
+    }
+
+    /// The user's directories that are open for writing in the final phase.
+    pub fn write_roots(&self) -> Vec<AbsPath> {
+        let roots = write_roots(&self.grants).into_iter();
+        roots.map(|grant| grant.root.to_abs()).collect()
     }
 
     /// Opens the gate for calls in `phase`; `commands` are how commands are run.

@@ -129,6 +129,12 @@ async fn prepare(
         .rate_limits
         .extend(arguments.rate_limit.iter().cloned());
     apply_limits(&mut config, &arguments.limits);
+    if let Some(choice) = arguments.sandbox {
+        config.hold_commands(choice);
+        if !config.has_local_commands() {
+            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine");
+        }
+    }
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());

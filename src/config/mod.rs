@@ -12,6 +12,7 @@ use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::Vendor;
+use crate::confinement::tier::TierChoice;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
@@ -184,6 +185,38 @@ impl Config {
             .iter()
             .flat_map(|agent| agent.folder_guard.directories());
         listed.map(|context| &context.path).chain(guarded)
+    }
+
+    /// Every path of the user's that is open to an agent for writing in the final phase.
+    pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
+        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let listed = listed.filter(|context| context.permission == Permission::Write);
+        let guarded = self
+            .agents
+            .iter()
+            .flat_map(|agent| match &agent.folder_guard {
+                FolderGuard::On { write, .. } => write.as_slice(),
+                FolderGuard::Off => &[],
+            });
+        listed.map(|context| &context.path).chain(guarded)
+    }
+
+    /// From now on local commands of all agents are held so, whatever their keys say.
+    pub fn hold_commands(&mut self, choice: TierChoice) {
+        let agents = self.agents.iter_mut();
+        for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
+            commands.sandbox = choice;
+        }
+    }
+
+    /// Whether an agent may run commands on this machine itself.
+    pub fn has_local_commands(&self) -> bool {
+        let mut commands = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.commands.as_ref());
+        commands.any(|commands| matches!(commands.mode, ExecutionMode::Local))
     }
 
     /// The images that containers of the agents are made from, each once.

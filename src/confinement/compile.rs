@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::Reach;
 use crate::confinement::tier::Tier;
-use crate::confinement::{Confinement, Layer, Opening};
+use crate::confinement::{Confinement, Identity, Layer, Opening};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
@@ -32,6 +32,8 @@ pub struct Facts {
     pub reach: Reach,
     /// Where the changes to writable openings go (tier A); others are passed over.
     pub layers: Vec<Layer>,
+    /// What stood at directories when grants were opened there.
+    pub identities: BTreeMap<AbsPath, Identity>,
     /// Existing paths that no command may change.
     pub masked: Vec<AbsPath>,
     /// Existing paths that no command may read, beside those that the grants hide.
@@ -97,6 +99,7 @@ pub fn compile(
     };
     Ok(Confinement {
         tier,
+        identities: facts.identities,
         masked,
         layers,
         toolchains: toolchains.filter(is_apart).collect(),
@@ -268,6 +271,7 @@ mod tests {
             limits: Limits::default(),
             reach: Reach::None,
             layers: vec![layer("/p")],
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             program: vec!["true".to_owned()],

@@ -27,6 +27,9 @@ pub struct Confinement {
     pub tier: Tier,
     /// What is open, and nothing else of the user's. The deepest one speaks for a path.
     pub open: Vec<Opening>,
+    /// What stood at directories when grants were opened there. Where something else stands now, the
+    /// program is not started.
+    pub identities: BTreeMap<AbsPath, Identity>,
     /// Existing paths inside writable openings that stay as they are.
     pub masked: Vec<AbsPath>,
     /// Existing paths inside openings that show nothing.
@@ -50,6 +53,15 @@ pub struct Confinement {
     pub limits: Limits,
     /// The program and its arguments; the program is looked for in `PATH` of `env`.
     pub program: Vec<String>,
+}
+
+/// What tells one directory from all others, whatever its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The device that holds it.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
 }
 
 /// A path that is open to the process.

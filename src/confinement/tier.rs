@@ -117,14 +117,16 @@ pub enum Enclosure {
     },
 }
 
+/// What a container leaves open.
+pub const CONTAINER_LEAVES_OPEN: &[&str] =
+    &["whatever the engine, its daemon and the image leave open"];
+
 impl Enclosure {
     /// What is left open, one thing each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
             Enclosure::Sandbox { tier, .. } => tier.leaves_open(),
-            Enclosure::Container { .. } => {
-                &["whatever the engine, its daemon and the image leave open"]
-            }
+            Enclosure::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
 }

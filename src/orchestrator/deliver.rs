@@ -1,7 +1,7 @@
 //! Owns the end of a turn: the winner presents with a gate of its own, and if it leaves its files in
 //! the workspace although a path is open, they are carried there through the same gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::agent::Mind;
@@ -19,8 +19,10 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::world::change::{Change, ChangeKind};
+use crate::world::commands::Commands;
 use crate::world::exec::fingerprint::fingerprint;
-use crate::world::exec::{self, Change, ChangeKind, Observation, Outcome};
+use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Gate, Refused};
 
 /// What the final phase came to.
@@ -93,6 +95,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         }
     };
     let mut worked = presented.worked;
+    worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
         let roots = write_roots(&member.grants);
@@ -104,6 +107,9 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         && rows.iter().any(failed)
     {
         let message = format!("what could not be delivered is still in `{workspace}`");
+        mind.emit(Event::Warning { message }).await;
+    }
+    for message in unlisted(&worked, &permissions) {
         mind.emit(Event::Warning { message }).await;
     }
     Ok(Finished {
@@ -145,6 +151,32 @@ fn message(team: &Team, me: &Member, question: &str, coordinated: &Coordinated) 
     };
     let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();
     brief::present(question, me.number, &votes, &answers)
+}
+
+/// Ends the commands that the agent has left running, and gives what they changed.
+async fn end_background(gate: Option<Gate>) -> Result<Worked> {
+    let work = move || {
+        let commands = gate.as_ref().and_then(Gate::commands);
+        Worked::done(commands.map_or_else(Vec::new, Commands::end_background))
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Error::bug("the background commands could not be ended"))
+}
+
+/// Where more may have changed than the rows tell.
+fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<String> {
+    let told = |change: &Change| {
+        let ChangeKind::Unlisted { reason } = &change.kind else {
+            return None;
+        };
+        Some(format!(
+            "commands may have changed more in `{}` than is listed: {reason}",
+            change.path
+        ))
+    };
+    delivered(&worked.changes, permissions)
+        .filter_map(told)
+        .collect()
 }
 
 /// Copies the workspace to the write path, through a gate of the final phase.
@@ -215,7 +247,7 @@ fn delivered<'a>(
 fn is_done(change: &Change) -> bool {
     !matches!(
         change.kind,
-        ChangeKind::Denied { .. } | ChangeKind::Failed { .. }
+        ChangeKind::Denied { .. } | ChangeKind::Failed { .. } | ChangeKind::Unlisted { .. }
     )
 }
 
@@ -280,5 +312,6 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (_, ChangeKind::Failed { reason }) => Some(Failed {
             reason: reason.clone(),
         }),
+        (before, ChangeKind::Unlisted { .. }) => before,
     }
 }

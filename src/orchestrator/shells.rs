@@ -72,19 +72,23 @@ impl Shells {
         }
         let rooms = Sandboxes::make(&layout.sandboxes)?;
         let (mut ready, mut refused) = (BTreeMap::new(), BTreeMap::new());
-        let mut sandboxes: Vec<(TierChoice, Sandbox)> = Vec::new();
+        let mut sandboxes: Vec<((TierChoice, Vec<AbsPath>), Sandbox)> = Vec::new();
         for runner in runners {
             let room = Room::prepare(&rooms.agent(runner.id)?)?;
             let place = match &runner.config.mode {
                 ExecutionMode::Docker(docker) => container(runner, docker, layout, machine)?,
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    let known = sandboxes.iter().find(|(known, _)| *known == choice);
+                    let trees = grants::write_roots(runner.grants).into_iter();
+                    let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
+                    let asked = (choice, trees);
+                    let known = sandboxes.iter().find(|(known, _)| *known == asked);
                     Place::Sandbox(if let Some((_, sandbox)) = known {
                         sandbox.clone()
                     } else {
-                        let sandbox = Sandbox::open(choice, &machine.executable, &room.home())?;
-                        sandboxes.push((choice, sandbox.clone()));
+                        let (executable, place) = (&machine.executable, room.home());
+                        let sandbox = Sandbox::open_over(choice, executable, &place, &asked.1)?;
+                        sandboxes.push((asked, sandbox.clone()));
                         sandbox
                     })
                 }

@@ -30,18 +30,17 @@
 //! }
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::commands::judge::judge;
-use crate::confinement::Opening;
-use crate::confinement::compile::reach;
-use crate::confinement::tier::Tier;
+use crate::confinement::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
 use crate::world::commands::Commands;
@@ -312,9 +311,7 @@ impl Gate {
             .map(open)
             .collect::<Result<Vec<_>>>()?;
         let base = Dir::open(&policy.base).map_err(|fault| cannot_open(&policy.base, fault))?;
-        let conflicts = policy.conflicts.as_ref();
-        // Without it, files wait beside their places.
-        let aside = conflicts.and_then(|conflicts| Dir::open(&conflicts.kept_in).ok());
+        let aside = aside(&policy);
         Ok(Self(Arc::new(Inner {
             manager,
             grants,
@@ -377,11 +374,6 @@ impl Gate {
     /// How the agent's commands are run; `None` if it may run none.
     pub fn commands(&self) -> Option<&Commands> {
         self.0.policy.commands.as_ref()
-    }
-
-    /// What would be open to a command that `tier` holds, and what of that would show nothing.
-    pub fn openings(&self, tier: Tier) -> (Vec<Opening>, Vec<AbsPath>) {
-        reach(&self.0.manager, tier)
     }
 
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
@@ -456,6 +448,15 @@ impl Gate {
     /// The pure rules.
     pub(super) fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
+    }
+
+    /// What stands where the grants were opened, by the path that it had then.
+    pub(super) fn identities(&self) -> std::result::Result<BTreeMap<AbsPath, Identity>, Fault> {
+        let identity = |open: &Arc<OpenGrant>| {
+            let Version { device, inode, .. } = Meta::of(open.dir())?.version;
+            Ok((open.dir_path(), Identity { device, inode }))
+        };
+        self.0.grants.iter().map(identity).collect()
     }
 
     /// The root of the grant of the whole tree `root`, if it may be written to.
@@ -558,6 +559,15 @@ impl Gate {
             rule: refusal.rule,
             reason: refusal.reason,
         }
+    }
+}
+
+/// Where files wait for a moment. Without such a directory they wait beside their places.
+fn aside(policy: &GatePolicy) -> Option<Dir> {
+    match (&policy.conflicts, &policy.commands) {
+        (Some(conflicts), _) => Dir::open(&conflicts.kept_in).ok(),
+        (None, Some(commands)) => Dir::own(commands.room().root()).ok(),
+        (None, None) => None,
     }
 }
 

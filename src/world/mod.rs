@@ -8,6 +8,7 @@
     reason = "this is the place that the others are sent to"
 )]
 mod sys;
+pub mod change;
 pub mod clock;
 pub mod files;
 pub mod locate;

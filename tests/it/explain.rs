@@ -1,5 +1,10 @@
 //! `massgen explain` and `massgen tool`: the same gate as in a run, for people and scripts.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use crate::project::Project;
@@ -180,17 +185,75 @@ orchestrator:
     };
     let early = explained("ls -l", "coordination");
     assert_eq!(early["decision"], "allow");
-    assert_eq!(open(&early), ["write ann_00000000", "read src"]);
+    assert_eq!(
+        open(&early),
+        ["read 00000000", "write ann_00000000", "read src"]
+    );
     assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
     assert_eq!(early["holds"]["timeout_seconds"], 7);
     assert_eq!(early["holds"]["network"], json!(["off"]));
     let late = explained("ls | sort", "final");
-    assert_eq!(open(&late), ["write ann_00000000", "write src"]);
+    assert_eq!(
+        open(&late),
+        ["read 00000000", "write ann_00000000", "write src"]
+    );
     assert_eq!(late["decision"], "deny");
     let refused = &late["commands"][1]["checks"];
     let last = refused.as_array().unwrap().last().unwrap();
     assert_eq!(last["rule"], "allowed-commands");
     assert_eq!(last["reason"], "the config allows only `ls.*`");
+}
+
+#[test]
+fn explaining_a_command_makes_and_tries_nothing() {
+    let team = |keys: &str| {
+        format!(
+            "agent:\n  id: ann\n  backend:\n    type: scripted\n    replies: []\n    cwd: ann\n    \
+             enable_mcp_command_line: true\n    {keys}\norchestrator:\n  \
+             context_paths: [{{path: src, permission: write}}]\n"
+        )
+    };
+    let explained = |keys: &str| {
+        let project = project().dir("tmp").file("run.yaml", team(keys));
+        let tmp = project.path("tmp");
+        // There is no engine: whoever asked one would fail.
+        let project = project.env("TMPDIR", &tmp).env(
+            "DOCKER_HOST",
+            format!("unix://{}", tmp.join("no.sock").display()),
+        );
+        let root = project.path("");
+        let before = tree(&root);
+        let words = [
+            "explain", "command", "make", "--config", "run.yaml", "--phase", "final",
+        ];
+        let finished = project.args(words).args(["--json"]).success();
+        assert_eq!(tree(&root), before, "{keys}");
+        let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+        assert_eq!(report["decision"], "allow", "{keys}");
+        report["holds"]["by"].clone()
+    };
+    let docker = "command_line_execution_mode: docker";
+    let image = "massgen/mcp-runtime:latest";
+    assert_eq!(
+        explained(docker),
+        json!({"kind": "container", "image": image})
+    );
+    let only = "command_line_sandbox: B";
+    assert_eq!(explained(only), json!({"kind": "sandbox", "tier": "B"}));
+    let any = "command_line_sandbox: auto";
+    assert_eq!(explained(any), json!({"kind": "sandbox", "tier": null}));
+}
+
+/// All paths below a directory, with the time of the last change of each.
+fn tree(dir: &Path) -> BTreeMap<PathBuf, (i64, i64)> {
+    let meta = fs::metadata(dir).unwrap();
+    let mut found = BTreeMap::from([(dir.to_owned(), (meta.ctime(), meta.ctime_nsec()))]);
+    if meta.is_dir() {
+        for entry in fs::read_dir(dir).unwrap() {
+            found.extend(tree(&entry.unwrap().path()));
+        }
+    }
+    found
 }
 
 #[test]

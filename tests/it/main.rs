@@ -13,18 +13,21 @@
 )]
 
 mod decoding;
+mod helper_driver;
 mod project;
 mod http_server;
 mod wire;
 
 mod agreement;
 mod broken_off;
+mod chaos;
 mod chat_faults;
 mod chat_wire;
 mod claude_faults;
 mod claude_runs;
 mod claude_wire;
 mod cli;
+mod command_runs;
 mod config;
 mod corpus;
 mod disk;

@@ -334,6 +334,34 @@ fn a_replay_writes_nothing_of_the_users() {
     assert_eq!(tree(&replayed.project().path("")), before);
 }
 
+#[test]
+fn a_replay_runs_no_command() {
+    let replies = r#"
+- calls:
+    - {name: execute_command, arguments: {command: "echo ran > ran; echo ran > '{{cwd}}/ran'"}}
+- text: "done"
+"#;
+    let keys = "cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
+    let rest = format!("{WRITE_HERE}  skip_coordination_rounds: true\n");
+    let config = team(&[agent("one", keys, replies)], &rest);
+    let project = Project::new().file("team.yaml", config);
+    let finished = project.args(["--config", "team.yaml", "build"]).success();
+    let project = finished.has_file("ran", "ran\n").then::<&str>([]);
+    fs::remove_file(project.path("ran")).unwrap();
+    let replayed = project.args(["replay", "last", "--keep"]).success();
+    assert!(
+        replayed.stdout().starts_with("same: "),
+        "{}",
+        replayed.stdout()
+    );
+    let left = tree(&replayed.project().path(""));
+    let ran: Vec<_> = left.keys().filter(|path| path.ends_with("ran")).collect();
+    // The workspace of the run itself is gone or holds its own; that of the replay holds nothing.
+    let of_the_replay = |path: &&&PathBuf| path.to_string_lossy().contains("replay_");
+    assert_eq!(ran.iter().find(of_the_replay), None);
+    let _not_again = replayed.has_no("ran");
+}
+
 /// All that is below a directory: files with their content, links with their targets.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();

@@ -68,7 +68,7 @@ pub(crate) const FAILS: &str = r#"
   repeat: true
 "#;
 
-fn status(finished: &Finished) -> Value {
+pub(crate) fn status(finished: &Finished) -> Value {
     let logs = finished.project().path(".massgen/massgen_logs");
     let newest = std::fs::read_dir(logs)
         .unwrap()

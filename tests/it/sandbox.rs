@@ -104,6 +104,7 @@ impl Room {
                 upper: self.path("upper"),
                 work: self.path("work"),
             }],
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             program: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
@@ -396,7 +397,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(background.status(id).unwrap().ended, None);
         let stopped = background.stop(id).unwrap();
         assert_eq!(stopped.ended, Some(Ended::Interrupted));
-        assert_eq!(stopped.fault, None);
+        assert_eq!(stopped.notes, Vec::<String>::new());
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
         let id = start(&background, room, "echo end; exit 4").unwrap();

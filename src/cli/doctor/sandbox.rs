@@ -6,7 +6,10 @@ use crate::config::Config;
 use crate::config::command_line::ExecutionMode;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
-use crate::world::probe::sandbox::{Cgroups, Found, Holds};
+use crate::world::probe::sandbox::{Cgroups, Found, Holds, Landlock};
+
+/// The tiers that hold also without Landlock.
+const STANDS_ALONE: &[Tier] = &[Tier::A, Tier::B];
 
 /// The sandboxes that the local commands of a team ask for, each once; without any, what a team
 /// would get that does not say.
@@ -45,7 +48,18 @@ pub(crate) fn judge(found: &Holds, config: Option<&Config>) -> Vec<Finding> {
         findings.push(finding);
         findings.extend(tried.iter().flat_map(|tried| stronger(tried, found)));
     }
-    findings.push(cgroups(found.cgroups));
+    let tried = found
+        .tiers
+        .iter()
+        .filter_map(|(_, tried)| tried.as_ref().ok());
+    if found.landlock == Landlock::Missing
+        && let Some(tier) = tried
+            .map(|tried| tried.tier)
+            .find(|tier| STANDS_ALONE.contains(tier))
+    {
+        findings.push(without_landlock(tier, found));
+    }
+    findings.push(cgroups(found));
     findings
 }
 
@@ -126,26 +140,124 @@ fn stronger(tried: &Found, found: &Holds) -> Vec<Finding> {
     vec![finding]
 }
 
-fn cgroups(found: Cgroups) -> Finding {
-    let finds = |verdict, message| Area::Sandbox.finds(verdict, "cgroups", message);
+/// That a tier has one wall where it should have two.
+fn without_landlock(tier: Tier, found: &Holds) -> Finding {
+    let message = format!(
+        "the kernel does not offer it: in tier {tier} namespaces and seccomp hold alone. It would be \
+         a second wall behind what is mounted, and between processes"
+    );
+    let finding = Area::Sandbox.finds(Verdict::Warning, "Landlock", message);
+    let known = found.obstacles.iter();
+    let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
+    let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
+    match remedies.as_slice() {
+        [] => finding.remedy("use Linux 5.13 or later, with Landlock switched on"),
+        remedies => remedies.iter().copied().fold(finding, Finding::remedy),
+    }
+}
+
+/// Whether limits hold for a whole command.
+fn cgroups(found: &Holds) -> Finding {
+    let finds = |verdict, message: &str| Area::Sandbox.finds(verdict, "cgroups", message);
+    let loose = match (found.together.memory, found.together.processes) {
+        (true, true) => {
+            let message = "memory and processes are limited for all of a command together";
+            return finds(Verdict::Ok, message);
+        }
+        (false, true) => "memory is limited for each process of a command alone",
+        (true, false) => "processes are limited by the number that the user has",
+        (false, false) => {
+            "limits are loose: of memory for each process of a command alone, and of processes by \
+             the number that the user has"
+        }
+    };
     let boot = "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, its host decides";
-    let remedy = "systemd-run --user --scope -p Delegate=yes massgen …";
-    match found {
-        Cgroups::Delegated => finds(Verdict::Ok, "this process's group can be divided"),
-        Cgroups::Foreign => finds(
-            Verdict::Warning,
-            "this process's group is not yours: memory could not be limited",
-        )
-        .remedy(remedy),
-        Cgroups::Bare => finds(
-            Verdict::Warning,
-            "the second version does not count memory here: it could not be limited",
-        )
-        .remedy(boot),
-        Cgroups::Absent => finds(
-            Verdict::Warning,
-            "the second version is not mounted: memory could not be limited",
-        )
-        .remedy(boot),
+    let (why, remedy) = match found.cgroups {
+        Cgroups::Delegated => ("no group with limits can be made", boot),
+        Cgroups::Foreign => (
+            "this process's group is not yours",
+            "systemd-run --user --scope -p Delegate=yes massgen …",
+        ),
+        Cgroups::Bare => ("the second version does not count them here", boot),
+        Cgroups::Absent => ("the second version is not mounted", boot),
+    };
+    finds(Verdict::Warning, &format!("{loose}, because {why}")).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::probe::sandbox::Together;
+
+    /// What is said about a machine that holds commands in `tier`, one line a finding.
+    #[track_caller]
+    fn check(tier: Tier, landlock: Landlock, together: Together, expected: &[(&str, &str)]) {
+        let found = Found {
+            tier,
+            reasons: Vec::new(),
+        };
+        let holds = Holds {
+            gate: None,
+            tiers: vec![(TierChoice::Auto, Ok(found))],
+            obstacles: Vec::new(),
+            cgroups: Cgroups::Absent,
+            together,
+            landlock,
+        };
+        let said = serde_json::to_value(judge(&holds, None)).unwrap();
+        let said = said.as_array().unwrap().iter();
+        let said: Vec<(String, String)> = said
+            .filter(|finding| finding["verdict"] == "warning")
+            .map(|finding| {
+                let text = |key: &str| finding[key].as_str().unwrap().to_owned();
+                assert!(!finding["remedy"].as_array().unwrap().is_empty());
+                (text("subject"), text("message"))
+            })
+            .collect();
+        assert_eq!(said.len(), expected.len(), "{said:?}");
+        for ((subject, message), (expected, words)) in said.iter().zip(expected) {
+            assert_eq!(subject, expected);
+            assert!(message.contains(words), "{message}");
+        }
+    }
+
+    const ALL: Together = Together {
+        memory: true,
+        processes: true,
+    };
+    const NONE: Together = Together {
+        memory: false,
+        processes: false,
+    };
+
+    #[test]
+    fn limits_that_hold_for_each_process_alone_are_told() {
+        let there = Landlock::There;
+        check(Tier::A, there, ALL, &[]);
+        check(Tier::B, there, NONE, &[("cgroups", "limits are loose")]);
+        let processes = Together {
+            memory: false,
+            ..ALL
+        };
+        let alone = [("cgroups", "memory is limited for each process")];
+        check(Tier::A, there, processes, &alone);
+    }
+
+    #[test]
+    fn a_wall_that_is_missing_is_told_where_another_stands() {
+        let missing = Landlock::Missing;
+        check(
+            Tier::A,
+            missing,
+            ALL,
+            &[("Landlock", "in tier A namespaces")],
+        );
+        check(
+            Tier::B,
+            missing,
+            ALL,
+            &[("Landlock", "in tier B namespaces")],
+        );
+        check(Tier::Off, missing, ALL, &[("commands", "switched off")]);
     }
 }

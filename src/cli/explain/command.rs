@@ -1,5 +1,6 @@
 //! Owns `massgen explain command`: the commands that a line is made of, what each check says about
-//! them, and what would hold them if they ran. Nothing of the line is run.
+//! them, and what would hold them if they ran. Nothing of the line is run, and nothing is made or
+//! tried: all of it follows from the config and the grants.
 
 use std::fmt;
 
@@ -9,15 +10,16 @@ use crate::commands::judge::{Check, check_command, check_line};
 use crate::commands::line::{SimpleCommand, Starts, Word};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
-use crate::config::command_line::{CommandBounds, CommandLineConfig};
+use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode};
 use crate::config::size;
 use crate::confinement::Opening;
+use crate::confinement::compile::reach;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::Network;
-use crate::confinement::tier::Enclosure;
+use crate::confinement::tier::{CONTAINER_LEAVES_OPEN, Tier, TierChoice};
 use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
-use crate::world::gate::Gate;
 
 /// What is explained about one command line, for one agent in one phase.
 #[derive(Debug, Serialize)]
@@ -65,10 +67,37 @@ struct CheckPart {
     way_out: Option<String>,
 }
 
+/// Whose command it is.
+#[derive(Debug)]
+pub struct Runner<'a> {
+    /// The agent.
+    pub agent: String,
+    /// What the agent may do in the phase.
+    pub permissions: &'a PathPermissionManager,
+    /// How its commands are run; `None` if it may run none.
+    pub commands: Option<&'a CommandLineConfig>,
+}
+
+/// What holds commands.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum By {
+    /// massgen's own sandbox.
+    Sandbox {
+        /// The tier; none where a run takes the strongest that holds.
+        tier: Option<Tier>,
+    },
+    /// A container of the agent's own.
+    Container {
+        /// The image.
+        image: String,
+    },
+}
+
 /// What would hold a command.
 #[derive(Debug, Serialize)]
 struct Hold {
-    by: Enclosure,
+    by: By,
     leaves_open: Vec<&'static str>,
     open: Vec<Open>,
     hidden: Vec<String>,
@@ -91,11 +120,13 @@ struct Open {
 }
 
 impl CommandReport {
-    /// Reads `line` and asks every check about it. Without a gate, the rules are those of a config
+    /// Reads `line` and asks every check about it. Without a runner, the rules are those of a config
     /// that says nothing.
-    pub fn new(line: &str, agent: Option<String>, phase: Phase, gate: Option<&Gate>) -> Self {
-        let commands = gate.and_then(Gate::commands);
-        let rules = commands.map_or_else(CommandRules::default, |found| found.rules().clone());
+    pub fn new(line: &str, phase: Phase, runner: Option<&Runner<'_>>) -> Self {
+        let commands = runner.and_then(|runner| runner.commands);
+        let rules = commands.map_or_else(CommandRules::default, |config| {
+            config.rules(By::of(config).assumed())
+        });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
         let checks: Vec<CheckPart> = whole.map(CheckPart::of).collect();
@@ -103,14 +134,14 @@ impl CommandReport {
         let parts: Vec<CommandPart> = parts.map(|part| CommandPart::of(&rules, part)).collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.reason.is_some());
-        let unheld = match (gate, commands) {
+        let unheld = match (runner, commands) {
             (None, _) => Some("without a config, nothing is known of what would hold it"),
-            (Some(_), None) => Some("the agent may run no commands, or nothing can hold them"),
+            (Some(_), None) => Some("the agent may run no commands"),
             (Some(_), Some(_)) => None,
         };
-        let may_run = gate.is_none() || commands.is_some();
+        let may_run = runner.is_none() || commands.is_some();
         Self {
-            agent,
+            agent: runner.map(|runner| runner.agent.clone()),
             phase,
             command: line.to_owned(),
             decision: if is_refused || !may_run {
@@ -125,7 +156,7 @@ impl CommandReport {
             unread: parsed.unread.map(|unread| unread.to_string()),
             checks,
             commands: parts,
-            holds: gate.and_then(Hold::of),
+            holds: runner.and_then(Hold::of),
             unheld,
         }
     }
@@ -167,18 +198,59 @@ impl CheckPart {
     }
 }
 
+impl By {
+    fn of(config: &CommandLineConfig) -> Self {
+        match (&config.mode, config.sandbox) {
+            (ExecutionMode::Docker(docker), _) => By::Container {
+                image: docker.image.clone(),
+            },
+            (ExecutionMode::Local, TierChoice::Auto) => By::Sandbox { tier: None },
+            (ExecutionMode::Local, TierChoice::Only(tier)) => By::Sandbox { tier: Some(tier) },
+        }
+    }
+
+    /// The tier whose openings are shown. A container opens what tier B does.
+    fn assumed(&self) -> Tier {
+        match self {
+            By::Sandbox { tier } => tier.unwrap_or(Tier::A),
+            By::Container { .. } => Tier::B,
+        }
+    }
+
+    fn leaves_open(&self) -> &'static [&'static str] {
+        match self {
+            By::Sandbox { tier: Some(tier) } => tier.leaves_open(),
+            By::Sandbox { tier: None } => &[
+                "which tier that is; in tier C your own paths are read-only for commands, and in \
+                 tier D all commands are refused: `massgen doctor` tries it",
+            ],
+            By::Container { .. } => CONTAINER_LEAVES_OPEN,
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::Sandbox { tier: Some(tier) } => write!(f, "sandbox {tier} ({})", tier.means()),
+            By::Sandbox { tier: None } => f.write_str("the strongest sandbox of this machine"),
+            By::Container { image } => write!(f, "a container of `{image}`"),
+        }
+    }
+}
+
 impl Hold {
-    fn of(gate: &Gate) -> Option<Self> {
-        let commands = gate.commands()?;
+    fn of(runner: &Runner<'_>) -> Option<Self> {
+        let config = runner.commands?;
         let CommandLineConfig {
             network,
             limits,
             bounds,
             env,
             ..
-        } = commands.config();
-        let (open, hidden) = gate.openings(commands.tier());
-        let by = commands.enclosure();
+        } = config;
+        let by = By::of(config);
+        let (open, hidden) = reach(runner.permissions, by.assumed());
         let Limits {
             memory_bytes,
             processes,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cli::lines::Lines;
 use crate::cli::output::{Output, Piece, Style};
 use crate::cli::render::deeds::{clock, deed, outcome, used};
-use crate::confinement::tier::Enclosure;
+use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
 use crate::id::{AgentId, AnswerLabel};
@@ -174,7 +174,13 @@ impl<'o, 'w> Render<'o, 'w> {
     fn confined(&mut self, agents: &[AgentId], by: &Enclosure, leaves_open: &[String]) {
         let (agents, open) = (joined(agents), leaves_open.join("; "));
         let text = format!("{by} holds those of {agents}; left open: {open}");
-        self.line("commands", Style::Strong, &text);
+        let style = match by {
+            Enclosure::Sandbox {
+                tier: Tier::Off, ..
+            } => Style::Bad,
+            Enclosure::Sandbox { .. } | Enclosure::Container { .. } => Style::Strong,
+        };
+        self.line("commands", style, &text);
     }
 
     fn voided(&mut self, voters: &[AgentId]) {

@@ -16,6 +16,7 @@ use crate::confinement::network::{Network, Reach};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::confinement::toolchains::Toolchains;
 use crate::path::{AbsPath, RealPath};
+use crate::world::change::{Change, LateChanges};
 use crate::world::commands::room::Room;
 use crate::world::docker::container::Container;
 use crate::world::sandbox::Sandbox;
@@ -39,9 +40,20 @@ struct Inner {
     place: Place,
     room: Room,
     background: Background,
-    /// What was already said to have stayed in a layer. Whoever holds it is alone with the user's
-    /// trees.
-    told: Mutex<BTreeSet<RealPath>>,
+    trees: Trees,
+    late: LateChanges,
+}
+
+/// The user's trees, as the commands of one agent share them: what was already said to have stayed
+/// in a layer. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trees(Arc<Mutex<BTreeSet<RealPath>>>);
+
+impl Trees {
+    /// Waits until nobody else looks at them or carries something there.
+    pub(super) fn alone(&self) -> MutexGuard<'_, BTreeSet<RealPath>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Where commands run.
@@ -98,7 +110,8 @@ impl Commands {
             background: Background::default(),
             place,
             room,
-            told: Mutex::default(),
+            trees: Trees::default(),
+            late: LateChanges::default(),
         }))
     }
 
@@ -153,9 +166,21 @@ impl Commands {
         &self.0.background
     }
 
-    /// Waits until no other command may write to the user's trees.
-    pub(super) fn alone(&self) -> MutexGuard<'_, BTreeSet<RealPath>> {
-        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The user's trees.
+    pub(super) fn trees(&self) -> &Trees {
+        &self.0.trees
+    }
+
+    /// What commands changed that nobody waited for.
+    pub(super) fn late(&self) -> &LateChanges {
+        &self.0.late
+    }
+
+    /// Ends those that go on, and takes what they and others changed that nobody waited for. It
+    /// blocks.
+    pub fn end_background(&self) -> Vec<Change> {
+        self.0.background.stop_all();
+        self.0.late.take()
     }
 
     /// How long a command may run that asks for `seconds`.
@@ -209,6 +234,7 @@ impl Commands {
             limits: self.0.config.limits,
             reach,
             layers: Vec::new(),
+            identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
             program: order.program,

@@ -2,6 +2,7 @@
 //! layers that keep what it changed apart from the user's trees.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::confinement::Layer;
@@ -18,6 +19,7 @@ pub struct Room(Arc<Inner>);
 struct Inner {
     root: AbsPath,
     layers: Mutex<BTreeMap<RealPath, Layer>>,
+    made: AtomicUsize,
 }
 
 impl Room {
@@ -28,10 +30,16 @@ impl Room {
         let made = Self(Arc::new(Inner {
             root,
             layers: Mutex::default(),
+            made: AtomicUsize::default(),
         }));
         furnish(&made.home())?;
         dir::create_all(&made.scratch(), Audience::User)?;
         Ok(made)
+    }
+
+    /// What holds all of it. Commands reach only what is in it.
+    pub fn root(&self) -> &AbsPath {
+        &self.0.root
     }
 
     /// What `HOME` names.
@@ -49,13 +57,21 @@ impl Room {
         self.0.root.join("quarantine")
     }
 
-    /// The layer over `root`; the same one in every command.
+    /// The layer over `root`; the same one in every command that is waited for.
     pub fn layer(&self, root: &RealPath) -> Result<Layer> {
         let mut layers = self.layers();
         if let Some(layer) = layers.get(root) {
             return Ok(layer.clone());
         }
-        let place = self.0.root.join(format!("layers/{}", layers.len()));
+        let layer = self.new_layer(root)?;
+        layers.insert(root.clone(), layer.clone());
+        Ok(layer)
+    }
+
+    /// A layer over `root` that no other command uses.
+    pub fn new_layer(&self, root: &RealPath) -> Result<Layer> {
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let place = self.0.root.join(format!("layers/{number}"));
         let layer = Layer {
             root: root.to_abs(),
             upper: place.join("upper"),
@@ -64,7 +80,6 @@ impl Room {
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, Audience::User)?;
         }
-        layers.insert(root.clone(), layer.clone());
         Ok(layer)
     }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::path::RealPath;
 use crate::wording::counted;
+use crate::world::change::{Change, ChangeKind};
+use crate::world::exec::Outcome;
 use crate::world::exec::answer::{Stop, shown_path};
-use crate::world::exec::{Change, ChangeKind, Outcome};
 use crate::world::gate::Gate;
 use crate::world::sandbox::proxy::Visits;
 
@@ -61,6 +62,12 @@ impl Aftermath {
         match done.count() {
             0 => {}
             count => notes.push(format!("{} delivered", counted(count, "change"))),
+        }
+        for change in &self.changes {
+            if let ChangeKind::Unlisted { reason } = &change.kind {
+                let path = shown_path(gate, &change.path);
+                notes.push(format!("more may have changed in {path}: {reason}"));
+            }
         }
         let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for left_out in &self.left_out {

@@ -6,7 +6,8 @@ use std::fmt::{Display, Write as _};
 use serde_json::{Value, json};
 
 use crate::path::{RealPath, RelPath};
-use crate::world::exec::{Change, Observation, Outcome};
+use crate::world::change::Change;
+use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 
 /// The most that one call returns of files' content, in bytes.

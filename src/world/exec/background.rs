@@ -1,23 +1,27 @@
-//! Owns the commands that go on while their agent works. They may do what a command may do while
-//! agents coordinate: nobody waits for their end, so that nothing could be carried into the user's
-//! trees then.
+//! Owns the commands that go on while their agent works. They may do what other commands may do.
+//! What one changed in the user's trees is carried there, or found, when it has ended; until then it
+//! has layers of its own, which nobody else writes to.
 
+use std::io;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::confinement::compile::compile;
+use crate::confinement::compile::Facts;
 use crate::path::AbsPath;
-use crate::permissions::grant::Phase;
 use crate::tools::call::BackgroundId;
-use crate::world::commands::Place;
+use crate::world::commands::{Commands, Place};
 use crate::world::docker::container::Container;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
-use crate::world::exec::command::{Asked, cannot_run, commands, facts, show};
-use crate::world::gate::Gate;
+use crate::world::exec::command::{
+    Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, show,
+};
+use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
+use crate::world::gate::{Gate, GatePolicy};
 use crate::world::sandbox::Ended;
-use crate::world::sandbox::background::{Background, NotStarted, Status};
+use crate::world::sandbox::background::{Afterwards, Follow, Status};
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// The most that one call returns of a command's output, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
@@ -26,14 +30,22 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
     let (facts, network) = facts(gate, commands, asked)?;
-    let manager = gate.manager().in_phase(Phase::Coordination);
-    let confinement = compile(&manager, commands.tier(), facts).map_err(|why| cannot_run(&why))?;
+    let nothing: Afterwards = Box::new(Vec::new);
+    let (facts, afterwards) = if writes_to_the_users(gate, commands) {
+        prepared(gate, commands, facts)?
+    } else {
+        (facts, nothing)
+    };
+    let confinement = compiled(gate, commands, facts)?;
     let background = commands.background();
     let id = match commands.place() {
-        Place::Sandbox(sandbox) => background.start(sandbox, asked.0, &confinement, network),
+        Place::Sandbox(sandbox) => {
+            background.start_before(sandbox, asked.0, (&confinement, network), afterwards)
+        }
         Place::Container(container) => {
             show(container, &confinement)?;
-            in_container(background, container, asked.0, &confinement.dir)
+            let begun = in_container(container, asked.0, &confinement.dir);
+            background.begin(asked.0, begun, afterwards)
         }
     };
     let id = id.map_err(|why| cannot_run(&why))?;
@@ -41,18 +53,49 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     Ok(told(&status))
 }
 
+/// What a command is held to that may write to the user's trees, and what is done when it has ended.
+fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Afterwards), Stop> {
+    let alone = commands.trees().alone();
+    let room = commands.room();
+    let reckoning = Reckoning::open(gate, commands, |root| room.new_layer(root))?;
+    drop(alone);
+    // Without the commands: they last as long as somebody holds them, and end those in here.
+    let policy = GatePolicy {
+        commands: None,
+        ..gate.policy().clone()
+    };
+    let manager = gate.manager().in_phase(gate.phase());
+    let own = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
+    let (trees, late) = (commands.trees().clone(), commands.late().clone());
+    let facts = reckoning.hold(gate, facts);
+    let settle = move || {
+        let settled = reckoning.settle(&own, &mut trees.alone());
+        let (changes, notes) = match settled {
+            Ok(aftermath) => {
+                let notes = aftermath.notes(&own, LEFT_OUT_TOLD_MAX);
+                (aftermath.changes, notes)
+            }
+            Err(stop) => (stop.changes, vec![stop.message]),
+        };
+        late.add(changes);
+        notes
+    };
+    Ok((facts, Box::new(settle)))
+}
+
 fn in_container(
-    background: &Background,
     container: &Arc<Container>,
     line: &str,
     dir: &AbsPath,
-) -> Result<BackgroundId, NotStarted> {
+) -> impl FnOnce() -> io::Result<Follow> {
     let (container, command, dir) = (Arc::clone(container), line.to_owned(), dir.clone());
-    background.begin(line, || {
-        Ok(Box::new(move |interrupt, taken| {
-            container.follow(&command, &dir, interrupt, taken)
-        }))
-    })
+    move || {
+        Ok(Box::new(
+            move |interrupt: &Interrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
+                container.follow(&command, &dir, interrupt, taken)
+            },
+        ))
+    }
 }
 
 /// `get_background_output`
@@ -126,7 +169,7 @@ fn fields(status: &Status) -> Map<String, Value> {
     }
     tell("running_seconds", status.elapsed.as_secs().into());
     tell("output_bytes", status.output_bytes.into());
-    let mut notes: Vec<String> = status.fault.iter().cloned().collect();
+    let mut notes = status.notes.clone();
     if let (Some(ended), None) = (&status.ended, code) {
         notes.insert(0, ended.to_string());
     }

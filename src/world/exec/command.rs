@@ -5,18 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::confinement::Confinement;
 use crate::confinement::compile::{Facts, compile};
-use crate::confinement::tier::Tier;
-use crate::confinement::{Confinement, Layer};
 use crate::path::{AbsPath, RelPath};
 use crate::world::commands::{Commands, Order, Place as CommandPlace};
 use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
-use crate::world::exec::commit::commit;
-use crate::world::exec::masks::{self, users_trees};
-use crate::world::exec::sweep::sweep;
+use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
@@ -65,7 +62,11 @@ pub(super) fn execute_command(
     if let Some(proxy) = &network {
         aftermath.refused_hosts(&proxy.visits());
     }
-    Ok(observation(gate, asked, &finished, aftermath))
+    let mut observation = observation(gate, asked, &finished, aftermath);
+    // What ended in the background meanwhile was carried before.
+    let late = commands.late().take();
+    observation.changes.splice(0..0, late);
+    Ok(observation)
 }
 
 /// Lets `run` run a command, and carries what it changed in the user's trees there.
@@ -75,49 +76,34 @@ pub(super) fn carried<T>(
     facts: Facts,
     run: impl FnOnce(&Confinement) -> Result<T, Stop>,
 ) -> Result<(T, Aftermath), Stop> {
-    let run = |facts: Facts| {
-        let confinement = compile(gate.manager(), commands.tier(), facts);
-        run(&confinement.map_err(|why| cannot_run(&why))?)
-    };
-    let trees = users_trees(gate);
-    if trees.is_empty() {
-        Ok((run(facts)?, Aftermath::default()))
-    } else {
-        in_users_trees(gate, commands, &trees, facts, run)
+    if !writes_to_the_users(gate, commands) {
+        return Ok((
+            run(&compiled(gate, commands, facts)?)?,
+            Aftermath::default(),
+        ));
     }
+    // One command at a time does.
+    let mut told = commands.trees().alone();
+    let room = commands.room();
+    let reckoning = Reckoning::open(gate, commands, |root| room.layer(root))?;
+    let facts = reckoning.hold(gate, facts);
+    let finished = run(&compiled(gate, commands, facts)?)?;
+    Ok((finished, reckoning.settle(gate, &mut told)?))
 }
 
-/// Runs a command that may change the user's trees, and carries there what it changed. One command
-/// at a time does.
-fn in_users_trees<T>(
+/// What a command may do.
+pub(super) fn compiled(
     gate: &Gate,
     commands: &Commands,
-    trees: &[Place],
     facts: Facts,
-    run: impl FnOnce(Facts) -> Result<T, Stop>,
-) -> Result<(T, Aftermath), Stop> {
-    let mut told = commands.alone();
-    let tier = commands.tier();
-    let standing = masks::look(gate, tier)?;
-    let layer = |tree: &Place| commands.room().layer(tree.real());
-    let layers: Vec<Layer> = match tier {
-        Tier::A => trees.iter().map(layer).collect::<Result<_, _>>(),
-        Tier::B | Tier::C | Tier::D | Tier::Off => Ok(Vec::new()),
-    }
-    .map_err(|error| cannot_run(&error))?;
-    let finished = run(Facts {
-        masked: standing.masks(gate),
-        layers: layers.clone(),
+) -> Result<Confinement, Stop> {
+    let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
+    let facts = Facts {
+        identities,
         ..facts
-    })?;
-    let mut aftermath = Aftermath::default();
-    for layer in &layers {
-        aftermath.add(commit(gate, layer, &mut told)?);
-    }
-    if tier == Tier::B {
-        aftermath.add(sweep(gate, &standing, &commands.room().quarantine())?);
-    }
-    Ok((finished, aftermath))
+    };
+    let confinement = compile(gate.manager(), commands.tier(), facts);
+    confinement.map_err(|why| cannot_run(&why))
 }
 
 /// What holds the agent's commands.

@@ -1,5 +1,5 @@
-//! Owns the look at closed names before a command: what stands at them is masked, so that the
-//! command sees an error, and remembered, so that what it makes there all the same is known.
+//! Owns the look at the user's trees before a command: what stands at closed names is masked, so
+//! that the command sees an error, and remembered, so that what it makes there all the same is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,16 +7,20 @@ use std::path::PathBuf;
 use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
-use crate::permissions::history::Version;
+use crate::permissions::history::{History, Version};
 use crate::permissions::protected::protected_name;
+use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::answer::Stop;
+use crate::world::exec::inventory::{FILES_MAX, Inventory};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
 use crate::world::sys::survey::{Found, Keep, Survey};
 
 /// How many names are looked at before a command; looking takes about a second then.
-pub(super) const NAMES_BEFORE_MAX: usize = 1_000_000;
+const NAMES_BEFORE_MAX: usize = 1_000_000;
+/// How many names are looked at after a command, which may have made many.
+const NAMES_AFTER_MAX: usize = 4_000_000;
 
 /// The protected names that an overlay masks at its root. What tools generate can be written there
 /// and stays private.
@@ -28,6 +32,8 @@ pub(super) struct Standing {
     names: BTreeMap<RealPath, Stood>,
     /// Directories that could not be looked into.
     unread: BTreeSet<RealPath>,
+    /// All others, where a command writes to them directly.
+    files: Inventory,
 }
 
 /// What stands at one closed name.
@@ -93,6 +99,20 @@ impl Standing {
         self.unread.difference(&before.unread)
     }
 
+    /// What became of the files that are not closed until `now`.
+    pub(super) fn changes(&self, now: &Self, history: &mut History) -> Vec<Change> {
+        let unread = self.unread.union(&now.unread).cloned().collect();
+        let mut changes = self.files.changes(&now.files, &unread, history);
+        for dir in self.unread.symmetric_difference(&now.unread) {
+            let reason = "it could not be read all the time".to_owned();
+            changes.push(Change {
+                path: dir.clone(),
+                kind: ChangeKind::Unlisted { reason },
+            });
+        }
+        changes
+    }
+
     /// What is to be masked: files and directories that may be read. A link cannot be masked.
     pub(super) fn masks(&self, gate: &Gate) -> Vec<AbsPath> {
         let is_masked = |(path, stood): &(&RealPath, &Stood)| {
@@ -108,8 +128,32 @@ pub(super) fn look(gate: &Gate, tier: Tier) -> Result<Standing, Stop> {
     match tier {
         Tier::A => Ok(at_the_roots(gate)),
         Tier::B => everywhere(gate, NAMES_BEFORE_MAX),
-        Tier::C | Tier::D | Tier::Off => Ok(Standing::default()),
+        Tier::Off => Ok(unmasked(gate, NAMES_BEFORE_MAX)),
+        Tier::C | Tier::D => Ok(Standing::default()),
     }
+}
+
+/// What stands there after a command that wrote to the trees directly. The error says why nobody
+/// knows.
+pub(super) fn look_again(gate: &Gate, tier: Tier) -> Result<Standing, Stop> {
+    match tier {
+        Tier::Off => Ok(unmasked(gate, NAMES_AFTER_MAX)),
+        Tier::A | Tier::B | Tier::C | Tier::D => everywhere(gate, NAMES_AFTER_MAX),
+    }
+}
+
+/// The files alone. Nothing is closed to a command that nothing holds, so that it runs also where
+/// not all can be looked at.
+fn unmasked(gate: &Gate, names_max: usize) -> Standing {
+    let mut standing = everywhere(gate, names_max).unwrap_or_else(|_| {
+        let mut standing = Standing::default();
+        for root in users_trees(gate) {
+            standing.files.add_partial(root.real());
+        }
+        standing
+    });
+    standing.names.clear();
+    standing
 }
 
 /// The roots of the user's trees that may be written to.
@@ -143,8 +187,8 @@ fn at_the_roots(gate: &Gate) -> Standing {
     standing
 }
 
-/// All closed names of the user's trees that may be written to. What is behind them is not looked
-/// at, and neither is what other grants speak for.
+/// All closed names of the user's trees that may be written to, and the files that are not closed.
+/// What is behind a closed name is not looked at, and neither is what other grants speak for.
 pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop> {
     let mut standing = Standing::default();
     let mut names_left = names_max;
@@ -155,7 +199,7 @@ pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop
             .dir()
             .dir(&root.below())
             .map_err(|fault| stop(&fault))?;
-        let mut closed = Vec::new();
+        let (mut closed, mut files) = (Vec::new(), Vec::new());
         let survey = Survey::of(&start, &mut |found: &Found| {
             let Some(left) = names_left.checked_sub(1) else {
                 return Keep::Not;
@@ -171,7 +215,13 @@ pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop
             }
             match found.kind {
                 Kind::Directory => Keep::Deep,
-                Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => Keep::Not,
+                Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
+                    // One more shows that there are more.
+                    if files.len() <= FILES_MAX {
+                        files.push(found.rel.clone());
+                    }
+                    Keep::Not
+                }
             }
         });
         if let Some(cut) = survey.cut {
@@ -180,6 +230,7 @@ pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop
         if names_left == 0 {
             return Err(stop(&format!("it holds more than {names_max} names")));
         }
+        standing.files.add(&root, &files);
         let unread = survey.unreadable.iter().map(|(rel, _)| root.at(rel));
         let unread = unread.map(|place| place.real().clone());
         standing.unread.extend(unread);

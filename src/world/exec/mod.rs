@@ -12,11 +12,13 @@ mod copy;
 mod delete;
 pub mod fingerprint;
 mod grep;
+mod inventory;
 mod list;
 mod masks;
 pub mod pass_through;
 mod put;
 mod read;
+mod reckoning;
 mod relocate;
 mod selection;
 mod sweep;
@@ -25,7 +27,7 @@ mod write;
 
 use serde_json::json;
 
-use crate::path::RealPath;
+use crate::world::change::Change;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
 use crate::world::exec::pass_through::Passed;
@@ -55,41 +57,6 @@ pub enum Outcome {
     Failed,
     /// A rule that is known only on the disk forbids it: an unread file, a conflict, a name inside.
     Denied,
-}
-
-/// What became of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The file.
-    pub path: RealPath,
-    /// What became of it.
-    pub kind: ChangeKind,
-}
-
-/// What became of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// It did not exist before.
-    Created,
-    /// It existed and was replaced.
-    Changed,
-    /// It was removed.
-    Deleted,
-    /// The user changed it during the run, so it was left alone.
-    Conflict {
-        /// Where our version is kept.
-        kept: RealPath,
-    },
-    /// It was to be copied, and a rule that is known only on the disk forbids it.
-    Denied {
-        /// Why.
-        reason: String,
-    },
-    /// It was to be copied and could not be.
-    Failed {
-        /// Why.
-        reason: String,
-    },
 }
 
 /// Carries out a permitted action. It blocks on the disk, so that async callers run it in a

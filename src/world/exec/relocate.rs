@@ -3,11 +3,12 @@
 
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::Existing;
+use crate::world::change::{Change, ChangeKind};
+use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::care::{Intent, hindrance};
 use crate::world::exec::copy::{Route, copy_content, copy_link, copy_tree};
 use crate::world::exec::delete::{removable, remove_name, remove_tree};
-use crate::world::exec::{Change, ChangeKind, Observation};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};

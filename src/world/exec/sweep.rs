@@ -8,26 +8,22 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::is_generated;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::Stop;
-use crate::world::exec::masks::{Identity, Standing, Stood, everywhere, users_trees};
+use crate::world::exec::masks::{Identity, Standing, Stood, users_trees};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::quarantine::Quarantine;
 
-/// How many names are looked at after a command, which may have made many.
-const NAMES_AFTER_MAX: usize = 4_000_000;
-
-/// Compares the closed names of the user's trees with what stood there `before` a command. What
-/// appeared is moved below `quarantine`. The error says why not all of it could be looked at.
+/// Compares the closed names of the user's trees `after` a command with what stood there `before`.
+/// What appeared is moved below `quarantine`.
 pub(super) fn sweep(
     gate: &Gate,
-    before: &Standing,
+    (before, after): (&Standing, &Standing),
     quarantine: &AbsPath,
-) -> Result<Aftermath, Stop> {
-    let after = everywhere(gate, NAMES_AFTER_MAX)?;
+) -> Aftermath {
     let identities = |standing: &Standing| -> BTreeSet<Identity> {
         standing.names().values().map(Stood::identity).collect()
     };
-    let (known, present) = (identities(before), identities(&after));
+    let (known, present) = (identities(before), identities(after));
     let mut sweep = Sweep {
         roots: users_trees(gate),
         quarantine: Quarantine::below(quarantine),
@@ -59,7 +55,7 @@ pub(super) fn sweep(
             sweep.restore(gate, path, target);
         }
     }
-    Ok(sweep.aftermath)
+    sweep.aftermath
 }
 
 struct Sweep {

@@ -6,8 +6,10 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::obstacles::{Obstacle, obstacles};
+use crate::world::sys;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::own::file;
+use crate::world::sys::sandbox::domain::is_offered;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -25,6 +27,24 @@ pub enum Cgroups {
     Delegated,
 }
 
+/// Which limits hold for all processes of a command together; others hold for each process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    /// That of memory.
+    pub memory: bool,
+    /// That of the number of processes.
+    pub processes: bool,
+}
+
+/// Whether the kernel offers Landlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landlock {
+    /// It does.
+    There,
+    /// It does not, or it is switched off.
+    Missing,
+}
+
 /// What holds agents to their grants.
 #[derive(Debug)]
 pub struct Holds {
@@ -34,8 +54,12 @@ pub struct Holds {
     pub tiers: Vec<(TierChoice, Result<Found>)>,
     /// What is known to forbid sandboxes here.
     pub obstacles: Vec<Obstacle>,
-    /// Limits of memory and processes.
+    /// What of cgroups is the user's.
     pub cgroups: Cgroups,
+    /// What was really limited in them.
+    pub together: Together,
+    /// The second wall of tiers A and B, and the first of tier C.
+    pub landlock: Landlock,
 }
 
 /// What a choice of a sandbox leads to.
@@ -48,17 +72,32 @@ pub struct Found {
 }
 
 /// Tries each of `choices`, with `executable` as the program that builds sandboxes, in the directory
-/// `place`.
-pub fn look(choices: &[TierChoice], executable: &AbsPath, place: &AbsPath) -> Holds {
+/// `place`. Commands may write to `trees` of the user's.
+pub fn look(
+    choices: &[TierChoice],
+    executable: &AbsPath,
+    place: &AbsPath,
+    trees: &[AbsPath],
+) -> Holds {
     let tried = |choice: &TierChoice| {
-        let sandbox = Sandbox::open(*choice, executable, place);
+        let sandbox = Sandbox::open_over(*choice, executable, place, trees);
         let found = sandbox.map(|sandbox| Found {
             tier: sandbox.tier(),
             reasons: sandbox.reasons().to_vec(),
         });
         (*choice, found)
     };
+    let groups = sys::cgroup::Cgroups::find();
     Holds {
+        together: Together {
+            memory: groups.limit_memory(),
+            processes: groups.limit_processes(),
+        },
+        landlock: if is_offered() {
+            Landlock::There
+        } else {
+            Landlock::Missing
+        },
         gate: gate(),
         tiers: choices.iter().map(tried).collect(),
         obstacles: obstacles(),

@@ -40,8 +40,9 @@ pub struct Status {
     pub command: String,
     /// How it ended; `None` as long as it goes on.
     pub ended: Option<Ended>,
-    /// Why it cannot be watched any more, if so.
-    pub fault: Option<String>,
+    /// What else there is to say of it: why it cannot be watched any more, what became of what it
+    /// changed.
+    pub notes: Vec<String>,
     /// How long it has been going on, or did.
     pub elapsed: Duration,
     /// How much it has written so far, in bytes.
@@ -58,6 +59,9 @@ pub enum NotStarted {
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
+
+/// What is done when a command has ended, before anybody is told; it gives what there is to say.
+pub(in crate::world) type Afterwards = Box<dyn FnOnce() -> Vec<String> + Send>;
 
 /// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
 /// interrupted.
@@ -83,7 +87,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct End {
     ended: Ended,
-    fault: Option<String>,
+    notes: Vec<String>,
     elapsed: Duration,
 }
 
@@ -100,7 +104,21 @@ impl Background {
         confinement: &Confinement,
         network: Option<Arc<Proxy>>,
     ) -> Result<BackgroundId, NotStarted> {
-        self.begin(command, || {
+        self.start_before(sandbox, command, (confinement, network), Box::new(Vec::new))
+    }
+
+    /// As [`Background::start`], with something to do when it has ended.
+    ///
+    /// # Errors
+    /// See [`NotStarted`].
+    pub(in crate::world) fn start_before(
+        &self,
+        sandbox: &Sandbox,
+        command: &str,
+        (confinement, network): (&Confinement, Option<Arc<Proxy>>),
+        afterwards: Afterwards,
+    ) -> Result<BackgroundId, NotStarted> {
+        let start = || {
             let (read, written) = pipe()?;
             let streams = Streams {
                 stdin: None,
@@ -109,7 +127,7 @@ impl Background {
             };
             let mut running = sandbox.start(confinement, streams, network.as_deref())?;
             let disk = DiskWatch::over(confinement);
-            Ok(Box::new(move |interrupt, taken| {
+            let follow: Follow = Box::new(move |interrupt, taken| {
                 let bounds = Bounds {
                     interrupt: Some(interrupt),
                     disk: Some(&disk),
@@ -119,8 +137,10 @@ impl Background {
                 // It answers as long as the command goes on.
                 drop(network);
                 ended
-            }))
-        })
+            });
+            Ok(follow)
+        };
+        self.begin(command, start, afterwards)
     }
 
     /// Counts in a command that `start` starts wherever it runs, and follows it on a thread.
@@ -131,6 +151,7 @@ impl Background {
         &self,
         command: &str,
         start: impl FnOnce() -> io::Result<Follow>,
+        afterwards: Afterwards,
     ) -> Result<BackgroundId, NotStarted> {
         let mut commands = self.commands();
         let going = commands.values().filter(|entry| !entry.has_ended()).count();
@@ -150,7 +171,7 @@ impl Background {
             begun,
         };
         let thread = thread::Builder::new().name("background".to_owned());
-        let thread = thread.spawn(move || watch.follow(follow))?;
+        let thread = thread.spawn(move || watch.follow(follow, afterwards))?;
         let id = commands
             .keys()
             .next_back()
@@ -188,6 +209,15 @@ impl Background {
         Some(entry.status(id))
     }
 
+    /// Ends all, at once and not one after the other.
+    pub fn stop_all(&self) {
+        let mut commands = self.commands();
+        for entry in commands.values() {
+            entry.interrupt.raise();
+        }
+        commands.values_mut().for_each(Entry::stop);
+    }
+
     /// All that are remembered, the oldest first.
     pub fn list(&self) -> Vec<Status> {
         let commands = self.commands();
@@ -202,14 +232,9 @@ impl Background {
     }
 }
 
-/// All end at once, not one after the other.
 impl Drop for Background {
     fn drop(&mut self) {
-        let mut commands = self.commands();
-        for entry in commands.values() {
-            entry.interrupt.raise();
-        }
-        commands.values_mut().for_each(Entry::stop);
+        self.stop_all();
     }
 }
 
@@ -241,7 +266,7 @@ impl Entry {
                 .as_ref()
                 .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
-            fault: end.as_ref().and_then(|end| end.fault.clone()),
+            notes: end.as_ref().map_or_else(Vec::new, |end| end.notes.clone()),
             ended: end.map(|end| end.ended),
         }
     }
@@ -265,7 +290,7 @@ struct Watch {
 
 impl Watch {
     /// Reads what the command writes until it has ended.
-    fn follow(self, follow: Follow) {
+    fn follow(self, follow: Follow, afterwards: Afterwards) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
@@ -274,9 +299,10 @@ impl Watch {
             Err(error) => (Ended::Interrupted, Some(error.to_string())),
         };
         let elapsed = self.begun.elapsed();
+        let notes = fault.into_iter().chain(afterwards()).collect();
         lock().end = Some(End {
             ended,
-            fault,
+            notes,
             elapsed,
         });
     }

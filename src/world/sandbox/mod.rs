@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::obstacles::{Obstacle, obstacles};
+use crate::world::sandbox::obstacles::{Obstacle, mounted_inside, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::running::{Bounds, Running, Stream};
@@ -142,6 +142,19 @@ impl Sandbox {
     /// # Errors
     /// What the user chose cannot be had, with the cause and the remedy.
     pub fn open(choice: TierChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
+        Self::open_over(choice, executable, place, &[])
+    }
+
+    /// As [`Sandbox::open`]; where tier A is in force, layers can be laid over all of `trees`.
+    ///
+    /// # Errors
+    /// What the user chose cannot be had, with the cause and the remedy.
+    pub fn open_over(
+        choice: TierChoice,
+        executable: &AbsPath,
+        place: &AbsPath,
+        trees: &[AbsPath],
+    ) -> Result<Self> {
         let spawner = Spawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
@@ -161,7 +174,17 @@ impl Sandbox {
             TierChoice::Only(tier) => vec![tier],
         };
         for tier in candidates {
-            match trial::fault(&of(tier, Vec::new()), place)? {
+            let obstacle = match tier {
+                Tier::A => mounted_inside(trees),
+                Tier::B | Tier::C | Tier::D | Tier::Off => Ok(None),
+            };
+            let obstacle = obstacle
+                .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
+            let fault = match obstacle {
+                None => trial::fault(&of(tier, Vec::new()), place)?,
+                obstacle => obstacle,
+            };
+            match fault {
                 None => return Ok(of(tier, reasons)),
                 Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
             }

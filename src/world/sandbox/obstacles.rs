@@ -1,9 +1,11 @@
 //! Owns what is known to forbid sandboxes on a machine, and what the user can do about it.
 
 use std::fmt;
+use std::io;
 
 use crate::path::AbsPath;
 use crate::world::sys::own::file;
+use crate::world::sys::proc::mount_points_below;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 4096;
@@ -78,6 +80,20 @@ pub fn obstacles() -> Vec<Obstacle> {
         });
     }
     found
+}
+
+/// Why no layer can be laid over one of `trees`, if so: the kernel lays none over a directory in
+/// which another file system is mounted.
+pub(in crate::world) fn mounted_inside(trees: &[AbsPath]) -> io::Result<Option<String>> {
+    for tree in trees {
+        if let Some(point) = mount_points_below(tree)?.first() {
+            return Ok(Some(format!(
+                "`{point}` is a file system of its own inside `{tree}`, over which no layer can be \
+                 laid then: unmount it, or use tier B"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// The security modules of the kernel, where it tells.

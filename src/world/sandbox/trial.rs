@@ -207,6 +207,7 @@ impl Room {
             },
             reach: Reach::None,
             layers: vec![self.layer.clone()],
+            identities: BTreeMap::new(),
             masked: vec![self.at.join("project/.git")],
             hidden: Vec::new(),
             program: program.to_vec(),

@@ -1,7 +1,7 @@
 //! Owns [`OpenGrant`]: a grant as a directory handle. What the grant's path names later, after a
 //! rename or behind a new link, does not matter any more.
 
-use crate::path::RelPath;
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, Scope};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -10,6 +10,8 @@ use crate::world::sys::fault::Fault;
 #[derive(Debug)]
 pub(crate) struct OpenGrant {
     grant: Grant,
+    /// Where `dir` was when it was opened.
+    root: RealPath,
     dir: Dir,
 }
 
@@ -23,7 +25,7 @@ impl OpenGrant {
         };
         let dir = Dir::open(&root)?;
         if dir.real_path()? == root {
-            Ok(Self { grant, dir })
+            Ok(Self { grant, root, dir })
         } else {
             Err(Fault::Replaced)
         }
@@ -37,6 +39,11 @@ impl OpenGrant {
     /// The directory beneath which everything of this grant is opened.
     pub(crate) fn dir(&self) -> &Dir {
         &self.dir
+    }
+
+    /// The path that [`OpenGrant::dir`] had when it was opened.
+    pub(crate) fn dir_path(&self) -> AbsPath {
+        self.root.to_abs()
     }
 
     /// Where a path below the grant's root lies below [`OpenGrant::dir`].

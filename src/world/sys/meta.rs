@@ -1,5 +1,6 @@
 //! Owns what the kernel says about a file without opening it.
 
+use std::ffi::OsStr;
 use std::fmt;
 
 use rustix::fd::AsFd;
@@ -97,6 +98,13 @@ impl Meta {
             AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW,
             StatxFlags::BASIC_STATS,
         )?;
+        Ok(Self::from_stat(&stat))
+    }
+
+    /// What stands at `name` in the directory `dir`; a link is a link.
+    pub(crate) fn named(dir: impl AsFd, name: &OsStr) -> Result<Self, Fault> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let stat = statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
         Ok(Self::from_stat(&stat))
     }
 

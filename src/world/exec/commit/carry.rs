@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::path::RelPath;
 use crate::tools::call::Existing;
-use crate::world::exec::ChangeKind;
+use crate::world::change::ChangeKind;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::care::hindrance;
 use crate::world::exec::commit::Commit;

@@ -13,9 +13,9 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
-use crate::world::exec::{Change, ChangeKind};
 use crate::world::gate::{Conflicts, Gate, GatePolicy};
 
 #[test]
@@ -330,6 +330,7 @@ fn race(one: &str, other: &str) {
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
                 ChangeKind::Conflict { .. }
                 | ChangeKind::Denied { .. }
+                | ChangeKind::Unlisted { .. }
                 | ChangeKind::Failed { .. } => stopped += 1,
             }
         }

@@ -18,7 +18,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::history::{History, ReadBeforeDelete};
-use crate::world::exec::ChangeKind;
+use crate::world::change::ChangeKind;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::commit::commit;
 use crate::world::gate::{Conflicts, Gate, GatePolicy};
@@ -160,6 +160,7 @@ impl Ground {
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
                 ChangeKind::Denied { reason } => format!("denied: {reason}"),
                 ChangeKind::Failed { reason } => format!("failed: {reason}"),
+                ChangeKind::Unlisted { reason } => format!("unlisted: {reason}"),
             };
             format!("{path} {kind}")
         });

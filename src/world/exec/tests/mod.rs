@@ -6,4 +6,5 @@
 
 mod commit;
 mod ground;
+mod inventory;
 mod sweep;

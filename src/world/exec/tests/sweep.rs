@@ -9,7 +9,7 @@ use crate::confinement::tier::Tier;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::world::exec::aftermath::Aftermath;
-use crate::world::exec::masks::{everywhere, look};
+use crate::world::exec::masks::{everywhere, look, look_again};
 use crate::world::exec::sweep::sweep;
 use crate::world::exec::tests::ground::{Exchange, Ground};
 use crate::world::gate::Gate;
@@ -20,7 +20,8 @@ fn swept(ground: &Ground, gate: &Gate, work: impl FnOnce()) -> Aftermath {
     fs::create_dir_all(quarantine.as_path()).unwrap();
     let before = look(gate, Tier::B).unwrap();
     work();
-    sweep(gate, &before, &quarantine).unwrap_or_else(|stop| panic!("{}", stop.message))
+    let after = look_again(gate, Tier::B).unwrap_or_else(|stop| panic!("{}", stop.message));
+    sweep(gate, (&before, &after), &quarantine)
 }
 
 /// What is kept of `path` of the tree, in the quarantine number 1.

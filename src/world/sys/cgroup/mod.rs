@@ -10,12 +10,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use uuid::Uuid;
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -25,6 +25,9 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 const MARK: &str = "massgen";
 /// What a process writes that enters a group.
 pub(crate) const ITSELF: &[u8] = b"0";
+/// What each resource is limited to when that is tried out: the most processes that the kernel takes
+/// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
+const TRIED: u64 = 4 * 1024 * 1024;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -35,7 +38,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Cgroups {
     places: Vec<Place>,
     owner: String,
-    made: AtomicU64,
 }
 
 /// A directory where groups can be made.
@@ -55,7 +57,6 @@ impl Cgroups {
         let mut cgroups = Self {
             places: Vec::new(),
             owner: owner(getpid()).unwrap_or_default(),
-            made: AtomicU64::new(0),
         };
         if cgroups.owner.is_empty() {
             return cgroups;
@@ -89,16 +90,21 @@ impl Cgroups {
     /// Whether a group can really be made there and limited.
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
         let dir = dir.join(self.new_name());
-        let limited = fs::create_dir(dir.as_path())
-            .and_then(|()| set(&dir, version, resource, u64::from(u32::MAX)));
+        let limited =
+            fs::create_dir(dir.as_path()).and_then(|()| set(&dir, version, resource, TRIED));
         // What cannot be removed was not made.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
     }
 
-    /// Whether the memory of a command can be limited.
+    /// Whether the memory of a command can be limited for all its processes together.
     pub(crate) fn limit_memory(&self) -> bool {
         self.limit(Resource::Memory)
+    }
+
+    /// Whether the processes of a command can be limited in number.
+    pub(crate) fn limit_processes(&self) -> bool {
+        self.limit(Resource::Processes)
     }
 
     fn limit(&self, resource: Resource) -> bool {
@@ -132,8 +138,7 @@ impl Cgroups {
     }
 
     fn new_name(&self) -> String {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        format!("{MARK}-{}-{number}", self.owner)
+        format!("{MARK}-{}-{}", self.owner, Uuid::new_v4().simple())
     }
 }
 

@@ -105,6 +105,13 @@ impl Domain {
     }
 }
 
+/// Whether the kernel offers it at all.
+pub(crate) fn is_offered() -> bool {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let rules = rules.handle_access(AccessFs::Execute);
+    rules.and_then(Ruleset::create).is_ok()
+}
+
 fn of(rights: Rights) -> BitFlags<AccessFs> {
     match rights {
         Rights::List => AccessFs::ReadDir.into(),

@@ -15,6 +15,7 @@ use crate::confinement::Confinement;
 use crate::confinement::network::Reach;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::world::sys::sandbox::granted::granted;
 use crate::world::sys::sandbox::layers;
 use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
 use crate::world::sys::sandbox::plan::{Below, Piece, pieces};
@@ -69,7 +70,7 @@ pub(crate) fn identities(confinement: &Confinement) -> Built<Identities> {
     let mut identities = Identities::new();
     for (path, piece) in pieces(confinement) {
         if let Piece::Open(_) | Piece::Layer(_) = piece {
-            let identity = machine(&path).and_then(|handle| {
+            let identity = granted(confinement, &path).and_then(|handle| {
                 let stat = fstat(handle)?;
                 Ok((stat.st_dev, stat.st_ino))
             });

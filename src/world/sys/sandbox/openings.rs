@@ -8,13 +8,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 
 use crate::confinement::{Confinement, Opening};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Scope};
 use crate::world::sys::sandbox::domain::{Domain, Rights};
+use crate::world::sys::sandbox::granted::granted;
 use crate::world::sys::sandbox::system::PROGRAMS;
 
 /// The most entries that a tree is opened by when something inside is hidden.
@@ -146,18 +147,17 @@ pub(crate) fn open_all(confinement: &Confinement, domain: &mut Domain) -> io::Re
         }
     }
     for opening in &confinement.open {
-        walk.opening(opening)?;
+        walk.opening(opening, &exact(confinement, &opening.path)?)?;
     }
     for own in [&confinement.home, &confinement.scratch] {
-        walk.open(&exact(own)?, Rights::Write)?;
+        walk.open(&exact(confinement, own)?, Rights::Write)?;
     }
     Ok(())
 }
 
-/// Opens a path of which no part is a link.
-fn exact(path: &AbsPath) -> io::Result<OwnedFd> {
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let opened = openat2(CWD, path.as_path(), LOOK, Mode::empty(), resolve);
+/// Opens a path of which no part is a link, and which is what it was.
+fn exact(confinement: &Confinement, path: &AbsPath) -> io::Result<OwnedFd> {
+    let opened = granted(confinement, path);
     opened.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
 }
 
@@ -223,17 +223,16 @@ impl Walk<'_> {
     }
 
     /// A path that the user opened.
-    fn opening(&mut self, opening: &Opening) -> io::Result<()> {
-        let handle = exact(&opening.path)?;
-        let is_directory = kind(&handle)? == FileType::Directory;
+    fn opening(&mut self, opening: &Opening, handle: &OwnedFd) -> io::Result<()> {
+        let is_directory = kind(handle)? == FileType::Directory;
         if opening.scope == Scope::File && is_directory {
             return Err(io::Error::other(
                 "it was opened as a file and is a directory",
             ));
         }
         match opening.permission {
-            Permission::Write => self.open(&handle, Rights::Write),
-            Permission::Read => self.readable(&handle, &opening.path),
+            Permission::Write => self.open(handle, Rights::Write),
+            Permission::Read => self.readable(handle, &opening.path),
         }
     }
 

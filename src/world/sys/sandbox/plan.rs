@@ -175,6 +175,7 @@ mod tests {
             open: open("w", Permission::Write)
                 .chain(open("r", Permission::Read))
                 .collect(),
+            identities: BTreeMap::new(),
             masked: of("m").collect(),
             hidden: of("h").collect(),
             layers: of("l")

@@ -1,0 +1,169 @@
+//! Looks at the files of a tree before and after a test does there what a command would do.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+use crate::confinement::tier::Tier;
+use crate::path::RelPath;
+use crate::permissions::history::History;
+use crate::world::change::{Change, ChangeKind};
+use crate::world::exec::aftermath::Aftermath;
+use crate::world::exec::inventory::Inventory;
+use crate::world::exec::masks::{look, look_again};
+use crate::world::exec::tests::ground::{Ground, TICK};
+use crate::world::gate::Gate;
+
+fn changes(gate: &Gate, tier: Tier, work: impl FnOnce()) -> Vec<Change> {
+    let before = look(gate, tier).unwrap();
+    // What happens in the same tick of the clock that stamps files cannot be told apart.
+    std::thread::sleep(TICK);
+    work();
+    let after = look_again(gate, tier).unwrap();
+    before.changes(&after, &mut gate.history())
+}
+
+/// What is told after `work`, one line a change, in both tiers that look.
+#[track_caller]
+fn check(work: impl Fn(&Ground), expected: &[&str]) {
+    for tier in [Tier::B, Tier::Off] {
+        let ground = Ground::new();
+        let gate = ground.gate(None, Vec::new());
+        let changes = changes(&gate, tier, || work(&ground));
+        let aftermath = Aftermath {
+            changes,
+            ..Aftermath::default()
+        };
+        assert_eq!(ground.lines(&aftermath), expected, "tier {tier}");
+    }
+}
+
+#[test]
+fn each_file_that_a_command_touched_is_told_and_no_other() {
+    check(|_| {}, &[]);
+    check(
+        |ground| {
+            ground.write("rw/src/new/deep.py", "new\n");
+            ground.write("rw/README.md", "other\n");
+            fs::remove_file(ground.path("rw/src/old.py")).unwrap();
+            symlink("README.md", ground.path("rw/link")).unwrap();
+            fs::create_dir(ground.path("rw/empty")).unwrap();
+        },
+        &[
+            "README.md changed",
+            "link created",
+            "src/new/deep.py created",
+            "src/old.py deleted",
+        ],
+    );
+    check(
+        |ground| fs::rename(ground.path("rw/plain"), ground.path("rw/moved")).unwrap(),
+        &["moved/deep/one created", "plain/deep/one deleted"],
+    );
+}
+
+#[test]
+fn a_change_that_hides_itself_is_told() {
+    check(
+        |ground| {
+            let script = "cp -p \"$0\" \"$1\"; echo 'x = 2' > \"$0\"; touch -r \"$1\" \"$0\"";
+            let hidden = Command::new("sh")
+                .args(["-ec", script])
+                .args([ground.path("rw/src/app.py"), ground.path("outside/old")])
+                .status();
+            assert!(hidden.unwrap().success());
+            fs::set_permissions(ground.path("rw/run.sh"), Permissions::from_mode(0o755)).unwrap();
+        },
+        &["run.sh changed", "src/app.py changed"],
+    );
+}
+
+#[test]
+fn closed_names_and_what_is_behind_them_are_not_told() {
+    check(
+        |ground| {
+            for name in [
+                "rw/.env",
+                "rw/.git/config",
+                "rw/LICENSE",
+                "rw/keys/k",
+                "rw/src/.env",
+            ] {
+                ground.write(name, "changed\n");
+            }
+            ground.write("ws/own", "mine\n");
+        },
+        &[],
+    );
+}
+
+#[test]
+fn what_was_told_before_is_not_told_again() {
+    let ground = Ground::new();
+    let gate = ground.gate(None, Vec::new());
+    let began_earlier = look(&gate, Tier::B).unwrap();
+    let write = || ground.write("rw/made.txt", "made\n");
+    assert_eq!(changes(&gate, Tier::B, write).len(), 1);
+    let now = look_again(&gate, Tier::B).unwrap();
+    assert_eq!(began_earlier.changes(&now, &mut gate.history()), []);
+    let nobody = &mut History::default();
+    assert_eq!(began_earlier.changes(&now, nobody).len(), 1);
+}
+
+#[test]
+fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
+    let ground = Ground::new();
+    let gate = ground.gate(None, Vec::new());
+    let told = changes(&gate, Tier::B, || {
+        ground.write("rw/made.txt", "made\n");
+        ground.write("rw/README.md", "changed\n");
+    });
+    assert_eq!(told.len(), 2);
+    let is_own = |path: &str| gate.history().made(&ground.real(path)).is_some();
+    assert!(is_own("rw/made.txt"));
+    assert!(!is_own("rw/README.md"));
+    let _told = changes(&gate, Tier::B, || ground.write("rw/made.txt", "again\n"));
+    let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
+    let made = gate.history().made(&ground.real("rw/made.txt"));
+    assert_eq!(
+        made.map(|made| (made.inode, made.size_bytes)),
+        Some((now, 6))
+    );
+}
+
+#[test]
+fn where_not_all_was_looked_at_nothing_is_guessed() {
+    let ground = Ground::new();
+    let gate = ground.gate(None, Vec::new());
+    let root = gate.writable_tree(&ground.layer().root).unwrap();
+    let of = |names: &[&str]| {
+        let names: Vec<RelPath> = names.iter().filter_map(RelPath::new).collect();
+        let mut inventory = Inventory::default();
+        inventory.add(&root, &names);
+        inventory
+    };
+    let all = ["README.md", "src/app.py"];
+    let check = |before: Inventory, after: Inventory, expected: &[&str]| {
+        let changes = before.changes(&after, &BTreeSet::new(), &mut History::default());
+        let kinds = changes.iter().map(|change| match &change.kind {
+            ChangeKind::Created => "created",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Deleted => "deleted",
+            ChangeKind::Unlisted { .. } => "unlisted",
+            ChangeKind::Conflict { .. } | ChangeKind::Denied { .. } | ChangeKind::Failed { .. } => {
+                "kept"
+            }
+        });
+        assert_eq!(kinds.collect::<Vec<_>>(), expected);
+    };
+    let partial = |names: &[&str]| {
+        let mut inventory = of(names);
+        inventory.add_partial(root.real());
+        inventory
+    };
+    check(of(&all[..1]), of(&all), &["created"]);
+    check(of(&all), of(&all[..1]), &["deleted"]);
+    check(partial(&all[..1]), of(&all), &["unlisted"]);
+    check(of(&all), partial(&all[..1]), &["unlisted"]);
+}
