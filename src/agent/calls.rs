@@ -185,7 +185,10 @@ impl Mind {
                     tool: request.name.clone(),
                     success: observation.outcome == Outcome::Done,
                     denied: observation.outcome == Outcome::Denied,
-                    summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+                    summary: beginning(
+                        observation.summary.as_ref().unwrap_or(&observation.content),
+                        SHOWN_CHARS_MAX,
+                    ),
                     elapsed_ms: milliseconds(begun.elapsed()),
                 };
                 self.emit(finished).await;

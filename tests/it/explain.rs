@@ -63,6 +63,11 @@ fn a_single_call_is_carried_out_or_denied() {
     let _in_time = tool("write_file", &there(&source("a.txt")), "final", 0);
     let _protected = tool("write_file", &there(&source(".env")), "final", 4);
     let _unknown = tool("format_disk", &json!({}), "final", 4);
+    let malformed = tool("write_file", &json!({"path": "new.txt"}), "final", 2);
+    assert_eq!(
+        (&malformed["ok"], &malformed["decision"]),
+        (&json!(false), &json!("invalid"))
+    );
     let missing = tool("read_text_file", &json!({"path": "gone.txt"}), "final", 1);
     assert_eq!(
         (&missing["ok"], &missing["decision"]),

@@ -50,6 +50,10 @@ pub(crate) fn run(
                 tier,
                 place: place.clone(),
             };
+            let (tier, count) = (trials.tier, cases.len());
+            if !output.has_terminal() {
+                output.note(&format!("tier {tier}: trying {count} cases"));
+            }
             let outcome = all(&trials, &cases, jobs, &stop, output).await?;
             if form == Form::Text {
                 outcome.show(output)?;
@@ -77,8 +81,11 @@ pub(crate) fn run(
 fn chosen(only: Option<&str>) -> Result<Vec<Case>> {
     let mut cases = case::all()?;
     if let Some(pattern) = only {
-        let pattern = Regex::new(pattern)
-            .map_err(|error| usage("`--only` is no regular expression").caused_by(error))?;
+        let pattern = Regex::new(pattern).map_err(|error| {
+            usage("`--only` is no regular expression")
+                .caused_by(error)
+                .hint("name a class or a case, as in `--only network`")
+        })?;
         cases.retain(|case| pattern.is_match(&case.id) || pattern.is_match(&case.class));
     }
     if cases.is_empty() {
@@ -98,7 +105,9 @@ fn tiers(
         let sandbox = open(choice)?;
         return match sandbox.tier() {
             Tier::A | Tier::B | Tier::C => Ok((vec![sandbox.tier()], BTreeMap::new())),
-            Tier::D | Tier::Off => Err(nothing_enforces(sandbox.reasons())),
+            Tier::D => Err(nothing_enforces(sandbox.reasons())),
+            Tier::Off => Err(usage("`--sandbox off` is no sandbox that could be tried")
+                .hint("name `A`, `B` or `C`, or leave it out to try all that this machine has")),
         };
     }
     let mut tiers = Vec::new();

@@ -99,6 +99,7 @@ impl Kept {
             stdout,
             stderr: self.stderr.finish(),
             elapsed,
+            notes: Vec::new(),
         }
     }
 }
