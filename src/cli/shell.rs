@@ -11,7 +11,7 @@ use crate::path::AbsPath;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::sandbox::Sandbox;
-use crate::world::store::scratch::Scratch;
+use crate::world::store::sandboxes::Sandboxes;
 
 /// Where directories go that last as long as a call, unless `TMPDIR` names another place.
 const TEMPORARY: &str = "/tmp";
@@ -20,7 +20,7 @@ const TEMPORARY: &str = "/tmp";
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) commands: Commands,
-    _room: Scratch,
+    _rooms: Sandboxes,
 }
 
 impl Shell {
@@ -28,26 +28,27 @@ impl Shell {
     /// user's in the final phase.
     pub(crate) fn open(host: &Host, choice: TierChoice, trees: &[AbsPath]) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
-        let room = Scratch::make(&AbsPath::resolve(&host.cwd, temporary), "massgen_")?;
+        let rooms = Sandboxes::of_call(&AbsPath::resolve(&host.cwd, temporary))?;
+        let room = Room::prepare(&rooms.caller()?)?;
         let Machine {
             executable,
             env,
             home,
         } = machine(host);
-        let sandbox = Sandbox::open_over(choice, &executable, room.path(), trees)?;
+        let sandbox = Sandbox::open_over(choice, &executable, &room.home(), trees)?;
         if sandbox.tier() == Tier::D {
             return Err(nothing_enforces(sandbox.reasons()));
         }
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
             place: Place::Sandbox(sandbox),
-            room: Room::prepare(room.path())?,
+            room,
             env: &env,
             home: home.as_ref(),
         });
         Ok(Self {
             commands,
-            _room: room,
+            _rooms: rooms,
         })
     }
 }

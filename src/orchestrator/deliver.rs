@@ -165,12 +165,14 @@ async fn end_background(gate: Option<Gate>) -> Result<Worked> {
 
 /// Where more may have changed than the rows tell.
 fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<String> {
-    let told = |change: &Change| match &change.kind {
-        ChangeKind::Unlisted { reason } => Some(format!(
+    let told = |change: &Change| {
+        let ChangeKind::Unlisted { reason } = &change.kind else {
+            return None;
+        };
+        Some(format!(
             "commands may have changed more in `{}` than is listed: {reason}",
             change.path
-        )),
-        _ => None,
+        ))
     };
     delivered(&worked.changes, permissions)
         .filter_map(told)

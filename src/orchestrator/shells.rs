@@ -79,9 +79,9 @@ impl Shells {
                 ExecutionMode::Docker(docker) => container(runner, docker, layout, machine)?,
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    let roots = grants::write_roots(runner.grants).into_iter();
-                    let roots: Vec<AbsPath> = roots.map(|grant| grant.root.to_abs()).collect();
-                    let asked = (choice, roots);
+                    let trees = grants::write_roots(runner.grants).into_iter();
+                    let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
+                    let asked = (choice, trees);
                     let known = sandboxes.iter().find(|(known, _)| *known == asked);
                     Place::Sandbox(if let Some((_, sandbox)) = known {
                         sandbox.clone()

@@ -13,12 +13,14 @@
 )]
 
 mod decoding;
+mod helper_driver;
 mod project;
 mod http_server;
 mod wire;
 
 mod agreement;
 mod broken_off;
+mod chaos;
 mod chat_faults;
 mod chat_wire;
 mod claude_faults;

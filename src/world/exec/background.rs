@@ -30,10 +30,11 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
     let (facts, network) = facts(gate, commands, asked)?;
+    let nothing: Afterwards = Box::new(Vec::new);
     let (facts, afterwards) = if writes_to_the_users(gate, commands) {
         prepared(gate, commands, facts)?
     } else {
-        (facts, Box::new(Vec::new) as Afterwards)
+        (facts, nothing)
     };
     let confinement = compiled(gate, commands, facts)?;
     let background = commands.background();

@@ -9,12 +9,12 @@ use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use uuid::Uuid;
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -22,6 +22,9 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
+/// What each resource is limited to when that is tried out: the most processes that the kernel takes
+/// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
+const TRIED: u64 = 4 * 1024 * 1024;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -32,7 +35,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Cgroups {
     places: Vec<Place>,
     owner: String,
-    made: AtomicU64,
 }
 
 /// A directory where groups can be made.
@@ -52,7 +54,6 @@ impl Cgroups {
         let mut cgroups = Self {
             places: Vec::new(),
             owner: owner(getpid()).unwrap_or_default(),
-            made: AtomicU64::new(0),
         };
         if cgroups.owner.is_empty() {
             return cgroups;
@@ -86,8 +87,8 @@ impl Cgroups {
     /// Whether a group can really be made there and limited.
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
         let dir = dir.join(self.new_name());
-        let limited = fs::create_dir(dir.as_path())
-            .and_then(|()| set(&dir, version, resource, u64::from(u32::MAX)));
+        let limited =
+            fs::create_dir(dir.as_path()).and_then(|()| set(&dir, version, resource, TRIED));
         // What cannot be removed was not made.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
@@ -134,8 +135,7 @@ impl Cgroups {
     }
 
     fn new_name(&self) -> String {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        format!("{MARK}-{}-{number}", self.owner)
+        format!("{MARK}-{}-{}", self.owner, Uuid::new_v4().simple())
     }
 }
 

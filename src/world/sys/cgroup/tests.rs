@@ -5,13 +5,36 @@ use std::process::{Child, Command, Stdio};
 use super::*;
 
 /// The groups of this machine; `None`, with a word, where there is nothing to test.
+#[track_caller]
 fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
+    for resource in Resource::ALL {
+        let is_found = found.limit(resource);
+        assert!(
+            is_found || !can_be_limited_by_hand(resource),
+            "{resource:?}"
+        );
+    }
     if found.limit_memory() && found.limit(Resource::Processes) {
         return Some(found);
     }
     println!("skipped: no control groups can be made here");
     None
+}
+
+/// Whether anybody can make a group beside the own one and limit 1024 of a resource there.
+fn can_be_limited_by_hand(resource: Resource) -> bool {
+    let script = match resource {
+        Resource::Memory => {
+            "d=/sys/fs/cgroup/memory$(sed -n 's/.*:memory://p' /proc/self/cgroup)/by-hand-$$
+             mkdir $d && echo 1048576 > $d/memory.limit_in_bytes; s=$?; rmdir $d; exit $s"
+        }
+        Resource::Processes => {
+            "d=/sys/fs/cgroup/pids$(sed -n 's/.*:pids://p' /proc/self/cgroup)/by-hand-$$
+             mkdir $d && echo 1024 > $d/pids.max; s=$?; rmdir $d; exit $s"
+        }
+    };
+    started(script).wait().unwrap().success()
 }
 
 /// Runs a script whose first line waits until it is in the group.
@@ -80,6 +103,18 @@ fn a_group_goes_with_all_that_is_in_it() {
     drop(group);
     assert!(!dirs.iter().any(|(_, dir)| dir.as_path().is_dir()));
     assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn groups_do_not_get_into_each_others_way() {
+    let (Some(one), Some(other)) = (cgroups(), cgroups()) else {
+        return;
+    };
+    let limits = Limits::default();
+    let groups = [&one, &other, &one].map(|cgroups| cgroups.make(&limits).unwrap());
+    let dirs = groups.each_ref().map(|group| group.dirs.clone());
+    drop(groups);
+    assert!(dirs[0] != dirs[1] && dirs[1] != dirs[2] && dirs[0] != dirs[2]);
 }
 
 #[test]

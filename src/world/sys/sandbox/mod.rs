@@ -9,8 +9,8 @@
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
 //!
-//! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
-//! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
+//! Tier C has no namespaces: there the outer half waits for a [`supervisor`], and that for a
+//! [`worker`] which does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod arguments;
 pub(crate) mod bpf;
