@@ -257,3 +257,80 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
         idle.stderr()
     );
 }
+
+#[test]
+fn people_read_in_a_line_how_a_command_ended() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "echo; echo first; echo second"}
+    - name: execute_command
+      arguments: {command: "echo out; echo bad >&2; exit 3"}
+    - name: start_background_command
+      arguments: {command: "sleep 60"}
+- text: "done"
+"#;
+    let finished = run(Tier::Off, replies);
+    for told in [
+        "warning: nothing holds the agent's commands: they may do whatever you may do",
+        "commands: the sandbox is off, and nothing holds those of one: ",
+        "did execute_command: status 0 after ",
+        " s: first\n",
+        "failed execute_command: status 3 after ",
+        " s: bad\n",
+        "did start_background_command: command 1: it goes on\n",
+    ] {
+        assert!(
+            finished.stderr().contains(told),
+            "{told}\n{}",
+            finished.stderr()
+        );
+    }
+}
+
+#[test]
+fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "echo kept > /tmp/kept"}
+    - name: start_background_command
+      arguments: {command: "cat /tmp/kept > /tmp/copied; sleep 60"}
+    - name: execute_command
+      arguments: {command: "until [ -s /tmp/copied ]; do sleep 0.05; done; cat /tmp/copied"}
+- text: "done"
+"#;
+    for tier in [Tier::A, Tier::B] {
+        if !has(tier) {
+            continue;
+        }
+        let finished = run(tier, replies);
+        let told = finished.stderr();
+        assert!(told.contains(" s: kept\n"), "tier {tier}: {told}");
+        let rooms = finished.project().path(".massgen/sandboxes");
+        let left = std::fs::read_dir(rooms).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "tier {tier}");
+    }
+}
+
+#[test]
+fn commands_begin_where_a_guard_lets_them() {
+    let config = "
+agent:
+  id: one
+  folder_guard: {read: [src], write: []}
+  backend: {type: scripted, replies: [], cwd: w1, enable_mcp_command_line: true}
+";
+    let with = |arguments: &str| {
+        let words = ["tool", "execute_command", "--args", arguments];
+        let project = Project::new().config(config).file("src/a.txt", "a\n");
+        project.args(words).run()
+    };
+    if !has(Tier::C) {
+        return;
+    }
+    let begun = with(r#"{"command": "cat a.txt"}"#);
+    assert_eq!(begun.code(), Some(0), "{}", begun.stderr());
+    let outside = with(r#"{"command": "cat a.txt", "work_dir": "/"}"#);
+    assert_eq!(outside.code(), Some(4), "{}", outside.stdout());
+}

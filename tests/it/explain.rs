@@ -167,12 +167,12 @@ agent:
 orchestrator:
   context_paths: [{path: src, permission: write}]
 ";
-    let explained = |line: &str, phase: &str| {
+    let explained = |line: &str, phase: &str, code| {
         let project = project().file("run.yaml", team);
         let words = [
             "explain", "command", line, "--config", "run.yaml", "--phase", phase, "--json",
         ];
-        let finished = project.args(words).success();
+        let finished = project.args(words).failure(code);
         let report: Value = serde_json::from_str(finished.stdout()).unwrap();
         report
     };
@@ -188,7 +188,7 @@ orchestrator:
         });
         open.collect::<Vec<String>>()
     };
-    let early = explained("ls -l", "coordination");
+    let early = explained("ls -l", "coordination", 0);
     assert_eq!(early["decision"], "allow");
     assert_eq!(
         open(&early),
@@ -196,8 +196,9 @@ orchestrator:
     );
     assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
     assert_eq!(early["holds"]["timeout_seconds"], 7);
-    assert_eq!(early["holds"]["network"], json!(["off"]));
-    let late = explained("ls | sort", "final");
+    // Nothing keeps it from the network: the sandbox is off.
+    assert_eq!(early["holds"]["network"], json!(["on"]));
+    let late = explained("ls | sort", "final", 4);
     assert_eq!(
         open(&late),
         ["read 00000000", "write ann_00000000", "write src"]

@@ -207,7 +207,11 @@ fn summary(finished: &Finished) -> String {
     let (how, texts) = match ended {
         Ended::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
         Ended::Exited(status) => (format!("status {status}"), [stderr, stdout]),
-        ended => (ended.to_string(), [stderr, stdout]),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
     };
     let mut lines = texts.into_iter().flat_map(|text| text.lines());
     let said = lines.find(|line| !line.trim().is_empty());

@@ -127,8 +127,8 @@ fn what_has_no_effect_or_opens_much_is_told() {
         &with_commands(container),
         &["`command_line_docker_enable_sudo` has no effect: commands run on this machine"],
     );
-    let contained = "command_line_execution_mode: docker\ncommand_line_network: on";
-    check(&with_commands(contained), &[]);
+    let elsewhere = "command_line_execution_mode: docker\ncommand_line_network: on";
+    check(&with_commands(elsewhere), &[]);
     check(
         &with_commands("command_line_sandbox: off"),
         &["warning agent.backend.command_line_sandbox: nothing holds the agent's commands"],
