@@ -16,7 +16,7 @@ use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
-use crate::cli::shell::Shell;
+use crate::cli::shell::{Hold, Shell};
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
@@ -26,7 +26,7 @@ use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants::{directories_to_make, manager, real};
+use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
@@ -61,11 +61,11 @@ struct Gates {
 
 /// What is asked of the gates.
 #[derive(Clone, Copy, Debug)]
-enum Needs {
+enum Needs<'a> {
     /// To decide about files.
     Files,
     /// To run commands, held so; without a choice, as the config says.
-    Commands(Option<TierChoice>),
+    Commands(Option<Hold<'a>>),
 }
 
 /// Prints what may be done to a path.
@@ -155,7 +155,8 @@ pub(crate) fn tool(
         typed => typed.to_owned(),
     };
     let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
-        Needs::Commands(call.caller.sandbox)
+        let container = call.docker.as_deref().map(Hold::Container);
+        Needs::Commands(container.or(call.caller.sandbox.map(Hold::Sandbox)))
     } else {
         Needs::Files
     };
@@ -173,7 +174,7 @@ pub(crate) fn sandbox(
     asked: &SandboxArguments,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let needs = Needs::Commands(asked.caller.sandbox);
+    let needs = Needs::Commands(asked.caller.sandbox.map(Hold::Sandbox));
     let mut gates = of_source(&asked.caller.source, needs, host, output)?;
     let caller = gates.take(asked.caller.agent.as_deref())?;
     let gate = caller.gate(asked.caller.phase.into());
@@ -182,11 +183,11 @@ pub(crate) fn sandbox(
 
 fn of_source(
     source: &GrantsSource,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
-    if let Needs::Commands(Some(TierChoice::Only(Tier::Off))) = needs {
+    if let Needs::Commands(Some(Hold::Sandbox(TierChoice::Only(Tier::Off)))) = needs {
         output.warning("nothing holds the command: it may do whatever you may do");
     }
     match &source.grants {
@@ -195,7 +196,7 @@ fn of_source(
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
+fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -207,10 +208,7 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
     let shell = match needs {
         Needs::Files => None,
-        Needs::Commands(choice) => {
-            let choice = choice.unwrap_or_default();
-            Some(Shell::open(host, choice, &grants.write_roots())?)
-        }
+        Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
@@ -230,7 +228,7 @@ fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result
     let host = environment::complete(host).host;
     let config = checked(&team_file(config, &host)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    let team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     Ok((config, team))
 }
 
@@ -244,7 +242,7 @@ fn team_file(config: Option<&str>, host: &Host) -> Result<TeamFile> {
 fn of_team(
     config: Option<&str>,
     missing: Missing,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -254,15 +252,15 @@ fn of_team(
         // A single call has no history that could say what was read.
         agent.read_before_delete = ReadBeforeDelete::Off;
     }
-    if let Needs::Commands(Some(choice)) = needs {
-        config.hold_commands(choice);
+    if let Needs::Commands(Some(hold)) = needs {
+        hold.set_in(&mut config);
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let held = match missing {
         Missing::Made => make_directories(&config, &layout)?,
         Missing::LeftOut => Vec::new(),
     };
-    let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let mut team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     for member in &mut team.members {
         leave_missing_out(member)?;
     }

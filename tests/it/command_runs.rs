@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use massgen::config::command_line::CommandLineConfig;
 use massgen::confinement::tier::{Tier, TierChoice};
@@ -256,6 +257,34 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
         "{}",
         idle.stderr()
     );
+}
+
+#[test]
+fn a_command_is_told_before_it_has_ended() {
+    let waits = r#"
+- when: {last: "</task>"}
+  calls: [{name: execute_command, arguments: {command: "until [ -e go ]; do sleep 0.02; done"}}]
+- calls: [{name: new_answer, arguments: {content: "it ended"}}]
+"#;
+    let keys = "cwd: w1\nenable_mcp_command_line: true";
+    let project = Project::new()
+        .config(&team(&[agent("one", keys, waits)], ""))
+        .args(["--output-format", "stream-json", "wait"]);
+    let mut command = project.command();
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut until = |word: &str| {
+        let mut told = lines.by_ref().map(|line| line.unwrap());
+        told.find(|line| line.contains(&format!("\"type\":\"{word}\"")))
+    };
+    assert!(until("tool_called").is_some());
+    let mut workspaces = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
+    let workspace = workspaces.next().unwrap().unwrap().path();
+    fs::write(workspace.join("go"), "").unwrap();
+    assert!(until("tool_finished").unwrap().contains("\"success\":true"));
+    assert!(until("run_ended").is_some());
+    assert!(run.wait().unwrap().success());
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod place;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
+/// What a process writes that enters a group.
+pub(crate) const ITSELF: &[u8] = b"0";
 /// What each resource is limited to when that is tried out: the most processes that the kernel takes
 /// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
 const TRIED: u64 = 4 * 1024 * 1024;
@@ -148,12 +151,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Takes a process in, and with it all that it starts from now on.
-    pub(crate) fn take_in(&self, process: Pid) -> io::Result<()> {
-        for (_, dir) in &self.dirs {
-            write(dir, "cgroup.procs", process.as_raw_nonzero())?;
-        }
-        Ok(())
+    /// Where a process with one thread comes in: it writes [`ITSELF`] to each of these, and all that
+    /// it starts from then on is in as well. To have another one taken in, the kernel stops the
+    /// starting of processes on the whole machine, for which it waits 10 ms and more.
+    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let doors = self.dirs.iter().map(|(version, dir)| {
+            let door = match version {
+                Version::One => "tasks",
+                Version::Two => "cgroup.procs",
+            };
+            opened(dir, door).map(OwnedFd::from)
+        });
+        doors.collect()
     }
 
     /// Whether it holds a limit on memory.
@@ -233,11 +242,13 @@ fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Re
 }
 
 fn write(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .open(dir.join(file).as_path())?;
     // In one piece: the kernel takes each write for a whole number.
-    file.write_all(format!("{value}").as_bytes())
+    opened(dir, file)?.write_all(format!("{value}").as_bytes())
+}
+
+fn opened(dir: &AbsPath, file: &str) -> io::Result<File> {
+    let path = dir.join(file);
+    fs::OpenOptions::new().write(true).open(path.as_path())
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! What is found of control groups in what the kernel tells.
 
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -37,19 +39,23 @@ fn can_be_limited_by_hand(resource: Resource) -> bool {
     started(script).wait().unwrap().success()
 }
 
-/// Runs a script whose first line waits until it is in the group.
+/// Runs a script whose first line enters the group.
 #[track_caller]
 fn check(limits: Limits, script: &str, expected: &str) -> u64 {
     let Some(cgroups) = cgroups() else { return 1 };
     let group = cgroups.make(&limits).unwrap();
-    let child = started(&format!("read go; {script}"));
-    group.take_in(id(&child)).unwrap();
-    let mut child = child;
-    drop(child.stdin.take());
+    let doors = group.doors().unwrap();
+    let child = started(&format!("{}{script}", entering(&doors)));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.trim(), expected, "{output:?}");
     group.killed_for_memory()
+}
+
+/// Enters by `doors`, which this process holds open.
+fn entering(doors: &[OwnedFd]) -> String {
+    let enter = |door: &OwnedFd| format!("echo 0 > /proc/$PPID/fd/{}; ", door.as_raw_fd());
+    doors.iter().map(enter).collect()
 }
 
 fn started(script: &str) -> Child {
@@ -96,8 +102,17 @@ fn processes_are_limited() {
 fn a_group_goes_with_all_that_is_in_it() {
     let Some(cgroups) = cgroups() else { return };
     let group = cgroups.make(&Limits::default()).unwrap();
-    let mut child = started("sleep 60 & sleep 60");
-    group.take_in(id(&child)).unwrap();
+    let doors = group.doors().unwrap();
+    let script = format!("{}sleep 60 & echo; sleep 60", entering(&doors));
+    let mut child = started(&script);
+    let mut entered = [0];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut entered)
+        .unwrap();
+    drop(doors);
     let dirs = group.dirs.clone();
     assert!(dirs.iter().all(|(_, dir)| dir.as_path().is_dir()));
     drop(group);
