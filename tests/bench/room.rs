@@ -88,6 +88,7 @@ impl Room {
             limits: Limits::default(),
             reach: Reach::None,
             layers: vec![layer],
+            identities: BTreeMap::new(),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
             program: vec![TRUE.to_owned()],

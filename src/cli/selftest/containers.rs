@@ -63,7 +63,11 @@ pub(super) fn missing(
     let finished = container.run(&look, &root, wait).map_err(failed)?;
     match finished.ended {
         Ended::Exited(_) => Ok(finished.stdout.text.lines().map(str::to_owned).collect()),
-        ended => {
+        ended @ (Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. }) => {
             let message = format!("a container of `{image}` runs no command: {ended}");
             Err(Error::new(ErrorKind::Environment, message)
                 .hint("take an image that has a shell, bash, git and Python"))
