@@ -374,8 +374,8 @@ pub const COMMANDS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "start_background_command",
-        purpose: "Start a shell command that goes on while you do other things. In a sandbox no \
-                  other command can connect to it: start a server together with its client.",
+        purpose: "Start a shell command that goes on while you do other things. No other \
+                  command of a sandbox can connect to it.",
         permission: Permission::Read,
         parameters: &[
             required("command", Kind::Text, ""),

@@ -11,7 +11,6 @@
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a measurement that cannot go on stops, and its tables go to stdout"

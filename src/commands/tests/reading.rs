@@ -100,13 +100,13 @@ fn redirections_belong_to_their_command() {
     check_commands(
         "cat <<E | sort > f\n$(a) b\nE",
         &[
-            "cat <<",
+            "cat <<…",
             "sort >f <- pipeline",
             "a <- here-document, substitution",
         ],
     );
-    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<", "ls"]);
-    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-", "ls"]);
+    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<…", "ls"]);
+    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-…", "ls"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::commands::CommandPolicy;
 use crate::commands::pattern::Pattern;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::walk::is_default;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, Variable};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::Key;
@@ -69,8 +70,9 @@ impl Checker<'_> {
             value,
         } in backend.node.entries()
         {
-            let is_acted_on = BACKEND.find(key).is_some_and(Key::is_acted_on);
-            if is_acted_on && key.starts_with(beginning) && value.value != Value::Null {
+            let is_meant = |row: &&Key| row.is_acted_on() && !is_default(value, row.default);
+            let is_meant = BACKEND.find(key).filter(is_meant).is_some();
+            if is_meant && key.starts_with(beginning) && value.value != Value::Null {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(backend.path_of(key), message);
                 self.findings.push(warning.at(key_span).suggest(remedy));
@@ -206,7 +208,7 @@ impl Checker<'_> {
             };
             if self.is_variable(&name) {
                 let variable = self.variable(&entry.value);
-                if let Variable::Passed = variable {
+                if entry.value.value == Value::Null {
                     self.is_set(&name);
                 }
                 variables.insert(entry.key.clone(), variable);

@@ -303,7 +303,7 @@ fn fits(node: &Node, shape: &Shape) -> bool {
 }
 
 /// Whether a value is the default, which holds anyway.
-fn is_default(node: &Node, default: Option<&str>) -> bool {
+pub(super) fn is_default(node: &Node, default: Option<&str>) -> bool {
     match (&node.value, default) {
         (Value::Scalar(scalar), Some(default)) => {
             let flag = scalar.as_flag().map(|flag| flag.to_string());
