@@ -363,7 +363,7 @@ impl Gate {
     fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == Scope::Tree);
-        let named = trees().find(|root| root.kind != GrantKind::BuiltIn);
+        let named = trees().find(|root| root.kind == GrantKind::Context);
         let first = named.or_else(|| trees().next())?;
         UserPath::parse(first.path.as_path().to_str()?).ok()
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
 
 use massgen::config::command_line::CommandLineConfig;
@@ -240,7 +240,7 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
 "#;
     let chosen = |flag: &[&str]| project("C", replies).args(flag);
     let off = chosen(&["--sandbox", "off"]).success();
-    let first = "sandbox off (switched off, so nothing enforces)";
+    let first = "the sandbox is off, and nothing holds those of one";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
     if has(Tier::C) {
@@ -289,6 +289,32 @@ fn a_command_is_told_before_it_has_ended() {
 }
 
 #[test]
+fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
+    if !has(Tier::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - {name: execute_command, arguments: {command: "echo new >> '{{cwd}}/src/old.txt'"}}
+- text: "done"
+"#;
+    let run = |choice: &str| {
+        let project = project(choice, replies);
+        chown(project.path("src"), Some(1234), Some(1234)).unwrap();
+        chown(project.path("src/old.txt"), Some(1234), Some(1234)).unwrap();
+        project.run()
+    };
+    let refused = run("A");
+    assert_eq!(refused.code(), Some(3));
+    let why = "belongs to another user or group";
+    assert!(refused.stderr().contains(why), "{}", refused.stderr());
+    let done = run("auto");
+    assert_eq!(done.code(), Some(0), "{}", done.stderr());
+    assert!(done.stderr().contains("sandbox B"), "{}", done.stderr());
+    let _changed = done.has_file("src/old.txt", "old\nnew\n");
+}
+
+#[test]
 fn people_read_in_a_line_how_a_command_ended() {
     let replies = r#"
 - calls:
@@ -302,7 +328,7 @@ fn people_read_in_a_line_how_a_command_ended() {
 "#;
     let finished = run(Tier::Off, replies);
     for told in [
-        "warning: nothing holds the agent's commands: they may do whatever you may do",
+        "nothing holds the agent's commands: they may do whatever you may do\n",
         "commands: the sandbox is off, and nothing holds those of one: ",
         "did execute_command: status 0 after ",
         " s: first\n",

@@ -127,7 +127,7 @@ fn single_calls_of_an_agent_share_its_workspace() {
 #[test]
 fn a_command_line_is_explained_by_its_commands() {
     let words = ["explain", "command", "timeout 5 ls; sudo id", "--json"];
-    let finished = Project::new().args(words).success();
+    let finished = Project::new().args(words).failure(4);
     let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let commands = report["commands"].as_array().unwrap();
     let texts: Vec<&str> = commands

@@ -245,12 +245,15 @@ impl Root {
             Err(Errno::NOENT) if self.own.contains(&number(place)?) => {}
             opened => return opened,
         }
-        if is_directory == IsDirectory::Yes {
-            mkdirat(place, name, PLAIN_DIRECTORY)?;
-        } else {
-            return openat(place, name, NEW_FILE, PLAIN_FILE);
+        let made = match is_directory {
+            IsDirectory::Yes => mkdirat(place, name, PLAIN_DIRECTORY),
+            IsDirectory::No => openat(place, name, NEW_FILE, PLAIN_FILE).map(drop),
+        };
+        match made {
+            // Another command of the agent makes the same in its `/tmp` at the same time.
+            Ok(()) | Err(Errno::EXIST) => openat(place, name, flags, Mode::empty()),
+            Err(errno) => Err(errno),
         }
-        openat(place, name, flags, Mode::empty())
     }
 }
 
