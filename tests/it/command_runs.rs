@@ -371,22 +371,27 @@ fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
 
 #[test]
 fn commands_begin_where_a_guard_lets_them() {
-    let config = "
+    let config = r#"
 agent:
   id: one
   folder_guard: {read: [src], write: []}
-  backend: {type: scripted, replies: [], cwd: w1, enable_mcp_command_line: true}
-";
-    let with = |arguments: &str| {
-        let words = ["tool", "execute_command", "--args", arguments];
-        let project = Project::new().config(config).file("src/a.txt", "a\n");
-        project.args(words).run()
-    };
+  backend:
+    type: scripted
+    cwd: w1
+    enable_mcp_command_line: true
+    replies:
+      - calls:
+          - {name: execute_command, arguments: {command: "cat a.txt"}}
+          - {name: execute_command, arguments: {command: "ls", work_dir: "/"}}
+      - {text: "done"}
+orchestrator: {skip_coordination_rounds: true}
+"#;
     if !has(Tier::C) {
         return;
     }
-    let begun = with(r#"{"command": "cat a.txt"}"#);
-    assert_eq!(begun.code(), Some(0), "{}", begun.stderr());
-    let outside = with(r#"{"command": "cat a.txt", "work_dir": "/"}"#);
-    assert_eq!(outside.code(), Some(4), "{}", outside.stdout());
+    let project = Project::new().config(config).file("src/a.txt", "inside\n");
+    let finished = project.args(["look"]).run();
+    let told = finished.stderr();
+    assert!(told.contains(" s: inside\n"), "{told}");
+    assert!(told.contains("is denied execute_command"), "{told}");
 }
