@@ -10,7 +10,7 @@
     clippy::as_conversions,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
-    clippy::disallowed_types,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a measurement that cannot go on stops, and its tables go to stdout"

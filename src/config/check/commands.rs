@@ -70,8 +70,8 @@ impl Checker<'_> {
             value,
         } in backend.node.entries()
         {
-            let is_meant = |row: &&Key| row.is_acted_on() && !is_default(value, row.default);
-            let is_meant = BACKEND.find(key).filter(is_meant).is_some();
+            let is_meant = |row: &Key| row.is_acted_on() && !is_default(value, row.default);
+            let is_meant = BACKEND.find(key).is_some_and(is_meant);
             if is_meant && key.starts_with(beginning) && value.value != Value::Null {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(backend.path_of(key), message);
