@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::error::ExitStatus;
+use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
 use crate::world::exec::{self, Outcome};
 use crate::world::gate::Gate;
@@ -18,11 +19,13 @@ struct Report<'a> {
 }
 
 /// Carries out the call of the tool `name` with `arguments` (JSON), and says how the process ends:
-/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed.
+/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed, with 2 if
+/// the arguments are none of the tool's.
 pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatus) {
     let call = match parse(name, arguments) {
         Ok(call) => call,
-        Err(error) => return denied(&error.to_string()),
+        Err(error @ ParseError::UnknownTool { .. }) => return denied(&error.to_string()),
+        Err(error) => return not_carried_out(&error.to_string(), "invalid", ExitStatus::Usage),
     };
     let permitted = match gate.check(call) {
         Ok(permitted) => permitted,
@@ -44,13 +47,17 @@ pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatu
 }
 
 fn denied(why: &str) -> (String, ExitStatus) {
+    not_carried_out(why, "deny", ExitStatus::Denied)
+}
+
+fn not_carried_out(why: &str, decision: &'static str, status: ExitStatus) -> (String, ExitStatus) {
     let report = Report {
         ok: false,
         output: why,
         exit: None,
-        decision: "deny",
+        decision,
     };
-    (report.to_json(), ExitStatus::Denied)
+    (report.to_json(), status)
 }
 
 impl Report<'_> {
