@@ -1,5 +1,5 @@
 //! Owns the commands of single calls (`massgen tool`): what holds them, and the directories that
-//! they have as long as the call lasts.
+//! they have as long as the call lasts. What was taken out of the user's trees stays.
 
 use crate::cli::conduct::machine;
 use crate::config::command_line::CommandLineConfig;
@@ -11,16 +11,16 @@ use crate::path::AbsPath;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::sandbox::Sandbox;
-use crate::world::store::scratch::Scratch;
+use crate::world::store::sandboxes::CallSandbox;
 
 /// Where directories go that last as long as a call, unless `TMPDIR` names another place.
 const TEMPORARY: &str = "/tmp";
 
-/// The commands of one call, whose directories go with this.
+/// The commands of one call, whose directories go with this but for their quarantine.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) commands: Commands,
-    _room: Scratch,
+    _room: CallSandbox,
 }
 
 impl Shell {
@@ -28,7 +28,7 @@ impl Shell {
     /// user's in the final phase.
     pub(crate) fn open(host: &Host, choice: TierChoice, trees: &[AbsPath]) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
-        let room = Scratch::make(&AbsPath::resolve(&host.cwd, temporary), "massgen_")?;
+        let room = CallSandbox::make(&AbsPath::resolve(&host.cwd, temporary), "massgen_")?;
         let Machine {
             executable,
             env,

@@ -42,7 +42,7 @@ pub struct Shells {
     ready: BTreeMap<AgentId, Commands>,
     refused: BTreeMap<AgentId, Enclosure>,
     /// Their directories, which go at the end of the run.
-    _rooms: Option<Sandboxes>,
+    rooms: Option<Sandboxes>,
 }
 
 /// An agent that may run commands.
@@ -111,7 +111,7 @@ impl Shells {
         Ok(Self {
             ready,
             refused,
-            _rooms: Some(rooms),
+            rooms: Some(rooms),
         })
     }
 
@@ -147,10 +147,11 @@ impl Shells {
             let notes = commands.notes().iter();
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
+        let swept = self.rooms.iter().flat_map(|rooms| rooms.swept().to_vec());
         let warning = |message| Event::Warning { message };
         held.into_iter()
             .map(event)
-            .chain(notes.map(warning))
+            .chain(notes.chain(swept).map(warning))
             .collect()
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use massgen::id::AgentId;
 use massgen::path::AbsPath;
-use massgen::world::store::sandboxes::Sandboxes;
+use massgen::world::store::sandboxes::{CallSandbox, Sandboxes};
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 fn abs(path: &Path) -> AbsPath {
@@ -93,6 +93,25 @@ fn what_was_taken_out_of_the_users_trees_outlasts_the_run() {
     assert_eq!(kept.unwrap(), "kept");
     let is_there = |path: &AbsPath| fs::metadata(path.as_path()).is_ok();
     assert!(!is_there(&one.join("home")) && !is_there(&other));
+}
+
+#[test]
+fn what_a_single_call_took_out_of_the_users_trees_outlasts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = abs(&dir.path().join("tmp"));
+    let [kept, empty] = ["one_", "other_"].map(|prefix| {
+        let room = CallSandbox::make(&parent, prefix).unwrap();
+        fs::create_dir_all(room.path().join("quarantine").as_path()).unwrap();
+        fs::create_dir_all(room.path().join("home/.cache").as_path()).unwrap();
+        room
+    });
+    let file = kept.path().join("quarantine/.env");
+    fs::write(file.as_path(), "kept").unwrap();
+    let home = kept.path().join("home");
+    drop((kept, empty));
+    assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "kept");
+    assert!(fs::metadata(home.as_path()).is_err());
+    assert_eq!(runs(parent.as_path()), 1);
 }
 
 #[test]

@@ -87,8 +87,14 @@ pub(super) fn carried<T>(
     let room = commands.room();
     let reckoning = Reckoning::open(gate, commands, |root| room.layer(root))?;
     let facts = reckoning.hold(gate, facts);
-    let finished = run(&compiled(gate, commands, facts)?)?;
-    Ok((finished, reckoning.settle(gate, &mut told)?))
+    let confinement = compiled(gate, commands, facts)?;
+    let finished = run(&confinement);
+    // Also one that failed half-way may have written there.
+    let aftermath = reckoning.settle(gate, &mut told)?;
+    match finished {
+        Ok(finished) => Ok((finished, aftermath)),
+        Err(stop) => Err(stop.with(aftermath.changes)),
+    }
 }
 
 /// What a command may do.

@@ -7,6 +7,8 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::world::exec::unswept::sweep_left_over;
+use crate::world::store::scratch::Scratch;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 
@@ -24,15 +26,16 @@ const UNIQUE_DIGITS: usize = 8;
 #[derive(Debug)]
 pub struct Sandboxes {
     dir: AbsPath,
+    swept: Vec<String>,
     _lock: Option<DirLock>,
 }
 
 impl Sandboxes {
     /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
-    /// held by no run is left over, and cleared.
+    /// held by no run is left over, and cleared; what its commands left in the user's trees is swept.
     pub fn make(parent: &AbsPath) -> Result<Self> {
         dir::create_all(parent, Audience::User)?;
-        clear_left_over(parent)?;
+        let swept = clear_left_over(parent)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, RUN, UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
@@ -41,13 +44,22 @@ impl Sandboxes {
                 // Another run took it for one that was left over.
                 Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
             };
-            return Ok(Self { dir, _lock: lock });
+            return Ok(Self {
+                dir,
+                swept,
+                _lock: lock,
+            });
         }
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
             Error::io(format!("cannot keep a directory in `{parent}`"), busy)
                 .hint("start the run again"),
         )
+    }
+
+    /// What was done about commands that a run was broken off with, for people.
+    pub fn swept(&self) -> &[String] {
+        &self.swept
     }
 
     /// The directory of one agent's commands, which nobody else uses.
@@ -65,29 +77,61 @@ impl Drop for Sandboxes {
     }
 }
 
-/// Clears the directories in `parent` that no run holds.
-fn clear_left_over(parent: &AbsPath) -> Result<()> {
+/// The directory of the commands of a single call. It is cleared when it goes.
+#[derive(Debug)]
+pub struct CallSandbox(AbsPath);
+
+impl CallSandbox {
+    /// Makes one inside `parent`, which is made if it is missing; its name begins with `prefix`.
+    pub fn make(parent: &AbsPath, prefix: &str) -> Result<Self> {
+        Scratch::make(parent, prefix).map(|made| Self(made.keep()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &AbsPath {
+        &self.0
+    }
+}
+
+impl Drop for CallSandbox {
+    fn drop(&mut self) {
+        // There is no run that could try again.
+        let _cleared = clear_agent(&self.0);
+    }
+}
+
+/// Clears the directories in `parent` that no run holds, and says what was done in the user's trees.
+fn clear_left_over(parent: &AbsPath) -> Result<Vec<String>> {
+    let mut swept = Vec::new();
     for name in dir::names(parent)? {
         let dir = parent.join(name);
         if let Ok(Hold::Held(_lock)) = dir::hold(&dir) {
+            for agent in dir::names(&dir)? {
+                swept.extend(sweep_left_over(&dir.join(agent)));
+            }
             let _cleared = clear_run(&dir);
         }
     }
-    Ok(())
+    Ok(swept)
 }
 
 /// Removes all of a run but what stands in quarantine.
 fn clear_run(run: &AbsPath) -> Result<()> {
     for agent in dir::names(run)? {
-        let agent = run.join(agent);
-        for name in dir::names(&agent)? {
-            if name != QUARANTINE {
-                clear::remove(&agent.join(name))?;
-            }
-        }
-        dir::remove_empty(&agent.join(QUARANTINE));
-        dir::remove_empty(&agent);
+        clear_agent(&run.join(agent))?;
     }
     dir::remove_empty(run);
+    Ok(())
+}
+
+/// Removes the directory of an agent's commands but what stands in quarantine.
+fn clear_agent(agent: &AbsPath) -> Result<()> {
+    for name in dir::names(agent)? {
+        if name != QUARANTINE {
+            clear::remove(&agent.join(name))?;
+        }
+    }
+    dir::remove_empty(&agent.join(QUARANTINE));
+    dir::remove_empty(agent);
     Ok(())
 }
