@@ -155,46 +155,53 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        let tool = request.name.clone();
         // A command ends when nobody waits for it any more.
         let interrupt = call.command().and_then(|_| Interrupt::new().ok());
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
-        let work = move || {
-            let done = gate.check(call);
-            let done = done.map(|permitted| exec::run_until(permitted, interrupt.as_ref()));
-            let allowed = done.is_ok();
+        let tool = request.name.clone();
+        let ask = move || {
+            let asked = gate.check(call);
+            let allowed = asked.is_ok();
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
-            done
+            asked
         };
-        let begun = Instant::now();
-        match tokio::task::spawn_blocking(work).await {
-            Err(_) => {
-                let reason = brief::call_broke_off().to_owned();
-                self.turned_away(request, reason, None).await
-            }
+        let permitted = match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
                 let (reason, _) = self.turned_away(request, reason, rule).await;
-                (reason, Worked::refused(denial))
+                return (reason, Worked::refused(denial));
             }
-            Ok(Ok(observation)) => {
-                self.called(request, None, None).await;
-                let finished = Event::ToolFinished {
-                    agent: self.agent.clone(),
-                    call_id: request.id.clone(),
-                    tool: request.name.clone(),
-                    success: observation.outcome == Outcome::Done,
-                    denied: observation.outcome == Outcome::Denied,
-                    summary: beginning(&observation.content, SHOWN_CHARS_MAX),
-                    elapsed_ms: milliseconds(begun.elapsed()),
-                };
-                self.emit(finished).await;
-                let Observation {
-                    content, changes, ..
-                } = observation;
-                (content, Worked::done(changes))
+            Err(_) => {
+                let reason = brief::call_broke_off().to_owned();
+                return self.turned_away(request, reason, None).await;
             }
-        }
+        };
+        // Told before it is carried out: it may take long, and massgen may be killed meanwhile.
+        self.called(request, None, None).await;
+        let begun = Instant::now();
+        let work = move || exec::run_until(permitted, interrupt.as_ref());
+        let done = tokio::task::spawn_blocking(work).await;
+        let observation = done.unwrap_or_else(|_| Observation {
+            outcome: Outcome::Failed,
+            content: brief::call_broke_off().to_owned(),
+            changes: Vec::new(),
+            exit_code: None,
+        });
+        let finished = Event::ToolFinished {
+            agent: self.agent.clone(),
+            call_id: request.id.clone(),
+            tool: request.name.clone(),
+            success: observation.outcome == Outcome::Done,
+            denied: observation.outcome == Outcome::Denied,
+            summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+            elapsed_ms: milliseconds(begun.elapsed()),
+        };
+        self.emit(finished).await;
+        let Observation {
+            content, changes, ..
+        } = observation;
+        (content, Worked::done(changes))
     }
 
     /// A call that is not carried out changes nothing, and the model reads why. `rule` forbids it,

@@ -87,13 +87,13 @@ pub(super) fn carried<T>(
     let room = commands.room();
     let reckoning = Reckoning::open(gate, commands, |root| room.layer(root))?;
     let facts = reckoning.hold(gate, facts);
-    let confinement = compiled(gate, commands, facts)?;
-    let finished = run(&confinement);
-    // Also one that failed half-way may have written there.
-    let aftermath = reckoning.settle(gate, &mut told)?;
-    match finished {
-        Ok(finished) => Ok((finished, aftermath)),
-        Err(stop) => Err(stop.with(aftermath.changes)),
+    match run(&compiled(gate, commands, facts)?) {
+        Ok(finished) => Ok((finished, reckoning.settle(gate, &mut told)?)),
+        // It may have run all the same, as when the engine of a container ends.
+        Err(stop) => {
+            let aftermath = reckoning.settle(gate, &mut told)?;
+            Err(stop.with(aftermath.changes))
+        }
     }
 }
 

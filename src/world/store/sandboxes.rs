@@ -1,6 +1,6 @@
-//! Owns the directories that the commands of a run write into beside the user's trees. They go with
-//! the run; what a run left behind that was broken off goes with the next. Only what was taken out
-//! of the user's trees stays, because nobody can say whose it is.
+//! Owns the directories that the commands of a run, or of a single call, write into beside the user's
+//! trees. They go with the run; what a run left behind that was broken off goes with the next. Only
+//! what was taken out of the user's trees stays, because nobody can say whose it is.
 
 use std::io;
 
@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::exec::unswept::sweep_left_over;
-use crate::world::store::scratch::Scratch;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 
@@ -18,9 +17,14 @@ const TRIES_MAX: usize = 16;
 /// What is in an agent's directory and outlasts the run.
 const QUARANTINE: &str = "quarantine";
 
-/// What the names of runs' directories begin with, and how many digits tell them apart.
+/// What the names of runs' directories begin with, and those of single calls, which stand among the
+/// files of other programs. How many digits tell them apart.
 const RUN: &str = "run";
+const CALL: &str = ".massgen_call";
 const UNIQUE_DIGITS: usize = 8;
+
+/// The directory of whoever makes a single call.
+const CALLER: &str = "caller";
 
 /// The directories of one run. They are cleared when it goes.
 #[derive(Debug)]
@@ -34,10 +38,19 @@ impl Sandboxes {
     /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
     /// held by no run is left over, and cleared; what its commands left in the user's trees is swept.
     pub fn make(parent: &AbsPath) -> Result<Self> {
+        Self::named(parent, RUN)
+    }
+
+    /// As [`Sandboxes::make`], for a single call. `parent` may hold what is not massgen's.
+    pub fn of_call(parent: &AbsPath) -> Result<Self> {
+        Self::named(parent, CALL)
+    }
+
+    fn named(parent: &AbsPath, stem: &str) -> Result<Self> {
         dir::create_all(parent, Audience::User)?;
-        let swept = clear_left_over(parent)?;
+        let swept = clear_left_over(parent, stem)?;
         for _ in 0..TRIES_MAX {
-            let dir = dir::create_unique(parent, RUN, UNIQUE_DIGITS)?;
+            let dir = dir::create_unique(parent, stem, UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
                 Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
                 Ok(Hold::Unsupported) => None,
@@ -64,7 +77,16 @@ impl Sandboxes {
 
     /// The directory of one agent's commands, which nobody else uses.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
-        let path = self.dir.join(id.as_str());
+        self.room(id.as_str())
+    }
+
+    /// The directory of the commands of whoever makes a single call.
+    pub fn caller(&self) -> Result<AbsPath> {
+        self.room(CALLER)
+    }
+
+    fn room(&self, name: &str) -> Result<AbsPath> {
+        let path = self.dir.join(name);
         dir::create_all(&path, Audience::User)?;
         Ok(path)
     }
@@ -77,37 +99,18 @@ impl Drop for Sandboxes {
     }
 }
 
-/// The directory of the commands of a single call. It is cleared when it goes.
-#[derive(Debug)]
-pub struct CallSandbox(AbsPath);
-
-impl CallSandbox {
-    /// Makes one inside `parent`, which is made if it is missing; its name begins with `prefix`.
-    pub fn make(parent: &AbsPath, prefix: &str) -> Result<Self> {
-        Scratch::make(parent, prefix).map(|made| Self(made.keep()))
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &AbsPath {
-        &self.0
-    }
-}
-
-impl Drop for CallSandbox {
-    fn drop(&mut self) {
-        // There is no run that could try again.
-        let _cleared = clear_agent(&self.0);
-    }
-}
-
-/// Clears the directories in `parent` that no run holds, and says what was done in the user's trees.
-fn clear_left_over(parent: &AbsPath) -> Result<Vec<String>> {
+/// Clears the directories of the user's in `parent` that are named so and that no run holds, and says
+/// what was done in the user's trees.
+fn clear_left_over(parent: &AbsPath, stem: &str) -> Result<Vec<String>> {
     let mut swept = Vec::new();
-    for name in dir::names(parent)? {
+    let names = dir::names(parent)?.into_iter();
+    for name in names.filter(|name| is_named(name, stem)) {
         let dir = parent.join(name);
-        if let Ok(Hold::Held(_lock)) = dir::hold(&dir) {
-            for agent in dir::names(&dir)? {
-                swept.extend(sweep_left_over(&dir.join(agent)));
+        if dir::is_users(&dir)
+            && let Ok(Hold::Held(_lock)) = dir::hold(&dir)
+        {
+            for room in dir::names(&dir)? {
+                swept.extend(sweep_left_over(&dir.join(room)));
             }
             let _cleared = clear_run(&dir);
         }
@@ -115,23 +118,27 @@ fn clear_left_over(parent: &AbsPath) -> Result<Vec<String>> {
     Ok(swept)
 }
 
+/// Whether a directory that is called `name` was made for `stem`.
+fn is_named(name: &str, stem: &str) -> bool {
+    let rest = name.strip_prefix(stem);
+    let digits = rest.and_then(|rest| rest.strip_prefix('_'));
+    digits.is_some_and(|digits| {
+        digits.len() == UNIQUE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Removes all of a run but what stands in quarantine.
 fn clear_run(run: &AbsPath) -> Result<()> {
     for agent in dir::names(run)? {
-        clear_agent(&run.join(agent))?;
+        let agent = run.join(agent);
+        for name in dir::names(&agent)? {
+            if name != QUARANTINE {
+                clear::remove(&agent.join(name))?;
+            }
+        }
+        dir::remove_empty(&agent.join(QUARANTINE));
+        dir::remove_empty(&agent);
     }
     dir::remove_empty(run);
-    Ok(())
-}
-
-/// Removes the directory of an agent's commands but what stands in quarantine.
-fn clear_agent(agent: &AbsPath) -> Result<()> {
-    for name in dir::names(agent)? {
-        if name != QUARANTINE {
-            clear::remove(&agent.join(name))?;
-        }
-    }
-    dir::remove_empty(&agent.join(QUARANTINE));
-    dir::remove_empty(agent);
     Ok(())
 }

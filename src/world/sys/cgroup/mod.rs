@@ -6,15 +6,16 @@ mod place;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use uuid::Uuid;
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -22,6 +23,11 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
+/// What a process writes that enters a group.
+pub(crate) const ITSELF: &[u8] = b"0";
+/// What each resource is limited to when that is tried out: the most processes that the kernel takes
+/// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
+const TRIED: u64 = 4 * 1024 * 1024;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -32,7 +38,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Cgroups {
     places: Vec<Place>,
     owner: String,
-    made: AtomicU64,
 }
 
 /// A directory where groups can be made.
@@ -52,7 +57,6 @@ impl Cgroups {
         let mut cgroups = Self {
             places: Vec::new(),
             owner: owner(getpid()).unwrap_or_default(),
-            made: AtomicU64::new(0),
         };
         if cgroups.owner.is_empty() {
             return cgroups;
@@ -86,8 +90,8 @@ impl Cgroups {
     /// Whether a group can really be made there and limited.
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
         let dir = dir.join(self.new_name());
-        let limited = fs::create_dir(dir.as_path())
-            .and_then(|()| set(&dir, version, resource, u64::from(u32::MAX)));
+        let limited =
+            fs::create_dir(dir.as_path()).and_then(|()| set(&dir, version, resource, TRIED));
         // What cannot be removed was not made.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
@@ -134,8 +138,7 @@ impl Cgroups {
     }
 
     fn new_name(&self) -> String {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        format!("{MARK}-{}-{number}", self.owner)
+        format!("{MARK}-{}-{}", self.owner, Uuid::new_v4().simple())
     }
 }
 
@@ -148,12 +151,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Takes a process in, and with it all that it starts from now on.
-    pub(crate) fn take_in(&self, process: Pid) -> io::Result<()> {
-        for (_, dir) in &self.dirs {
-            write(dir, "cgroup.procs", process.as_raw_nonzero())?;
-        }
-        Ok(())
+    /// Where a process with one thread comes in: it writes [`ITSELF`] to each of these, and all that
+    /// it starts from then on is in as well. To have another one taken in, the kernel stops the
+    /// starting of processes on the whole machine, for which it waits 10 ms and more.
+    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let doors = self.dirs.iter().map(|(version, dir)| {
+            let door = match version {
+                Version::One => "tasks",
+                Version::Two => "cgroup.procs",
+            };
+            opened(dir, door).map(OwnedFd::from)
+        });
+        doors.collect()
     }
 
     /// Whether it holds a limit on memory.
@@ -233,11 +242,13 @@ fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Re
 }
 
 fn write(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .open(dir.join(file).as_path())?;
     // In one piece: the kernel takes each write for a whole number.
-    file.write_all(format!("{value}").as_bytes())
+    opened(dir, file)?.write_all(format!("{value}").as_bytes())
+}
+
+fn opened(dir: &AbsPath, file: &str) -> io::Result<File> {
+    let path = dir.join(file);
+    fs::OpenOptions::new().write(true).open(path.as_path())
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
