@@ -268,7 +268,7 @@ impl Inspector for Look<'_> {
         }
         match class {
             Class::Closed => {
-                let stood = Stood::of(name.dir, name.name, name.meta);
+                let stood = Stood::of(name.dir, name.called, name.meta);
                 self.close(name.place, stood)
             }
             Class::TooLong => {

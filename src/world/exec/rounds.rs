@@ -24,8 +24,8 @@ pub(super) struct Name<'r> {
     pub(super) place: &'r Place,
     /// The directory that holds it.
     pub(super) dir: &'r Dir,
-    /// Its name there.
-    pub(super) name: &'r OsStr,
+    /// What it is called there.
+    pub(super) called: &'r OsStr,
     /// What the kernel says about it.
     pub(super) meta: &'r Meta,
 }
@@ -114,7 +114,7 @@ impl Watch for Round<'_> {
             root: self.root,
             place: &place,
             dir,
-            name,
+            called: name,
             meta: &meta,
         };
         self.inspector.see(name, class)

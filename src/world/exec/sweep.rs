@@ -12,7 +12,7 @@ use crate::path::AbsPath;
 use crate::permissions::history::{Version, is_generated};
 use crate::world::change::ChangeKind;
 use crate::world::exec::aftermath::Aftermath;
-use crate::world::exec::answer::Stop;
+use crate::world::exec::answer::{Stop, shown};
 use crate::world::exec::masks::{Identity, Standing, Stood};
 use crate::world::exec::rounds::{Class, Inspector, Name, go_round, users_trees};
 use crate::world::gate::{Gate, Place};
@@ -69,7 +69,7 @@ impl Inspector for Sweep<'_> {
             Class::TooLong => {
                 let reason = "its path is too long to be looked at";
                 self.take_out(
-                    (name.dir, name.name),
+                    (name.dir, name.called),
                     name.place,
                     &name.meta.version,
                     reason,
@@ -103,14 +103,14 @@ impl Inspector for Sweep<'_> {
 
 impl Sweep<'_> {
     fn is_known(&self, name: &Name<'_>) -> bool {
-        let stood = Stood::of(name.dir, name.name, name.meta);
+        let stood = Stood::of(name.dir, name.called, name.meta);
         stood.is_ok_and(|stood| self.known.contains(&stood.identity()))
     }
 
     /// Decides about what stands at a closed name.
     fn judge(&mut self, name: &Name<'_>) {
         let path = name.place.real();
-        let now = match Stood::of(name.dir, name.name, name.meta) {
+        let now = match Stood::of(name.dir, name.called, name.meta) {
             Ok(now) => now,
             Err(Fault::Missing | Fault::NotDirectory) => return,
             Err(fault) => return self.failed("look at", name.place, fault),
@@ -135,7 +135,7 @@ impl Sweep<'_> {
             }
             _ => {
                 let reason = "the name is protected";
-                self.take_out((name.dir, name.name), name.place, &now.version, reason);
+                self.take_out((name.dir, name.called), name.place, &now.version, reason);
             }
         }
     }
@@ -149,10 +149,13 @@ impl Sweep<'_> {
     ) {
         let path = place.real();
         match self.quarantine.take(dir, name, seen, path) {
-            Ok(kept) => self.tell(
-                place,
-                format!("{reason}; what stood there is kept in {kept}"),
-            ),
+            Ok(kept) => {
+                let kept = shown(kept.as_path().as_os_str(), "/");
+                self.tell(
+                    place,
+                    format!("{reason}; what stood there is kept in {kept}"),
+                );
+            }
             Err(Fault::Missing) => {}
             Err(fault) => self.failed("take out of the way", place, fault),
         }
@@ -209,6 +212,8 @@ impl Sweep<'_> {
                     let reason = "the name is protected; it was made again as it was";
                     self.aftermath.deny(path, reason);
                 }
+                // What could not be taken out or looked at was told.
+                Err(Fault::Exists) => {}
                 Err(fault) => self.failed("make again", &place, fault),
             }
         }

@@ -12,6 +12,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::room::{notes, quarantine};
+use crate::world::exec::answer::shown;
 use crate::world::exec::masks::{Standing, Stood};
 use crate::world::exec::rounds::users_trees;
 use crate::world::exec::sweep::sweep;
@@ -131,9 +132,12 @@ fn sweep_by(note: &AbsPath, quarantine: &AbsPath) -> Result<Vec<String>> {
         | ChangeKind::Failed { reason }
         | ChangeKind::Unlisted { reason } => Some(format!(
             "after a run that was broken off: `{}`: {reason}",
-            change.path
+            shown(change.path.as_path().as_os_str(), "/")
         )),
-        _ => None,
+        ChangeKind::Created
+        | ChangeKind::Changed
+        | ChangeKind::Deleted
+        | ChangeKind::Conflict { .. } => None,
     };
     Ok(aftermath.changes.into_iter().filter_map(told).collect())
 }

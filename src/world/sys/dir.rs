@@ -173,7 +173,7 @@ impl Dir {
     /// All names in the directory, one after the other, in no order.
     pub(crate) fn listing(&self) -> Result<impl Iterator<Item = Result<Entry, Fault>>, Fault> {
         let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let listed = Entries::new(readable)?.filter_map(|entry| {
+        let entries = Entries::new(readable)?.filter_map(|entry| {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(errno) => return Some(Err(errno.into())),
@@ -186,7 +186,7 @@ impl Dir {
             let name = name.to_owned();
             Some(kind.map(|kind| Entry { name, kind }))
         });
-        Ok(listed)
+        Ok(entries)
     }
 
     /// Some file systems give no kind with the name; then the inode is asked.
@@ -222,8 +222,8 @@ impl Dir {
     pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), Fault> {
         let mode = Mode::from_raw_mode(mode_bits);
         mknodat(&self.0, name, FileType::Fifo, mode, 0)?;
-        let made = self.handle(&RelPath::default().child(name).ok_or(Fault::Missing)?)?;
-        Ok(chmod(proc_path(&made), mode)?)
+        let pipe = self.handle(&RelPath::default().child(name).ok_or(Fault::Missing)?)?;
+        Ok(chmod(proc_path(&pipe), mode)?)
     }
 
     /// Removes a name that is no directory; a link is removed and not what it points to.
