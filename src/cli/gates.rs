@@ -163,7 +163,7 @@ pub(crate) fn tool(
     let mut gates = of_source(&call.caller.source, needs, host, output)?;
     let caller = gates.take(call.caller.agent.as_deref())?;
     let gate = caller.gate(call.caller.phase.into());
-    let (report, status) = tool::carry_out(gate, &call.name, &arguments);
+    let (report, status) = tool::carry_out(gate, &call.name, &arguments, host.hangup);
     output.result(&format!("{report}\n"))?;
     Ok(status)
 }
@@ -191,12 +191,17 @@ fn of_source(
         output.warning("nothing holds the command: it may do whatever you may do");
     }
     match &source.grants {
-        Some(file) => of_grants_file(file, needs, host),
+        Some(file) => of_grants_file(file, needs, host, output),
         None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
+fn of_grants_file(
+    file: &str,
+    needs: Needs<'_>,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -210,6 +215,9 @@ fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
         Needs::Files => None,
         Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
+    for said in shell.iter().flat_map(Shell::swept) {
+        output.warning(said);
+    }
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
@@ -265,7 +273,11 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        team.run_commands_in(Shells::prepare(team.runners(), &layout, &machine(&host))?);
+        let shells = Shells::prepare(team.runners(), &layout, &machine(&host))?;
+        for said in shells.swept() {
+            output.warning(said);
+        }
+        team.run_commands_in(shells);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {

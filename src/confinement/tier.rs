@@ -88,7 +88,7 @@ impl Tier {
                 "bugs of the kernel",
             ],
             Tier::C => &[
-                "names and sizes of closed files can be seen",
+                "names, sizes, link texts and attributes of closed files can be seen",
                 "command lines of other processes and `/dev/shm` are shared",
                 "commands cannot write the user's paths: delivery goes through the file tools",
                 "no private `/tmp`, no loopback, no Unix sockets",
