@@ -156,9 +156,10 @@ impl Mind {
         gate: Gate,
     ) -> (String, Worked) {
         let tool = request.name.clone();
-        // A command ends when nobody waits for it any more.
+        // A command ends when nobody waits for it any more, or when patience is over.
         let interrupt = call.command().and_then(|_| Interrupt::new().ok());
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
+        let ending = interrupt.clone();
         let work = move || {
             let done = gate.check(call);
             let done = done.map(|permitted| exec::run_until(permitted, interrupt.as_ref()));
@@ -167,7 +168,15 @@ impl Mind {
             done
         };
         let begun = Instant::now();
-        match tokio::task::spawn_blocking(work).await {
+        let mut working = tokio::task::spawn_blocking(work);
+        let done = tokio::select! {
+            done = &mut working => done,
+            () = self.out_of_patience() => {
+                ending.as_ref().map(Interrupt::raise).unwrap_or_default();
+                working.await
+            }
+        };
+        match done {
             Err(_) => {
                 let reason = brief::call_broke_off().to_owned();
                 self.turned_away(request, reason, None).await
@@ -194,6 +203,13 @@ impl Mind {
                 } = observation;
                 (content, Worked::done(changes))
             }
+        }
+    }
+
+    async fn out_of_patience(&self) {
+        match &self.patience {
+            Some(patience) => drop(patience.over().await),
+            None => std::future::pending().await,
         }
     }
 

@@ -52,9 +52,12 @@ enum Missing {
     LeftOut,
 }
 
-/// Gates, and the workspaces that nobody else may use meanwhile.
+/// Gates, with what they and their commands need as long as they are asked.
 struct Gates {
     agents: Vec<AgentGates>,
+    /// The directories of commands go with their team.
+    _team: Option<Team>,
+    /// Nobody else may use them meanwhile.
     _held: Vec<Workspace>,
     _shell: Option<Shell>,
 }
@@ -211,6 +214,7 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     };
     Ok(Gates {
         agents: vec![agents],
+        _team: None,
         _held: Vec::new(),
         _shell: shell,
     })
@@ -269,6 +273,7 @@ fn of_team(
     });
     Ok(Gates {
         agents: gates.collect::<Result<_>>()?,
+        _team: Some(team),
         _held: held,
         _shell: None,
     })

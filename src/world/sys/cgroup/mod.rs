@@ -22,6 +22,9 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
+/// What the processes that hold a sandbox together count for, threads included: in tiers A and B
+/// two, in tier C a supervisor with two threads of its own.
+const HOLDING: u64 = 3;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -87,7 +90,7 @@ impl Cgroups {
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
         let dir = dir.join(self.new_name());
         let limited = fs::create_dir(dir.as_path())
-            .and_then(|()| set(&dir, version, resource, u64::from(u32::MAX)));
+            .and_then(|()| set(&dir, version, resource, resource.some()));
         // What cannot be removed was not made.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
@@ -190,7 +193,7 @@ impl Drop for Group {
 fn most(resource: Resource, limits: &Limits) -> Option<u64> {
     match resource {
         Resource::Memory => limits.memory_bytes,
-        Resource::Processes => Some(limits.processes),
+        Resource::Processes => Some(limits.processes.saturating_add(HOLDING)),
     }
 }
 
