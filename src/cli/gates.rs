@@ -164,7 +164,7 @@ pub(crate) fn tool(
     Ok(status)
 }
 
-/// Runs one command on the user's own streams, and gives the exit status that it ended with.
+/// Runs one command whose streams lead to the user's, and gives the exit status that it ended with.
 pub(crate) fn sandbox(
     host: &Host,
     asked: &SandboxArguments,

@@ -257,13 +257,22 @@ pub const RULES: &[Rule] = &[
                 Permission::Read,
             ),
         ],
-        denies: &[example(
-            GrantKind::Context,
-            Permission::Write,
-            Phase::Final,
-            "LICENSE",
-            Permission::Write,
-        )],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "LICENSE",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "License./a",
+                Permission::Write,
+            ),
+        ],
     },
     Rule {
         name: "protected-name",

@@ -2,10 +2,13 @@
 //! told, in each tier that this machine has.
 
 use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
 
 use massgen::confinement::tier::{Tier, TierChoice};
 use massgen::path::AbsPath;
 use massgen::world::sandbox::Sandbox;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::project::{Finished, Project, binary};
 use crate::runs::status;
@@ -30,6 +33,10 @@ fn has(tier: Tier) -> bool {
 
 /// A run of one agent that may run commands so; the final phase alone.
 fn run(tier: Tier, replies: &str) -> Finished {
+    project(tier, replies).run()
+}
+
+fn project(tier: Tier, replies: &str) -> Project {
     let keys =
         format!("w1\n      enable_mcp_command_line: true\n      command_line_sandbox: '{tier}'");
     Project::new()
@@ -38,7 +45,6 @@ fn run(tier: Tier, replies: &str) -> Finished {
         .file("src/gone.txt", "gone\n")
         .file("src/same.txt", "same\n")
         .args(["build"])
-        .run()
 }
 
 /// What is told of each delivered file, by its name.
@@ -81,6 +87,26 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
         }
         assert_eq!(rows(&finished), expected, "tier {tier}");
     }
+}
+
+#[test]
+fn one_interrupt_ends_a_command_of_the_final_phase() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments:
+        command: "touch '{{cwd}}/src/begun' && sleep 3000"
+        timeout: 3600
+- text: "done"
+"#;
+    let project = project(Tier::Off, replies);
+    let mut massgen = project.command().spawn().unwrap();
+    while !project.path("src/begun").exists() {
+        assert_eq!(massgen.try_wait().unwrap(), None);
+        sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&massgen), Signal::INT).unwrap();
+    assert_eq!(massgen.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -88,12 +88,25 @@ impl Cgroups {
 
     /// Whether a group can really be made there and limited.
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
-        let dir = dir.join(self.new_name());
-        let limited = fs::create_dir(dir.as_path())
-            .and_then(|()| set(&dir, version, resource, resource.some()));
-        // What cannot be removed was not made.
-        fs::remove_dir(dir.as_path()).unwrap_or_default();
+        let Ok(dir) = self.new_group(dir) else {
+            return false;
+        };
+        let limited = set(&dir, version, resource, resource.some());
+        remove(&dir);
         limited.is_ok()
+    }
+
+    /// Makes a group of a name that no other has. This process may have made some with others of
+    /// its kind.
+    fn new_group(&self, place: &AbsPath) -> io::Result<AbsPath> {
+        loop {
+            let number = self.made.fetch_add(1, Ordering::Relaxed);
+            let dir = place.join(format!("{MARK}-{}-{number}", self.owner));
+            match fs::create_dir(dir.as_path()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| dir),
+            }
+        }
     }
 
     /// Whether the memory of a command can be limited for all its processes together.
@@ -113,7 +126,6 @@ impl Cgroups {
 
     /// Makes a group with these limits, as far as the machine can hold them.
     pub(crate) fn make(&self, limits: &Limits) -> io::Result<Group> {
-        let name = self.new_name();
         let mut group = Group {
             dirs: Vec::new(),
             limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
@@ -126,19 +138,13 @@ impl Cgroups {
             if wanted.is_empty() {
                 continue;
             }
-            let dir = place.dir.join(&name);
-            fs::create_dir(dir.as_path())?;
+            let dir = self.new_group(&place.dir)?;
             group.dirs.push((place.version, dir.clone()));
             for (resource, most) in wanted {
                 set(&dir, place.version, resource, most)?;
             }
         }
         Ok(group)
-    }
-
-    fn new_name(&self) -> String {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        format!("{MARK}-{}-{number}", self.owner)
     }
 }
 

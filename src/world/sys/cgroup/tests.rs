@@ -5,19 +5,24 @@ use std::process::{Child, Command, Stdio};
 use super::*;
 
 /// The groups of this machine; `None`, with a word, where there is nothing to test.
-fn cgroups() -> Option<Cgroups> {
+fn cgroups(resource: Resource) -> Option<Cgroups> {
     let found = Cgroups::find();
-    if found.limit_memory() && found.limit(Resource::Processes) {
+    if found.limit(resource) {
         return Some(found);
     }
-    println!("skipped: no control groups can be made here");
+    println!(
+        "skipped: no control group limits {} here",
+        resource.controller()
+    );
     None
 }
 
 /// Runs a script whose first line waits until it is in the group.
 #[track_caller]
-fn check(limits: Limits, script: &str, expected: &str) -> u64 {
-    let Some(cgroups) = cgroups() else { return 1 };
+fn check(resource: Resource, limits: Limits, script: &str, expected: &str) -> u64 {
+    let Some(cgroups) = cgroups(resource) else {
+        return 1;
+    };
     let group = cgroups.make(&limits).unwrap();
     let child = started(&format!("read go; {script}"));
     group.take_in(id(&child)).unwrap();
@@ -52,9 +57,10 @@ fn memory_is_limited_for_all_processes_together() {
         memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
         ..Limits::default()
     };
-    assert!(check(limits(Some(16)), FILLER, "137") > 0);
-    check(limits(Some(512)), FILLER, "0");
-    check(limits(None), FILLER, "0");
+    let check = |limits, expected| check(Resource::Memory, limits, FILLER, expected);
+    assert!(check(limits(Some(16)), "137") > 0);
+    check(limits(Some(512)), "0");
+    check(limits(None), "0");
 }
 
 #[test]
@@ -63,15 +69,30 @@ fn processes_are_limited() {
         processes,
         ..Limits::default()
     };
-    let script = "for i in 1 2 3 4; do sleep 5 & done 2>/dev/null; jobs -r | wc -l; kill %1";
-    check(limits(100), script, "4");
-    // Bash tries again for a while and then gives up.
-    check(limits(1), "(true) 2>/dev/null || echo no", "no");
+    // Each waits for the next; bash tries again for a while and then gives up.
+    let script = "(echo $(echo $(echo $(echo $(echo all))))) 2>/dev/null";
+    let check = |limits, expected| check(Resource::Processes, limits, script, expected);
+    check(limits(100), "all");
+    check(limits(1), "");
+}
+
+#[test]
+fn groups_of_one_process_have_names_of_their_own() {
+    let Some(one) = cgroups(Resource::Processes) else {
+        return;
+    };
+    let first = one.make(&Limits::default()).unwrap();
+    let other = Cgroups::find();
+    assert!(other.limit(Resource::Processes));
+    let second = other.make(&Limits::default()).unwrap();
+    assert!(first.dirs.iter().all(|dir| !second.dirs.contains(dir)));
 }
 
 #[test]
 fn a_group_goes_with_all_that_is_in_it() {
-    let Some(cgroups) = cgroups() else { return };
+    let Some(cgroups) = cgroups(Resource::Processes) else {
+        return;
+    };
     let group = cgroups.make(&Limits::default()).unwrap();
     let mut child = started("sleep 60 & sleep 60");
     group.take_in(id(&child)).unwrap();
@@ -84,7 +105,9 @@ fn a_group_goes_with_all_that_is_in_it() {
 
 #[test]
 fn groups_of_runs_that_are_gone_are_removed() {
-    let Some(cgroups) = cgroups() else { return };
+    let Some(cgroups) = cgroups(Resource::Processes) else {
+        return;
+    };
     let place = &cgroups.places[0].dir;
     let mut gone = started("exit");
     let owner_gone = owner(id(&gone)).unwrap();
