@@ -16,10 +16,14 @@ use massgen::world::sandbox;
 
 /// The one word with which massgen starts itself to build a sandbox around a program.
 const SANDBOX: &str = "__sandbox";
+/// The one with which it starts the process that it splits those off from.
+const STEM: &str = "__stem";
 
 fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some_and(|word| word == SANDBOX) {
-        return ExitCode::from(sandbox::helper());
+    match env::args_os().nth(1) {
+        Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper()),
+        Some(word) if word == STEM => return ExitCode::from(sandbox::stem()),
+        Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     let status = match host(&words) {

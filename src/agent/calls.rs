@@ -155,19 +155,33 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        let tool = request.name.clone();
         // A command ends when nobody waits for it any more, or when patience is over.
         let interrupt = call.command().and_then(|_| Interrupt::new().ok());
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
-        let work = move || {
-            let done = gate.check(call);
-            let done = done.map(|permitted| exec::run_until(permitted, interrupt.as_ref()));
-            let allowed = done.is_ok();
+        let tool = request.name.clone();
+        let ask = move || {
+            let asked = gate.check(call);
+            let allowed = asked.is_ok();
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
-            done
+            asked
         };
+        let permitted = match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(permitted)) => permitted,
+            Ok(Err(denial)) => {
+                let (reason, rule) = (denial.to_string(), Some(denial.rule));
+                let (reason, _) = self.turned_away(request, reason, rule).await;
+                return (reason, Worked::refused(denial));
+            }
+            Err(_) => {
+                let reason = brief::call_broke_off().to_owned();
+                return self.turned_away(request, reason, None).await;
+            }
+        };
+        // Told before it is carried out: it may take long, and massgen may be killed meanwhile.
+        self.called(request, None, None).await;
         let begun = Instant::now();
+        let work = move || exec::run_until(permitted, interrupt.as_ref());
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
             done = &mut working => done,
@@ -176,34 +190,26 @@ impl Mind {
                 working.await
             }
         };
-        match done {
-            Err(_) => {
-                let reason = brief::call_broke_off().to_owned();
-                self.turned_away(request, reason, None).await
-            }
-            Ok(Err(denial)) => {
-                let (reason, rule) = (denial.to_string(), Some(denial.rule));
-                let (reason, _) = self.turned_away(request, reason, rule).await;
-                (reason, Worked::refused(denial))
-            }
-            Ok(Ok(observation)) => {
-                self.called(request, None, None).await;
-                let finished = Event::ToolFinished {
-                    agent: self.agent.clone(),
-                    call_id: request.id.clone(),
-                    tool: request.name.clone(),
-                    success: observation.outcome == Outcome::Done,
-                    denied: observation.outcome == Outcome::Denied,
-                    summary: beginning(&observation.content, SHOWN_CHARS_MAX),
-                    elapsed_ms: milliseconds(begun.elapsed()),
-                };
-                self.emit(finished).await;
-                let Observation {
-                    content, changes, ..
-                } = observation;
-                (content, Worked::done(changes))
-            }
-        }
+        let observation = done.unwrap_or_else(|_| Observation {
+            outcome: Outcome::Failed,
+            content: brief::call_broke_off().to_owned(),
+            changes: Vec::new(),
+            exit_code: None,
+        });
+        let finished = Event::ToolFinished {
+            agent: self.agent.clone(),
+            call_id: request.id.clone(),
+            tool: request.name.clone(),
+            success: observation.outcome == Outcome::Done,
+            denied: observation.outcome == Outcome::Denied,
+            summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+            elapsed_ms: milliseconds(begun.elapsed()),
+        };
+        self.emit(finished).await;
+        let Observation {
+            content, changes, ..
+        } = observation;
+        (content, Worked::done(changes))
     }
 
     async fn out_of_patience(&self) {

@@ -3,9 +3,11 @@
 //! can cache it: no clock, no counter, nothing that changes.
 
 pub mod commands;
+pub mod earlier;
 pub mod shortened;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::ballot::Refusal;
 use crate::brief::commands::{Shell, commands};
@@ -148,13 +150,24 @@ fn places(out: &mut String, standing: &Standing<'_>) {
     out.push_str("What you have not read, you cannot delete or overwrite.\n");
 }
 
+/// What the user wants, as agents read it.
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    /// The task of this turn, with mentions replaced by paths.
+    pub question: Arc<str>,
+    /// What the turns before it were about; empty in the first one.
+    pub earlier: Arc<str>,
+}
+
 /// The first message of an agent: the task.
-pub fn task(task: &str) -> String {
-    format!("<task>\n{}\n</task>", task.trim())
+pub fn task(task: &Task) -> String {
+    let Task { question, earlier } = task;
+    let gap = if earlier.is_empty() { "" } else { "\n" };
+    format!("{earlier}{gap}<task>\n{}\n</task>", question.trim())
 }
 
 /// The task of an attempt that follows a restart.
-pub fn task_again(original: &str, reason: &str, instructions: &str, previous: &str) -> String {
+pub fn task_again(original: &Task, reason: &str, instructions: &str, previous: &str) -> String {
     format!(
         "{}\n\nAn earlier attempt was judged not good enough.\nReason: {}\nDo differently: {}\n\
          <previous_answer>\n{}\n</previous_answer>",
@@ -208,7 +221,7 @@ fn list(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber>) {
 
 /// The message of the final phase: the task, the votes, all answers.
 pub fn present(
-    original: &str,
+    original: &Task,
     me: AgentNumber,
     votes: &[(AgentNumber, u32, Vec<String>)],
     answers: &[AnswerView],
@@ -422,9 +435,13 @@ mod tests {
             files: None,
         }];
         let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
-        assert!(present("t", agent(0), &tie, &answers).contains("tie"));
+        let task = Task {
+            question: "t".into(),
+            ..Task::default()
+        };
+        assert!(present(&task, agent(0), &tie, &answers).contains("tie"));
         let clear = [(agent(0), 2, vec![]), (agent(1), 1, vec![])];
-        assert!(!present("t", agent(0), &clear, &answers).contains("tie"));
+        assert!(!present(&task, agent(0), &clear, &answers).contains("tie"));
     }
 
     #[track_caller]

@@ -82,6 +82,17 @@ Examples:
 
 RUN is a log directory, the name of a run, the beginning of that name, or `last`.";
 
+const SESSIONS_EXAMPLES: &str = "\
+Examples:
+  massgen sessions list
+  massgen sessions show last
+  massgen --continue \"Now add tests\"
+  massgen --session-id 20261102_14 \"And the documentation\"
+  massgen sessions fork last
+  massgen sessions delete session_20261102_140322_9f3c
+
+SESSION is the id of a session, the beginning of it, or `last`.";
+
 const REPLAY_EXAMPLES: &str = "\
 Examples:
   massgen replay last
@@ -119,6 +130,7 @@ const SELFTEST_EXAMPLES: &str = "\
 Examples:
   massgen selftest
   massgen selftest --sandbox C --only network
+  massgen selftest --docker massgen/mcp-runtime:latest
   massgen selftest --json | jq '.tiers[].cases[] | select(.verdict == \"failed\")'
 
 Each case is one call of `massgen tool` in a directory of its own, in which alone anything happens.
@@ -203,6 +215,9 @@ pub(crate) struct RunArguments {
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
+    /// Which session the run is a turn of.
+    #[command(flatten)]
+    pub session: SessionArguments,
     /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
@@ -210,6 +225,18 @@ pub(crate) struct RunArguments {
     /// sent, and calls nobody. Default: off.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Which session a run is a turn of.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SessionArguments {
+    /// Goes on with the session of this directory that was used last: the agents know its turns, begin
+    /// with the files of the last one, and may use the paths that it opened. Default: a new session.
+    #[arg(long = "continue", conflicts_with = "session_id")]
+    pub go_on: bool,
+    /// Goes on with this session: its id, the beginning of it, or `last`. Default: a new session.
+    #[arg(long, value_name = "ID")]
+    pub session_id: Option<String>,
 }
 
 /// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's
@@ -309,6 +336,9 @@ pub(crate) enum Command {
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
+    /// Lists, shows, forks, packs and removes sessions.
+    #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
+    Sessions(SessionsCommand),
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
@@ -381,6 +411,10 @@ pub(crate) struct SelftestArguments {
     /// this machine has.
     #[arg(long, value_name = "TIER")]
     pub sandbox: Option<TierChoice>,
+    /// Tries containers of this image, which is on this machine and holds bash, git and Python, in
+    /// place of the tiers.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
+    pub docker: Option<String>,
     /// Tries only cases whose name or class matches. Default: all.
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,
@@ -460,6 +494,45 @@ pub(crate) enum LogsCommand {
         /// The archive, a new file. Default: the run's name and `.tar.gz`, in this directory.
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
+    },
+}
+
+/// What can be done with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Lists the sessions of this directory, the one that was used last first.
+    List {
+        /// Prints one JSON object for each session, one on a line. Default: a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows the turns of a session: tasks, answers and what is open.
+    Show {
+        /// The session.
+        #[arg(default_value = LAST, hide_default_value = true)]
+        session: String,
+        /// Prints one JSON object for each turn, one on a line. Default: text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes a second session of the same turns and prints its id.
+    Fork {
+        /// The session.
+        session: String,
+    },
+    /// Packs a session into one archive, secrets taken out as they are on disk.
+    Export {
+        /// The session.
+        session: String,
+        /// The archive, a new file. Default: the session's id and `.tar.gz`, in this directory.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<String>,
+    },
+    /// Removes sessions with all their turns. The files that were delivered stay.
+    Delete {
+        /// The sessions.
+        #[arg(required = true, value_name = "SESSION")]
+        sessions: Vec<String>,
     },
 }
 
@@ -552,6 +625,10 @@ pub(crate) struct ToolArguments {
     /// The arguments as a JSON object, or `-` for standard input.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     pub args: String,
+    /// Runs the command in a container of this image. Default: in what the config says, else in the
+    /// sandbox.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
+    pub docker: Option<String>,
     /// Who calls.
     #[command(flatten)]
     pub caller: CallerArguments,

@@ -26,13 +26,13 @@ use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
-use crate::orchestrator::grants::mentioned;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
+use crate::world::store::sessions::session::Session;
 use crate::world::store::trace::Detail;
 
 /// Events that may wait to be shown; a run waits for a slow terminal.
@@ -60,7 +60,7 @@ pub(crate) async fn conduct(
     let run = Run::prepare(order, stop)?;
     let view = if let Some(report) = report {
         let begun = Begun {
-            session_id: run.session_id().to_owned(),
+            session_id: run.session_id(),
             log_dir: run.places().log_dir.to_string(),
             task,
         };
@@ -88,15 +88,21 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         file,
         models,
         prompt,
+        opened,
+        going_on,
         telemetry,
     } = prepared;
+    let redactor = Redactor::new(secrets(&config, &host));
+    let session = going_on.map(|going_on| Session::go_on(going_on.place, redactor.clone()));
+    let session = session.transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let machine = machine(&host);
     Ok(Order {
         layout: Layout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
-        redactor: Redactor::new(secrets(&config, &host)),
-        mentions: mentioned(&prompt),
+        redactor,
+        opened,
+        session,
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
         base: host.cwd,

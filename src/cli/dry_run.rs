@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-use crate::brief;
+use crate::brief::{self, Task};
 use crate::cli::conduct::connect_all;
 use crate::cli::output::Output;
 use crate::cli::run::Prepared;
@@ -13,7 +13,8 @@ use crate::config::AgentConfig;
 use crate::config::sellers::asked;
 use crate::error::{ExitStatus, Result};
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants;
+use crate::orchestrator::earlier::{left, told};
+use crate::orchestrator::grants::{self, Inherited};
 use crate::orchestrator::team::{Member, Team};
 use crate::permissions::grant::{Grant, Permission, Phase, Scope};
 use crate::spending::limits::Limits;
@@ -27,11 +28,23 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         config,
         models,
         prompt,
+        opened,
+        going_on,
         ..
     } = prepared;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = Layout::plan(config, &host.cwd, run);
-    let team = Team::assemble(config, &layout, &host.cwd, &grants::mentioned(prompt))?;
+    let turns = going_on.as_ref().map(|going_on| going_on.place.turns());
+    let turns = turns.transpose()?.unwrap_or_default();
+    let inherited = Inherited {
+        opened,
+        workspaces: &left(&turns),
+    };
+    let task = Task {
+        question: prompt.cleaned_prompt.as_str().into(),
+        earlier: told(&turns).into(),
+    };
+    let team = Team::assemble(config, &layout, &host.cwd, inherited)?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
@@ -40,7 +53,7 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
-        first_request(&mut text, &team, member, &prompt.cleaned_prompt);
+        first_request(&mut text, &team, member, &task);
     }
     let of_run = limits(&config.limits);
     line(&mut text, &format!("limits of the run: {of_run}"));
@@ -148,15 +161,12 @@ fn exceptions(grant: &Grant) -> String {
     format!("  ({})", notes.join(", "))
 }
 
-fn first_request(text: &mut String, team: &Team, member: &Member, question: &str) {
+fn first_request(text: &mut String, team: &Team, member: &Member, task: &Task) {
     let system = team.system(member, Phase::Coordination);
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     line(text, "  first request");
-    for (role, said) in [
-        ("system", system.as_str()),
-        ("user", &brief::task(question)),
-    ] {
+    for (role, said) in [("system", system.as_str()), ("user", &brief::task(task))] {
         for (index, said) in said.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
             line(text, format!("    {role:<7}{said}").trim_end());

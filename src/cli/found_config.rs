@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use url::Url;
 
 use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
-use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig};
+use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig, IMAGE};
 use crate::config::place::{Place, STATE_DIR};
 use crate::config::vendors::{is_known_host, key_variables};
 use crate::config::{AgentConfig, Config};
@@ -114,6 +114,11 @@ fn opened_to_container(docker: &DockerConfig) -> Option<String> {
         Some("opens the network to commands".to_owned())
     } else if docker.root != BecomingRoot::Never {
         Some("lets commands become root in their container".to_owned())
+    } else if docker.image != IMAGE {
+        let image = &docker.image;
+        Some(format!(
+            "runs commands in your image `{image}`, with all that is in it"
+        ))
     } else {
         None
     }
@@ -250,7 +255,21 @@ mod tests {
     #[test]
     fn a_found_config_opens_nothing_to_containers() {
         for (line, expected) in [
-            ("docker_image: mine", ""),
+            ("docker_image: massgen/mcp-runtime:latest", ""),
+            ("docker_image: mine", "in your image `mine`"),
+            (
+                "docker_image: massgen/mcp-runtime-sudo:latest",
+                "in your image",
+            ),
+            ("docker_memory_limit: 64g", ""),
+            ("docker_cpu_limit: 64", ""),
+            ("docker_packages: {preinstall: {python: [x]}}", ""),
+            (
+                "srt_network_allowed_domains: [example.org]",
+                "opens the network",
+            ),
+            ("sandbox: off", "switches the sandbox"),
+            ("network: on", "opens the network"),
             ("docker_network_mode: bridge", "opens the network"),
             ("docker_enable_sudo: true", "become root"),
             ("docker_credentials: {mount: [ssh_keys]}", "`~/.ssh`"),

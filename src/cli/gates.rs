@@ -16,17 +16,16 @@ use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
-use crate::cli::shell::Shell;
+use crate::cli::shell::{Hold, Shell};
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::config::Config;
-use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::grants::{directories_to_make, manager, real};
+use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::Shells;
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
@@ -64,11 +63,11 @@ struct Gates {
 
 /// What is asked of the gates.
 #[derive(Clone, Copy, Debug)]
-enum Needs {
+enum Needs<'a> {
     /// To decide about files.
     Files,
     /// To run commands, held so; without a choice, as the config says.
-    Commands(Option<TierChoice>),
+    Commands(Option<Hold<'a>>),
 }
 
 /// Prints what may be done to a path.
@@ -152,7 +151,8 @@ pub(crate) fn tool(
         typed => typed.to_owned(),
     };
     let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
-        Needs::Commands(call.caller.sandbox)
+        let container = call.docker.as_deref().map(Hold::Container);
+        Needs::Commands(container.or(call.caller.sandbox.map(Hold::Sandbox)))
     } else {
         Needs::Files
     };
@@ -170,7 +170,7 @@ pub(crate) fn sandbox(
     asked: &SandboxArguments,
     output: &mut Output<'_>,
 ) -> Result<u8> {
-    let needs = Needs::Commands(asked.caller.sandbox);
+    let needs = Needs::Commands(asked.caller.sandbox.map(Hold::Sandbox));
     let mut gates = of_source(&asked.caller.source, needs, host, output)?;
     let caller = gates.take(asked.caller.agent.as_deref())?;
     let gate = caller.gate(asked.caller.phase.into());
@@ -179,7 +179,7 @@ pub(crate) fn sandbox(
 
 fn of_source(
     source: &GrantsSource,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -189,7 +189,7 @@ fn of_source(
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
+fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -201,10 +201,7 @@ fn of_grants_file(file: &str, needs: Needs, host: &Host) -> Result<Gates> {
     let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
     let shell = match needs {
         Needs::Files => None,
-        Needs::Commands(choice) => {
-            let choice = choice.unwrap_or_default();
-            Some(Shell::open(host, choice, &grants.write_roots())?)
-        }
+        Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
@@ -225,7 +222,7 @@ fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result
     let host = environment::complete(host).host;
     let config = checked(&team_file(config, &host)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    let team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     Ok((config, team))
 }
 
@@ -239,7 +236,7 @@ fn team_file(config: Option<&str>, host: &Host) -> Result<TeamFile> {
 fn of_team(
     config: Option<&str>,
     missing: Missing,
-    needs: Needs,
+    needs: Needs<'_>,
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
@@ -249,15 +246,15 @@ fn of_team(
         // A single call has no history that could say what was read.
         agent.read_before_delete = ReadBeforeDelete::Off;
     }
-    if let Needs::Commands(Some(choice)) = needs {
-        config.hold_commands(choice);
+    if let Needs::Commands(Some(hold)) = needs {
+        hold.set_in(&mut config);
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let held = match missing {
         Missing::Made => make_directories(&config, &layout)?,
         Missing::LeftOut => Vec::new(),
     };
-    let mut team = Team::assemble(&config, &layout, &host.cwd, &[])?;
+    let mut team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     for member in &mut team.members {
         leave_missing_out(member)?;
     }

@@ -93,6 +93,16 @@ impl GrantsFile {
         }
     }
 
+    /// All that the file opens.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Where relative paths of calls begin.
+    pub fn base(&self) -> &RealPath {
+        &self.base
+    }
+
     /// The user's directories that are open for writing in the final phase.
     pub fn write_roots(&self) -> Vec<AbsPath> {
         let roots = write_roots(&self.grants).into_iter();

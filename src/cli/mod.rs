@@ -26,6 +26,7 @@ mod format;
 mod found_config;
 mod gates;
 mod gathered;
+mod go_on;
 pub mod grants_file;
 mod guard;
 mod input;
@@ -44,6 +45,7 @@ mod result;
 mod run;
 mod sandbox;
 mod schema;
+mod sessions;
 pub mod selftest;
 mod shell;
 mod task;
@@ -129,6 +131,7 @@ fn carry_out(
         None => run::run(host, &arguments.run, output, report)?,
         Some(Command::Config(command)) => configs::run(host, &command, output)?,
         Some(Command::Logs(command)) => logs::run(host, &command, output)?,
+        Some(Command::Sessions(command)) => sessions::run(host, &command, output)?,
         Some(Command::Replay(arguments)) => replay::run(host, &arguments, output)?,
         Some(Command::Models(question)) => models::list(host, &question, output)?,
         Some(Command::Tool(call)) => gates::tool(host, &call, output)?,

@@ -11,6 +11,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
 use crate::cli::dry_run;
 use crate::cli::environment;
+use crate::cli::go_on::{GoingOn, wanted};
 use crate::cli::interrupts::{before_the_run, listen};
 use crate::cli::mentions;
 use crate::cli::output::Output;
@@ -25,6 +26,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
+use crate::prompt::opened::{Opened, open, open_mentions};
 use crate::spending::models::ModelList;
 use crate::world::telemetry::settings::Settings;
 
@@ -46,6 +48,10 @@ pub(crate) struct Prepared {
     pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
+    /// What the prompts of the session open, this one's among them.
+    pub opened: Vec<Opened>,
+    /// The session that the run goes on with, if it does.
+    pub going_on: Option<GoingOn>,
     /// Where the run's spans are sent, if anywhere.
     pub telemetry: Option<Settings>,
 }
@@ -114,14 +120,34 @@ async fn prepare(
         output.warning(&warning);
     }
     refuse_broad(&prompt)?;
-    let opens_nothing = arguments.cwd_context.is_none() && prompt.mentions.is_empty();
+    let mut going_on = match (wanted(&arguments.session), &arguments.config) {
+        (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
+        (_, Some(_)) | (None, None) => None,
+    };
+    let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
+    let remembered = remembered.transpose()?.flatten();
+    let mut opened = opened_before(going_on.as_ref(), &host, output)?;
+    let opens_nothing =
+        arguments.cwd_context.is_none() && prompt.mentions.is_empty() && opened.is_empty();
     let workspaces = if opens_nothing {
         Workspaces::None
     } else {
         Workspaces::Given
     };
-    let chosen = team(&host, arguments, workspaces, output).await?;
+    let chosen = team(&host, arguments, (remembered, workspaces), output).await?;
     let mut config = chosen.config;
+    if let (Some(wanted), Some(_)) = (wanted(&arguments.session), &arguments.config) {
+        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        going_on = Some(GoingOn::with(wanted, &sessions)?);
+        opened = opened_before(going_on.as_ref(), &host, output)?;
+    }
+    let turn = going_on
+        .as_ref()
+        .map_or(1, |going_on| going_on.place.next_turn());
+    if let Some(access) = arguments.cwd_context {
+        open(&mut opened, &host.cwd, access.into(), turn);
+    }
+    open_mentions(&mut opened, &prompt, turn);
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -145,8 +171,24 @@ async fn prepare(
         file: chosen.file,
         models,
         prompt,
+        opened,
+        going_on,
         telemetry,
     })
+}
+
+/// What earlier turns opened and is still open; what is not is told.
+fn opened_before(
+    going_on: Option<&GoingOn>,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Vec<Opened>> {
+    let before = going_on.map(|going_on| going_on.opened(host));
+    let (opened, warnings) = before.transpose()?.unwrap_or_default();
+    for warning in warnings {
+        output.warning(&warning);
+    }
+    Ok(opened)
 }
 
 /// What the process's own environment says about telemetry; no file counts.

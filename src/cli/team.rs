@@ -15,11 +15,12 @@ use crate::host::Host;
 use crate::wording::counted;
 use crate::world::http::HttpClient;
 
-/// The team of a run. `workspaces` says what agents get that no config describes.
+/// The team of a run. What the command line names comes first, then what an earlier turn used.
+/// `workspaces` says what agents get that no config describes.
 pub(crate) async fn team(
     host: &Host,
     arguments: &RunArguments,
-    workspaces: Workspaces,
+    (remembered, workspaces): (Option<TeamFile>, Workspaces),
     output: &mut Output<'_>,
 ) -> Result<ChosenTeam> {
     if let Some(described) = described(arguments) {
@@ -28,6 +29,7 @@ pub(crate) async fn team(
     }
     let file = match &arguments.config {
         Some(argument) => Some(TeamFile::named(argument, host)?),
+        None if remembered.is_some() => remembered,
         None => TeamFile::default(host)?,
     };
     if let Some(file) = file {

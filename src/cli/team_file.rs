@@ -25,6 +25,9 @@ pub(crate) struct TeamFile {
     chosen: Chosen,
 }
 
+/// Where the user's own configs lie, below the home directory.
+const OWN_CONFIGS: [&str; 2] = [".massgen", ".config/massgen"];
+
 /// How a config came to be the one that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chosen {
@@ -75,6 +78,25 @@ impl TeamFile {
             }
         }
         Ok(None)
+    }
+
+    /// The config that an earlier turn used. Its place was recorded in the project, so that it counts
+    /// as found, unless it lies where the user's own configs do.
+    pub(crate) fn remembered(place: &AbsPath, host: &Host) -> Result<Self> {
+        let gone = || {
+            let message = format!("the config of the session, `{place}`, is gone");
+            Error::new(ErrorKind::Config, message).hint("name another one with `--config`")
+        };
+        let text = read(place, read_found)?.ok_or_else(gone)?;
+        let own = host.home.as_ref();
+        let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
+        let is_own = own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)));
+        let chosen = if is_own {
+            Chosen::ByUser
+        } else {
+            Chosen::Found
+        };
+        Ok(Self::new(shown(place, host), place, text, chosen))
     }
 
     /// The config as the user knows it: the file as typed, or the name of an example.

@@ -60,15 +60,10 @@ const UNSERVED: &[(&[&str], &str)] = &[
         "begin with an example: `massgen config show basic/offline_demo > team.yaml`",
     ),
     (
-        &[
-            "--interactive",
-            "--session-id",
-            "--continue",
-            "--list-sessions",
-            "--all",
-        ],
-        "each run stands for itself: give the whole task at once",
+        &["--interactive"],
+        "give the whole task at once, and the next one with `--continue`",
     ),
+    (&["--list-sessions", "--all"], "see `massgen sessions list`"),
     (
         &[
             "--web",

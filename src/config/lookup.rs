@@ -86,9 +86,9 @@ pub fn env_places(
 }
 
 /// Whether `name` counts only in the process's own environment: what a run tells about itself goes
-/// where its user says, and nowhere that a file says.
+/// where its user says, and its containers are made by whom they say, and nowhere that a file says.
 pub fn is_of_process(name: &str) -> bool {
-    name.starts_with("OTEL_")
+    name.starts_with("OTEL_") || name.starts_with("DOCKER_")
 }
 
 /// Adds the variables of a `.env` file to those that are set, and never changes one. Gives a warning

@@ -187,6 +187,21 @@ impl Config {
         listed.map(|context| &context.path).chain(guarded)
     }
 
+    /// Every path of the user's that is open to an agent for writing in the final phase.
+    pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
+        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let listed = listed.filter(|context| context.permission == Permission::Write);
+        let guarded = self
+            .agents
+            .iter()
+            .flat_map(|agent| match &agent.folder_guard {
+                FolderGuard::On { write, .. } => write.as_slice(),
+                FolderGuard::Off => &[],
+            });
+        listed.map(|context| &context.path).chain(guarded)
+    }
+
     /// From now on local commands of all agents are held so, whatever their keys say.
     pub fn hold_commands(&mut self, choice: TierChoice) {
         let agents = self.agents.iter_mut();

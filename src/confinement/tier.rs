@@ -119,10 +119,20 @@ pub enum Enclosure {
 }
 
 /// What a container leaves open.
-pub const CONTAINER_LEAVES_OPEN: &[&str] =
-    &["whatever the engine, its daemon and the image leave open"];
+pub const CONTAINER_LEAVES_OPEN: &[&str] = &[
+    "Unix sockets and pipes inside the open paths can be connected to and written",
+    "whatever the engine, its daemon and the image leave open",
+];
 
 impl Enclosure {
+    /// What it is called where many things are listed that it holds.
+    pub fn name(&self) -> String {
+        match self {
+            Enclosure::Sandbox { tier, .. } => format!("tier {tier}"),
+            Enclosure::Container { image } => format!("containers of `{image}`"),
+        }
+    }
+
     /// What is left open, one thing each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {

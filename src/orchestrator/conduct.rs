@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
+use crate::brief::Task;
 use crate::config::Config;
 use crate::config::recorded::recorded;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +18,8 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::course::Again;
-use crate::orchestrator::grants::{Mentioned, directories_to_make, manager, real};
+use crate::orchestrator::earlier::{left, told};
+use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
@@ -25,6 +27,7 @@ use crate::orchestrator::team::Team;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::prompt::opened::Opened;
 use crate::spending::ledger::Ledger;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
@@ -35,7 +38,7 @@ use crate::world::store::records::metadata::RunMeta;
 use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
-use crate::world::store::session::{LiveWorkspace, Session, Turn as SessionTurn};
+use crate::world::store::sessions::session::{Around, LiveWorkspace, Session, Turn as SessionTurn};
 use crate::world::store::trace::{self, Detail, Trace};
 use crate::world::store::workspace::{Workspace, make_new};
 use crate::world::telemetry::Telemetry;
@@ -44,8 +47,6 @@ use crate::world::telemetry::settings::Settings;
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
 const EVENTS_WAITING_MAX: usize = 1024;
-/// The turn of a session that a run is. Sessions have one turn.
-const TURN: u32 = 1;
 
 /// What a run is made from.
 #[derive(Debug)]
@@ -60,8 +61,10 @@ pub struct Order {
     pub task: String,
     /// The task as agents read it, with mentions replaced by paths.
     pub question: Arc<str>,
-    /// The paths that the task mentions.
-    pub mentions: Vec<Mentioned>,
+    /// What the prompts of the session open, this one's among them.
+    pub opened: Vec<Opened>,
+    /// The session that the run goes on with; without one it begins one.
+    pub session: Option<Session>,
     /// The models.
     pub models: Models,
     /// What the records must never hold.
@@ -106,6 +109,7 @@ pub struct Run {
     recordings: Recordings,
     telemetry: Option<Telemetry>,
     session: Session,
+    around: Around,
     task: String,
     events: Receiver<Event>,
     /// What holds the agents' commands.
@@ -131,47 +135,44 @@ impl Run {
     /// Makes the directories, puts the team together, and opens session and records. No model is
     /// asked.
     pub fn prepare(order: Order, stop: Stop) -> Result<Self> {
-        let Order {
-            config,
-            layout,
-            base,
-            ..
-        } = order;
+        let (config, layout) = (order.config, order.layout);
         prepare_state_dir(&layout.state, layout.directories())?;
-        let workspaces = make_workspaces(&config, &layout)?;
+        let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
+        let (told, left) = (told(earlier), left(earlier));
+        let workspaces = make_workspaces(&config, &layout, left.first())?;
         make_new(&layout.temp_workspaces)?;
-        let mut team = Team::assemble(&config, &layout, &base, &order.mentions)?;
-        let session = Session::begin(&layout.sessions, order.redactor.clone())?;
-        let kept_in = directory(&session.conflicts(TURN)?)?;
-        team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        let inherited = Inherited {
+            opened: &order.opened,
+            workspaces: &left,
+        };
+        let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
+        let session = match order.session {
+            Some(session) => session,
+            None => Session::begin(&layout.sessions, order.redactor.clone())?,
+        };
+        let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() {
             team.deliver_nothing();
         }
-        let shells = Shells::prepare(team.runners(), &layout, &order.machine)?;
-        let confined = shells.told();
-        team.run_commands_in(shells);
-        let attempts = match config.orchestrator.max_orchestration_restarts {
-            0 => Attempts::One,
-            _ => Attempts::Several,
+        let around = Around {
+            cwd: order.base,
+            config: order.started_with.config_path.clone(),
+            opened: order.opened,
         };
         let meta = RunMeta {
             query: order.task.clone(),
             config_path: order.started_with.config_path,
             config: order.started_with.config_text,
             cli_args: order.started_with.arguments,
-            cwd: base,
-            session_id: session.id().to_owned(),
+            cwd: around.cwd.clone(),
+            session_id: session.id(),
         };
-        let places = RunPlaces::create(&layout.logs, attempts)?;
-        let trace = trace::begin(
-            places.turn(),
-            order.started_with.detail,
-            order.redactor.clone(),
-        )?;
-        let outset = outset(&meta, &layout, &config)?;
+        let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
+        let (detail, redactor) = (order.started_with.detail, order.redactor);
+        let trace = trace::begin(places.turn(), detail, redactor.clone())?;
+        let outset = outset(&meta, &layout, &config, &around.opened)?;
         let recordings = Recordings::expect(&config)?;
-        let redactor = order.redactor.clone();
-        let recorder = Recorder::start(places, &meta, order.redactor)?;
+        let recorder = Recorder::start(places, &meta, redactor.clone())?;
         recorder.file_outset(&outset)?;
         let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
         let telemetry = order.telemetry.map(begin);
@@ -182,19 +183,22 @@ impl Run {
             config,
             team,
             models: order.models,
-            question: order.question,
+            task: Task {
+                question: order.question,
+                earlier: told.into(),
+            },
             events: sender,
             stop: stop.soon,
             again: order.again,
         };
-        let task = order.task;
         Ok(Self {
             turn,
             recorder,
             recordings,
             telemetry,
             session,
-            task,
+            around,
+            task: order.task,
             events,
             confined,
             given_up: stop.at_once,
@@ -204,13 +208,13 @@ impl Run {
     }
 
     /// The name of its session.
-    pub fn session_id(&self) -> &str {
+    pub fn session_id(&self) -> String {
         self.session.id()
     }
 
     /// Where the run will leave its results.
     pub fn places(&self) -> Places {
-        let turn_dir = self.session.dir().join(format!("turn_{TURN}"));
+        let turn_dir = self.session.turn_dir();
         Places {
             log_dir: self.recorder.places().log().clone(),
             status_file: self.recorder.places().status_file(),
@@ -226,6 +230,7 @@ impl Run {
             recordings,
             telemetry,
             mut session,
+            around,
             task,
             mut events,
             confined,
@@ -267,7 +272,13 @@ impl Run {
                 return Err(error);
             }
         };
-        let kept = save(&mut session, &team, &mut snapshots, (&task, &result));
+        let log_dir = listeners.recorder.places().log().clone();
+        let kept = save(
+            &mut session,
+            (&team, &mut snapshots),
+            (&task, &around, &log_dir),
+            &result,
+        );
         let unwritten = recordings.publish(&listeners.recorder);
         for message in kept.notes.into_iter().chain(unwritten) {
             listeners.tell(Event::Warning { message }).await;
@@ -282,6 +293,29 @@ impl Run {
         listeners.end(Event::RunEnded { status, summary }).await;
         session.end();
         Ok(result)
+    }
+}
+
+/// Gives the team what only exists now: where our versions of files go that the user changes, and what
+/// holds its commands, which is told.
+fn equip(
+    team: &mut Team,
+    session: &Session,
+    layout: &Layout,
+    machine: &Machine,
+) -> Result<Vec<Event>> {
+    let kept_in = directory(&session.conflicts()?)?;
+    team.watch_conflicts(Conflicts::from_now(kept_in)?);
+    let shells = Shells::prepare(team.runners(), layout, machine)?;
+    let confined = shells.told();
+    team.run_commands_in(shells);
+    Ok(confined)
+}
+
+fn attempts(config: &Config) -> Attempts {
+    match config.orchestrator.max_orchestration_restarts {
+        0 => Attempts::One,
+        _ => Attempts::Several,
     }
 }
 
@@ -350,11 +384,17 @@ fn notices(team: &Team) -> Vec<String> {
     notices
 }
 
-fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
+/// Makes the workspaces. Those of massgen's own begin with what is in `seed`.
+fn make_workspaces(
+    config: &Config,
+    layout: &Layout,
+    seed: Option<&AbsPath>,
+) -> Result<Vec<Workspace>> {
+    let seed = seed.map(directory).transpose()?;
     let mut made = Vec::new();
     for workspace in layout.workspaces.values() {
         made.push(match workspace.owner {
-            Owner::Massgen => Workspace::make(&workspace.path, None)?,
+            Owner::Massgen => Workspace::make(&workspace.path, seed.as_ref())?,
             Owner::User => Workspace::take(&workspace.path)?,
         });
     }
@@ -371,7 +411,7 @@ fn make_workspaces(config: &Config, layout: &Layout) -> Result<Vec<Workspace>> {
 }
 
 /// How the run begins.
-fn outset(meta: &RunMeta, layout: &Layout, config: &Config) -> Result<Outset> {
+fn outset(meta: &RunMeta, layout: &Layout, config: &Config, opened: &[Opened]) -> Result<Outset> {
     let workspaces = layout.workspaces.iter();
     let workspaces = workspaces.map(|(agent, workspace)| {
         let spellings = spellings(&workspace.path)?;
@@ -382,6 +422,7 @@ fn outset(meta: &RunMeta, layout: &Layout, config: &Config) -> Result<Outset> {
         cwd: meta.cwd.to_string(),
         workspaces: workspaces.collect::<Result<_>>()?,
         temp_workspaces: spellings(&layout.temp_workspaces)?,
+        opened: opened.to_vec(),
         team: recorded(config),
     })
 }
@@ -522,9 +563,9 @@ struct Kept {
 /// Saves the turn in its session; what did not work is said, the answer is shown in any case.
 fn save(
     session: &mut Session,
-    team: &Team,
-    snapshots: &mut SnapshotStore,
-    (task, result): (&str, &TurnResult),
+    (team, snapshots): (&Team, &mut SnapshotStore),
+    (task, around, log_dir): (&str, &Around, &AbsPath),
+    result: &TurnResult,
 ) -> Kept {
     let Some(answer) = &result.answer else {
         return Kept::default();
@@ -533,7 +574,6 @@ fn save(
     let member = team.members.iter().find(|member| member.id == answer.agent);
     let path = member.and_then(|member| member.workspace.as_ref());
     let saved = session.save_turn(&SessionTurn {
-        number: TURN,
         task,
         winner: &answer.agent,
         answer: &answer.text,
@@ -541,6 +581,8 @@ fn save(
             path,
             snapshots: &snapshots,
         }),
+        around,
+        log_dir,
     });
     match saved {
         Ok(saved) => Kept {

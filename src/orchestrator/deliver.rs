@@ -8,7 +8,7 @@ use crate::agent::Mind;
 use crate::agent::calls::Worked;
 use crate::agent::patience::Patience;
 use crate::agent::present::{BrokenOff, present};
-use crate::brief::{self, AnswerView};
+use crate::brief::{self, AnswerView, Task};
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
@@ -45,8 +45,8 @@ pub struct Assignment<'a> {
     pub member: &'a Member,
     /// How its model is reached.
     pub line: Line,
-    /// The task as the user gave it.
-    pub question: &'a str,
+    /// What the user wants.
+    pub task: &'a Task,
     /// All answers and votes.
     pub coordinated: &'a Coordinated,
     /// What is presented if the model gives no text.
@@ -60,12 +60,12 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let Assignment {
         member,
         line,
-        question,
+        task,
         coordinated,
         stored,
         patience,
     } = assignment;
-    let message = message(team, member, question, coordinated);
+    let message = message(team, member, task, coordinated);
     let mut mind = team.mind(member, Phase::Final, &message, line)?;
     mind.emit(Event::FinalStarted {
         agent: member.id.clone(),
@@ -120,7 +120,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     })
 }
 
-fn message(team: &Team, me: &Member, question: &str, coordinated: &Coordinated) -> String {
+fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> String {
     let reasons = |candidate: AgentNumber| -> Vec<String> {
         let for_it = |vote: &&CountedVote| vote.candidate == candidate;
         coordinated
@@ -150,7 +150,7 @@ fn message(team: &Team, me: &Member, question: &str, coordinated: &Coordinated) 
         }
     };
     let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();
-    brief::present(question, me.number, &votes, &answers)
+    brief::present(task, me.number, &votes, &answers)
 }
 
 /// Ends the commands that the agent has left running, and gives what they changed.
@@ -165,12 +165,14 @@ async fn end_background(gate: Option<Gate>) -> Result<Worked> {
 
 /// Where more may have changed than the rows tell.
 fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<String> {
-    let told = |change: &Change| match &change.kind {
-        ChangeKind::Unlisted { reason } => Some(format!(
+    let told = |change: &Change| {
+        let ChangeKind::Unlisted { reason } = &change.kind else {
+            return None;
+        };
+        Some(format!(
             "commands may have changed more in `{}` than is listed: {reason}",
             change.path
-        )),
-        _ => None,
+        ))
     };
     delivered(&worked.changes, permissions)
         .filter_map(told)

@@ -9,54 +9,49 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
 use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
-use crate::prompt::ParsedPrompt;
+use crate::prompt::opened::Opened;
 use crate::world::locate::{Located, locate};
 
-/// A path that the user's prompt names; it may be a single file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mentioned {
-    /// Where it is.
-    pub path: AbsPath,
-    /// What the prompt asks for.
-    pub permission: Permission,
-}
-
-/// The paths of a prompt that are there.
-pub fn mentioned(prompt: &ParsedPrompt) -> Vec<Mentioned> {
-    let mentions = prompt.mentions.iter();
-    mentions
-        .map(|mention| Mentioned {
-            path: mention.path.clone(),
-            permission: mention.permission,
-        })
-        .collect()
+/// What a turn takes over from its session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inherited<'a> {
+    /// What the prompts opened, that of this turn among them.
+    pub opened: &'a [Opened],
+    /// The workspaces that earlier turns left.
+    pub workspaces: &'a [AbsPath],
 }
 
 /// The context paths of a whole run, followed once and known to be there.
 #[derive(Clone, Debug)]
 pub struct ContextGrants {
     shared: Vec<Grant>,
+    earlier: Vec<RealPath>,
     state_dir: RealPath,
 }
 
 impl ContextGrants {
-    /// Follows the context paths that all agents share, and the mentions. All that are missing, and
-    /// all that are no directories, are named in one error.
-    pub fn follow(config: &Config, layout: &Layout, mentions: &[Mentioned]) -> Result<Self> {
+    /// Follows the context paths that all agents share, and what the user's prompts opened. All that
+    /// are missing, and all that are no directories, are named in one error.
+    pub fn follow(config: &Config, layout: &Layout, inherited: Inherited<'_>) -> Result<Self> {
         let state_dir = real(&layout.state)?;
         let mut shared = follow_all(&config.orchestrator.context_paths, &state_dir)?;
-        for mention in mentions {
-            let grant = match locate(&mention.path)? {
-                Located::File(root) => Grant::file(root, mention.permission),
+        for opened in inherited.opened {
+            let grant = match locate(&opened.path)? {
+                Located::File(root) => Grant::file(root, opened.permission),
                 Located::Directory(root) | Located::Missing(root) => {
-                    let mut grant = Grant::tree(root, GrantKind::Context, mention.permission);
+                    let mut grant = Grant::tree(root, GrantKind::Context, opened.permission);
                     hide_state(&mut grant, &state_dir);
                     grant
                 }
             };
             merge(&mut shared, grant);
         }
-        Ok(Self { shared, state_dir })
+        let earlier = inherited.workspaces.iter().map(real);
+        Ok(Self {
+            shared,
+            earlier: earlier.collect::<Result<_>>()?,
+            state_dir,
+        })
     }
 
     /// All grants of one agent. `workspace` is its own tree, `temp` the snapshots of all agents.
@@ -75,6 +70,10 @@ impl ContextGrants {
                 Permission::Read,
             ));
         }
+        let earlier = self.earlier.iter().cloned();
+        grants.extend(
+            earlier.map(|root| Grant::tree(root, GrantKind::PreviousTurn, Permission::Read)),
+        );
         match &agent.folder_guard {
             FolderGuard::Off => {
                 if let Some(workspace) = workspace {

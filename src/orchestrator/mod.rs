@@ -5,6 +5,7 @@ pub mod conduct;
 pub mod coordinate;
 pub mod course;
 pub mod deliver;
+pub mod earlier;
 pub mod grants;
 pub mod recordings;
 pub mod shells;
@@ -25,7 +26,7 @@ use crate::agent::round::RoundLimits;
 use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
-use crate::brief;
+use crate::brief::{self, Task};
 use crate::config::{Config, Rounds};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
@@ -53,8 +54,8 @@ pub struct Turn {
     pub team: Team,
     /// Their models.
     pub models: Models,
-    /// The task, with mentions replaced by paths.
-    pub question: Arc<str>,
+    /// What the user wants.
+    pub task: Task,
     /// What is spent, and how much may be.
     pub ledger: Arc<Mutex<Ledger>>,
     /// Where snapshots of answers go.
@@ -101,7 +102,7 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         deadline,
         stop: turn.stop.clone(),
     };
-    let mut task = brief::task(&turn.question);
+    let mut task = brief::task(&turn.task);
     let mut attempt = 1;
     let mut rows = Vec::new();
     // What the newest attempt that came to something came to.
@@ -124,7 +125,7 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
             && let Some(mind) = mind
             && let Some((reason, instructions)) = turn.dissatisfied(mind, &patience).await
         {
-            task = brief::task_again(&turn.question, &reason, &instructions, text);
+            task = brief::task_again(&turn.task, &reason, &instructions, text);
             turn.emit(Event::Restarting {
                 reason,
                 instructions,
@@ -145,7 +146,7 @@ impl Turn {
             .iter()
             .map(|member| member.id.clone())
             .collect();
-        let question = Arc::clone(&self.question);
+        let question = Arc::clone(&self.task.question);
         self.emit(Event::RunStarted {
             question,
             agents,
@@ -263,7 +264,7 @@ impl Turn {
         let assignment = Assignment {
             member,
             line: self.line(&member.id)?,
-            question: &self.question,
+            task: &self.task,
             coordinated,
             stored,
             patience,

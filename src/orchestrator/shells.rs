@@ -12,7 +12,7 @@ use crate::confinement::tier::{Enclosure, Tier, TierChoice};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::layout::Layout;
+use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
@@ -76,12 +76,16 @@ impl Shells {
         for runner in runners {
             let room = Room::prepare(&rooms.agent(runner.id)?)?;
             let place = match &runner.config.mode {
-                ExecutionMode::Docker(docker) => container(runner, docker, layout, machine)?,
+                ExecutionMode::Docker(docker) => {
+                    let part = (layout.run, &layout.state);
+                    let container = container(runner, docker, part, machine)?;
+                    Place::Container(Arc::new(container))
+                }
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    let roots = grants::write_roots(runner.grants).into_iter();
-                    let roots: Vec<AbsPath> = roots.map(|grant| grant.root.to_abs()).collect();
-                    let asked = (choice, roots);
+                    let trees = grants::write_roots(runner.grants).into_iter();
+                    let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
+                    let asked = (choice, trees);
                     let known = sandboxes.iter().find(|(known, _)| *known == asked);
                     Place::Sandbox(if let Some((_, sandbox)) = known {
                         sandbox.clone()
@@ -155,14 +159,14 @@ impl Shells {
     }
 }
 
-/// The container of one agent. The engine is spoken with on a thread of its own, because the caller
-/// may be part of an event loop.
-fn container(
+/// The container of one agent in a run whose state lies in a directory. The engine is spoken with on
+/// a thread of its own, because the caller may be part of an event loop.
+pub fn container(
     runner: Runner<'_>,
     docker: &DockerConfig,
-    layout: &Layout,
+    (run, state): (RunName, &AbsPath),
     machine: &Machine,
-) -> Result<Place> {
+) -> Result<Container> {
     let manager = grants::manager(runner.grants, Phase::Coordination);
     let (open, hidden) = reach(&manager, Tier::B);
     let reachable = Reachable {
@@ -172,11 +176,11 @@ fn container(
     };
     let opening = || {
         let engine = Engine::open(machine.env.get("DOCKER_HOST").map(String::as_str))?;
-        engine.remove_leftovers(&layout.state)?;
+        engine.remove_leftovers(state)?;
         let purpose = Purpose {
             agent: runner.id,
-            run: layout.run,
-            state: &layout.state,
+            run,
+            state,
             config: docker,
             limits: &runner.config.limits,
             workspace: runner.workspace,
@@ -189,6 +193,5 @@ fn container(
         Container::open(&engine, purpose, &reachable)
     };
     let opened = thread::scope(|scope| scope.spawn(opening).join());
-    let container = opened.map_err(|panic| Error::panicked(&*panic))??;
-    Ok(Place::Container(Arc::new(container)))
+    opened.map_err(|panic| Error::panicked(&*panic))?
 }

@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
-use crate::orchestrator::grants::{self, ContextGrants, Mentioned};
+use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::shells::{Runner, Shells};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
@@ -73,9 +73,9 @@ impl Team {
         config: &Config,
         layout: &Layout,
         base: &AbsPath,
-        mentions: &[Mentioned],
+        inherited: Inherited<'_>,
     ) -> Result<Self> {
-        let context = ContextGrants::follow(config, layout, mentions)?;
+        let context = ContextGrants::follow(config, layout, inherited)?;
         let mut sorted: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
         sorted.sort();
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());

@@ -12,6 +12,7 @@ use crate::permissions::grant::Permission;
 use crate::prompt::candidate::{Before, Candidate, candidates};
 
 mod candidate;
+pub mod opened;
 
 /// This many mentioned files of one directory are worth the suggestion to name the directory.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;

@@ -26,15 +26,12 @@ use crate::layout::{Layout, Owner, RunName, Workspace};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
-use crate::orchestrator::grants::mentioned;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
-use crate::prompt;
 use crate::replay::compare::{Completeness, Difference, Names, first_difference, happenings};
 use crate::replay::plan::Talk;
 use crate::replay::playback::{Ends, Playback};
 use crate::replay::record::Record;
-use crate::world::files::look;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::scratch::Scratch;
@@ -158,7 +155,6 @@ fn order(
         departed: departed.clone(),
         stop: stop.clone(),
     };
-    let prompt = prompt::parse(&record.task, &record.cwd, machine.home.as_ref(), &look);
     let question = record.question();
     Order {
         layout,
@@ -168,7 +164,8 @@ fn order(
             courses: record.plan.courses,
             departed,
         }),
-        mentions: mentioned(&prompt),
+        opened: record.opened,
+        session: None,
         config: record.config,
         base: record.cwd,
         task: record.task,

@@ -12,6 +12,7 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::guard::FolderGuard;
 use crate::prompt::Found;
+use crate::prompt::opened::Opened;
 use crate::replay::plan::Plan;
 use crate::world::files::look;
 use crate::world::store::records::outset::Outset;
@@ -34,6 +35,8 @@ pub struct Record {
     pub workspaces: BTreeMap<AgentId, Vec<AbsPath>>,
     /// Where the agents saw each other's snapshots, by every path that leads there.
     pub temp_workspaces: Vec<AbsPath>,
+    /// What the prompts of the session opened.
+    pub opened: Vec<Opened>,
     /// The recorded replies of each agent.
     pub(crate) replies: BTreeMap<AgentId, ReplyList>,
     /// What is missing or damaged, one sentence each.
@@ -52,6 +55,11 @@ impl Record {
         let cwd = absolute(&outset.cwd)?;
         let mut config = team(&outset, &cwd, home)?;
         forget_missing(&mut config, &mut notes);
+        let (opened, gone): (Vec<Opened>, Vec<Opened>) = outset
+            .opened
+            .into_iter()
+            .partition(|opened| matches!(look(&opened.path), Found::File | Found::Directory));
+        notes.extend(gone.iter().map(|gone| forgotten(&gone.path)));
         let mut replies = BTreeMap::new();
         for agent in &config.agents {
             replies.insert(agent.id.clone(), replies_of(run, &agent.id, &mut notes)?);
@@ -71,6 +79,7 @@ impl Record {
             events,
             config,
             task: outset.task,
+            opened,
             cwd,
             replies,
             notes,
@@ -143,7 +152,7 @@ fn forget_missing(config: &mut Config, notes: &mut Vec<String>) {
         .filter(|path| look(path) != Found::Directory)
         .collect();
     for path in &gone {
-        notes.push(format!("`{path}` is gone; the agents do not see it"));
+        notes.push(forgotten(path));
     }
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !gone.contains(&context.path));
@@ -155,6 +164,10 @@ fn forget_missing(config: &mut Config, notes: &mut Vec<String>) {
             write.retain(|path| !gone.contains(path));
         }
     }
+}
+
+fn forgotten(path: &AbsPath) -> String {
+    format!("`{path}` is gone; the agents do not see it")
 }
 
 fn absolute(text: &str) -> Result<AbsPath> {

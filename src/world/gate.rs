@@ -311,9 +311,7 @@ impl Gate {
             .map(open)
             .collect::<Result<Vec<_>>>()?;
         let base = Dir::open(&policy.base).map_err(|fault| cannot_open(&policy.base, fault))?;
-        let conflicts = policy.conflicts.as_ref();
-        // Without it, files wait beside their places.
-        let aside = conflicts.and_then(|conflicts| Dir::open(&conflicts.kept_in).ok());
+        let aside = aside(&policy);
         Ok(Self(Arc::new(Inner {
             manager,
             grants,
@@ -561,6 +559,15 @@ impl Gate {
             rule: refusal.rule,
             reason: refusal.reason,
         }
+    }
+}
+
+/// Where files wait for a moment. Without such a directory they wait beside their places.
+fn aside(policy: &GatePolicy) -> Option<Dir> {
+    match (&policy.conflicts, &policy.commands) {
+        (Some(conflicts), _) => Dir::open(&conflicts.kept_in).ok(),
+        (None, Some(commands)) => Dir::own(commands.room().root()).ok(),
+        (None, None) => None,
     }
 }
 

@@ -2,11 +2,23 @@
 //! told, in each tier that this machine has.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use massgen::config::command_line::CommandLineConfig;
 use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::path::AbsPath;
+use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::tools::parse::parse;
+use massgen::world::commands::room::Room;
+use massgen::world::commands::{Commands, Origin, Place};
+use massgen::world::exec;
+use massgen::world::gate::{Gate, GatePolicy};
 use massgen::world::sandbox::Sandbox;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,32 +31,35 @@ const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
 ";
 
-/// Whether this machine can hold commands so.
-fn has(tier: Tier) -> bool {
+/// What holds commands so, if this machine can.
+fn sandbox(tier: Tier) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
     let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &place);
-    if let Err(error) = &sandbox {
-        println!("skipped: {error}");
-    }
-    sandbox.is_ok()
+    sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-/// A run of one agent that may run commands so; the final phase alone.
-fn run(tier: Tier, replies: &str) -> Finished {
-    project(tier, replies).run()
+fn has(tier: Tier) -> bool {
+    sandbox(tier).is_some()
 }
 
-fn project(tier: Tier, replies: &str) -> Project {
-    let keys =
-        format!("w1\n      enable_mcp_command_line: true\n      command_line_sandbox: '{tier}'");
+/// What a run needs of one agent that may run commands held by `choice`; the final phase alone.
+fn project(choice: &str, replies: &str) -> Project {
+    let keys = format!("cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: '{choice}'");
     Project::new()
-        .config(&team(&[agent("one", &keys, replies)], WRITE_HERE))
+        .file(
+            "team.yaml",
+            team(&[agent("one", &keys, replies)], WRITE_HERE),
+        )
         .file("src/old.txt", "old\n")
         .file("src/gone.txt", "gone\n")
         .file("src/same.txt", "same\n")
-        .args(["build"])
+        .args(["--config", "team.yaml", "build"])
+}
+
+fn run(tier: Tier, replies: &str) -> Finished {
+    project(&tier.to_string(), replies).run()
 }
 
 /// What is told of each delivered file, by its name.
@@ -83,7 +98,7 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
             ("old.txt".to_owned(), "changed 9 d8c562".to_owned()),
         ]);
         if tier != Tier::Off {
-            expected.insert("config".to_owned(), "denied".to_owned());
+            expected.insert(".git".to_owned(), "denied".to_owned());
         }
         assert_eq!(rows(&finished), expected, "tier {tier}");
     }
@@ -99,7 +114,7 @@ fn one_interrupt_ends_a_command_of_the_final_phase() {
         timeout: 3600
 - text: "done"
 "#;
-    let project = project(Tier::Off, replies);
+    let project = project("off", replies);
     let mut massgen = project.command().spawn().unwrap();
     while !project.path("src/begun").exists() {
         assert_eq!(massgen.try_wait().unwrap(), None);
@@ -153,4 +168,144 @@ fn in_tier_c_no_command_writes_to_the_users_paths() {
     }
     let finished = run(Tier::C, replies);
     let _closed = finished.has_no("src/late.txt").has_no("src/new.txt");
+}
+
+#[test]
+fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() {
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        let Some(sandbox) = sandbox(tier) else {
+            continue;
+        };
+        let disk = tempfile::tempdir().unwrap();
+        let root = disk.path().canonicalize().unwrap();
+        for dir in ["ws", "room", "project", "other"] {
+            fs::create_dir(root.join(dir)).unwrap();
+        }
+        fs::write(root.join("project/file"), "granted\n").unwrap();
+        fs::write(root.join("other/file"), "another\n").unwrap();
+        let real = |name: &str| RealPath::vouch(root.join(name));
+        let commands = Commands::new(Origin {
+            config: &CommandLineConfig::default(),
+            place: Place::Sandbox(sandbox),
+            room: Room::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
+            env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            home: None,
+        });
+        let grants = vec![
+            Grant::tree(real("ws"), GrantKind::Workspace, Permission::Write),
+            Grant::tree(real("project"), GrantKind::Context, Permission::Read),
+        ];
+        let policy = GatePolicy {
+            commands: Some(commands),
+            ..GatePolicy::single_call(real("ws"))
+        };
+        let manager = PathPermissionManager::new(grants, Phase::Coordination);
+        let gate = Gate::open(manager, policy).unwrap();
+        let run = || {
+            let call = parse("execute_command", r#"{"command": "cat ../project/file"}"#).unwrap();
+            exec::run(gate.check(call).unwrap()).content
+        };
+        let before = run();
+        assert!(before.contains("granted"), "tier {tier}: {before}");
+        fs::rename(root.join("project"), root.join("moved")).unwrap();
+        fs::rename(root.join("other"), root.join("project")).unwrap();
+        let after = run();
+        assert!(!after.contains("another"), "tier {tier}: {after}");
+        let why = "something else stands there than when it was granted";
+        assert!(after.contains(why), "tier {tier}: {after}");
+    }
+}
+
+#[test]
+fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
+    if !has(Tier::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "echo new > '{{cwd}}/src/new.txt'; echo new > '{{cwd}}/src/mounted/new.txt'"}
+- text: "done"
+"#;
+    // The mount goes with the shell that makes it.
+    let run = |choice: &str| {
+        let project = project(choice, replies).dir("src/mounted");
+        let script = "mount -t tmpfs none src/mounted && \"$0\" --config team.yaml build; code=$?; cat src/mounted/*; exit $code";
+        let ran = Command::new("unshare")
+            .args(["-m", "sh", "-c", script])
+            .arg(binary())
+            .current_dir(project.path(""))
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", project.home(""))
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    };
+    let why = "is a file system of its own inside";
+    let (code, _, told) = run("A");
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains(why), "{told}");
+    let (code, shown, told) = run("auto");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("sandbox B"), "{told}");
+    assert!(shown.contains("new\n"), "{shown}");
+}
+
+#[test]
+fn the_sandbox_is_chosen_on_the_command_line_too() {
+    let replies = r#"
+- calls:
+    - {name: execute_command, arguments: {command: "echo new > '{{cwd}}/src/new.txt'"}}
+- text: "done"
+"#;
+    let chosen = |flag: &[&str]| project("C", replies).args(flag);
+    let off = chosen(&["--sandbox", "off"]).success();
+    let first = "sandbox off (switched off, so nothing enforces)";
+    assert!(off.stderr().contains(first), "{}", off.stderr());
+    let _written = off.has_file("src/new.txt", "new\n");
+    if has(Tier::C) {
+        let _as_configured = chosen(&[]).run().has_no("src/new.txt");
+    }
+    let wrong = chosen(&["--sandbox", "E"]).failure(2);
+    let choices = "expected one of auto, A, B, C, off";
+    assert!(wrong.stderr().contains(choices), "{}", wrong.stderr());
+    let idle = Project::new()
+        .config(&team(&[agent("one", "", "- text: \"done\"\n")], ""))
+        .args(["--sandbox", "B", "hello"])
+        .success();
+    assert!(
+        idle.stderr().contains("`--sandbox` changes nothing"),
+        "{}",
+        idle.stderr()
+    );
+}
+
+#[test]
+fn a_command_is_told_before_it_has_ended() {
+    let waits = r#"
+- when: {last: "</task>"}
+  calls: [{name: execute_command, arguments: {command: "until [ -e go ]; do sleep 0.02; done"}}]
+- calls: [{name: new_answer, arguments: {content: "it ended"}}]
+"#;
+    let keys = "cwd: w1\nenable_mcp_command_line: true";
+    let project = Project::new()
+        .config(&team(&[agent("one", keys, waits)], ""))
+        .args(["--output-format", "stream-json", "wait"]);
+    let mut command = project.command();
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut until = |word: &str| {
+        let mut told = lines.by_ref().map(|line| line.unwrap());
+        told.find(|line| line.contains(&format!("\"type\":\"{word}\"")))
+    };
+    assert!(until("tool_called").is_some());
+    let mut workspaces = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
+    let workspace = workspaces.next().unwrap().unwrap().path();
+    fs::write(workspace.join("go"), "").unwrap();
+    assert!(until("tool_finished").unwrap().contains("\"success\":true"));
+    assert!(until("run_ended").is_some());
+    assert!(run.wait().unwrap().success());
 }

@@ -37,9 +37,9 @@ use tempfile::TempDir;
 use crate::project::Project;
 
 /// How long a daemon may take to answer, and a slow command.
-const TIME_MAX: Duration = Duration::from_mins(1);
+pub(crate) const TIME_MAX: Duration = Duration::from_mins(1);
 /// The image of all tests: busybox, and programs that stand for those that install packages.
-const IMAGE: &str = "massgen-test/busybox:1";
+pub(crate) const IMAGE: &str = "massgen-test/busybox:1";
 /// Has the tests run against Podman, which is not what they do by default: its containers are
 /// watched by processes that end after them.
 const PODMAN: &str = "MASSGEN_TEST_PODMAN";
@@ -51,7 +51,7 @@ const CONTAINERS_CONF: &str = "[containers]\ndefault_ulimits=[\"nofile=4096:4096
 const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 
 /// A daemon with one image. It ends with the last test that uses it, and with the process.
-struct Daemon {
+pub(crate) struct Daemon {
     dir: TempDir,
     process: Option<Child>,
 }
@@ -59,7 +59,7 @@ struct Daemon {
 static SHARED: Mutex<Weak<Daemon>> = Mutex::new(Weak::new());
 
 /// The daemon of all tests that run now; `None` for whoever may start none.
-fn daemon() -> Option<Arc<Daemon>> {
+pub(crate) fn daemon() -> Option<Arc<Daemon>> {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can start a daemon of Docker");
         return None;
@@ -73,16 +73,39 @@ fn daemon() -> Option<Arc<Daemon>> {
 }
 
 impl Daemon {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         install("dockerd", "docker.io");
         install("busybox", "busybox-static");
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().to_owned();
-        let place = |name: &str| root.join(name).display().to_string();
+        let mut daemon = Self {
+            dir: tempfile::tempdir().unwrap(),
+            process: None,
+        };
+        daemon.begin();
+        daemon.import(IMAGE, "missing");
+        daemon
+    }
+
+    /// A file of its own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Starts it again, after somebody has killed it.
+    pub(crate) fn restart(&mut self) {
+        self.end();
+        // What the killed one has said of itself would keep the next from starting.
+        for stale in ["pid", "exec/containerd/containerd.pid"] {
+            fs::remove_file(self.path(stale)).unwrap_or_default();
+        }
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        let place = |name: &str| self.path(name).display().to_string();
         let log = fs::File::create(place("log")).unwrap();
         // Whatever ends this process closes the pipe, and that ends the daemon.
         let mut process = Command::new("sh");
-        if std::env::var_os(PODMAN).is_some() {
+        if is_podman() {
             install("podman", "podman");
             fs::write(place("containers.conf"), CONTAINERS_CONF).unwrap();
             process.env("CONTAINERS_CONF", place("containers.conf"));
@@ -115,25 +138,27 @@ impl Daemon {
             .stderr(log)
             .spawn()
             .unwrap();
-        let daemon = Self {
-            dir,
-            process: Some(process),
-        };
         let begin = Instant::now();
-        while !daemon.docker(&["version"]).status.success() {
+        while !self.docker(&["version"]).status.success() {
             let log = || fs::read_to_string(place("log")).unwrap();
             assert!(begin.elapsed() < TIME_MAX, "no daemon:\n{}", log());
             thread::sleep(Duration::from_millis(50));
         }
-        daemon.import(IMAGE, "missing");
-        daemon
+        self.process = Some(process);
+    }
+
+    fn end(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            drop(process.stdin.take());
+            process.wait().unwrap();
+        }
     }
 
     fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
     }
 
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
@@ -146,7 +171,7 @@ impl Daemon {
 
     /// What Docker's own client says.
     #[track_caller]
-    fn says(&self, words: &[&str]) -> String {
+    pub(crate) fn says(&self, words: &[&str]) -> String {
         let output = self.docker(words);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {errors}");
@@ -156,7 +181,7 @@ impl Daemon {
     /// Makes an image from busybox. What would install packages writes down how it was called, and
     /// fails for those that are `refused`.
     fn import(&self, name: &str, refused: &str) {
-        let root = self.dir.path().join("root");
+        let root = self.path("root");
         let dirs = [
             "bin",
             "etc/sudoers.d",
@@ -192,6 +217,11 @@ impl Daemon {
             fs::write(&program, script).unwrap();
             fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         }
+        self.import_dir(name, &root);
+    }
+
+    /// Makes an image from a directory.
+    pub(crate) fn import_dir(&self, name: &str, root: &Path) {
         let script = format!(
             "tar -C '{}' -c . | docker -H '{}' import - {name}",
             root.display(),
@@ -204,11 +234,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            drop(process.stdin.take());
-            process.wait().unwrap();
-        }
+        self.end();
     }
+}
+
+/// Whether the suite was asked to start Podman.
+pub(crate) fn is_podman() -> bool {
+    std::env::var_os(PODMAN).is_some()
 }
 
 /// Makes sure that a program is there.
@@ -235,23 +267,23 @@ fn install(program: &str, package: &str) {
     );
 }
 
-fn abs(path: impl AsRef<Path>) -> AbsPath {
+pub(crate) fn abs(path: impl AsRef<Path>) -> AbsPath {
     AbsPath::new(path).unwrap()
 }
 
 /// A user's directories, and what an agent of theirs reaches.
-struct Scene {
+pub(crate) struct Scene {
     root: TempDir,
     engine: Engine,
     config: DockerConfig,
-    limits: Limits,
+    pub(crate) limits: Limits,
     env: BTreeMap<String, String>,
     run: RunName,
 }
 
 impl Scene {
     /// A project with protected and hidden things, a workspace below it, and a home.
-    fn new(host: &str) -> Self {
+    pub(crate) fn new(host: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -282,15 +314,15 @@ impl Scene {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.path().canonicalize().unwrap().join(path)
     }
 
-    fn workspace(&self) -> AbsPath {
+    pub(crate) fn workspace(&self) -> AbsPath {
         abs(self.path("project/.massgen/ws"))
     }
 
-    fn open(&self) -> Container {
+    pub(crate) fn open(&self) -> Container {
         self.try_open().unwrap()
     }
 
@@ -312,7 +344,7 @@ impl Scene {
     }
 
     /// What the agent reaches when the project may be read, or written.
-    fn reachable(&self, permission: Permission) -> Reachable {
+    pub(crate) fn reachable(&self, permission: Permission) -> Reachable {
         let opening = |path: &str, permission| Opening {
             path: abs(self.path(path)),
             permission,
@@ -337,10 +369,10 @@ impl Scene {
 }
 
 /// A command in the workspace of a scene.
-struct Inside<'a>(&'a Scene, &'a Container);
+pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a Container);
 
 impl Inside<'_> {
-    fn run(&self, command: &str, time_max: Duration) -> Finished {
+    pub(crate) fn run(&self, command: &str, time_max: Duration) -> Finished {
         let interrupt = Interrupt::new().unwrap();
         let wait = Wait {
             time_max,
@@ -364,7 +396,7 @@ impl Inside<'_> {
     }
 
     #[track_caller]
-    fn check(&self, command: &str, expected: &str) {
+    pub(crate) fn check(&self, command: &str, expected: &str) {
         assert_eq!(self.says(command), expected, "{command}");
     }
 
@@ -542,12 +574,18 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     let hostile = "sleep 121 & setsid sleep 122 & (env -i /bin/busybox setsid /bin/sleep 123 &) \n\
                    trap '' TERM; echo begun; sleep 124; sleep 125";
     let interrupt = Interrupt::new().unwrap();
+    let reachable = scene.reachable(Permission::Read);
     thread::scope(|scope| {
         let background = "echo on; sleep 120; echo off";
         let follow = || {
             let mut heard = Vec::new();
             let mut take = |bytes: &[u8]| heard.extend_from_slice(bytes);
-            let ended = container.follow(background, &scene.workspace(), &interrupt, &mut take);
+            let ended = container.follow(
+                (background, &scene.workspace()),
+                &reachable,
+                &interrupt,
+                &mut take,
+            );
             (ended.unwrap(), String::from_utf8(heard).unwrap())
         };
         let follower = scope.spawn(follow);
@@ -645,10 +683,12 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
     let scene = Scene::new(&daemon.host());
     let alive = scene.open();
     let state = scene.path("project/.massgen").display().to_string();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
     let plant = |name: &str, state: &str, started: &str| {
         let labels = [
             format!("massgen.state={state}"),
             "massgen.pid=1".to_owned(),
+            format!("massgen.pid.namespace={}", namespace.display()),
             format!("massgen.pid.started={started}"),
         ];
         let mut words = vec!["create", "--name", name];
@@ -662,7 +702,10 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
     );
     plant(&dead, &state, "999999999999");
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
-    daemon.says(&["commit", &dead]);
+    if !is_podman() {
+        // Docker's own client does not understand what Podman answers.
+        daemon.says(&["commit", &dead]);
+    }
     let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
     assert_eq!(removed, [dead]);
     Inside(&scene, &alive).check("echo alive", "alive\n");
@@ -769,12 +812,6 @@ fn what_is_missing_is_told_with_its_remedy() {
         "no socket of this machine",
         "unix://",
     );
-    scene.config.image = "massgen/mcp-runtime:latest".to_owned();
-    check(
-        scene.try_open().unwrap_err(),
-        "is not on this machine",
-        "massgen docker build",
-    );
     scene.config.image = "example/none:1".to_owned();
     check(
         scene.try_open().unwrap_err(),
@@ -790,6 +827,10 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         let words = ["docker", "build"].iter().chain(words);
         Project::new().env("DOCKER_HOST", daemon.host()).args(words)
     };
+    let mut scene = Scene::new(&daemon.host());
+    scene.config = DockerConfig::default();
+    let missing = scene.try_open().unwrap_err();
+    assert_eq!(missing.hints(), ["massgen docker build"], "{missing}");
     let base = "debian:trixie-slim";
     daemon.import(base, "ripgrep");
     let failed = build(&[]).failure(3);
@@ -815,7 +856,6 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         build(&["--sudo"]).success().stdout(),
         "massgen/mcp-runtime-sudo:latest\n"
     );
-    let mut scene = Scene::new(&daemon.host());
     scene.config = DockerConfig {
         image: "massgen/mcp-runtime-sudo:latest".to_owned(),
         ..DockerConfig::default()
@@ -972,10 +1012,10 @@ fn as_another_user(socket: &str) {
 }
 
 /// A file system of its own at a place, until this goes.
-struct Mounted(PathBuf);
+pub(crate) struct Mounted(pub(crate) PathBuf);
 
 impl Mounted {
-    fn at(place: &Path) -> Self {
+    pub(crate) fn at(place: &Path) -> Self {
         fs::create_dir(place).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "none"])

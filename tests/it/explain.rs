@@ -185,12 +185,18 @@ orchestrator:
     };
     let early = explained("ls -l", "coordination");
     assert_eq!(early["decision"], "allow");
-    assert_eq!(open(&early), ["write ann_00000000", "read src"]);
+    assert_eq!(
+        open(&early),
+        ["read 00000000", "write ann_00000000", "read src"]
+    );
     assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
     assert_eq!(early["holds"]["timeout_seconds"], 7);
     assert_eq!(early["holds"]["network"], json!(["off"]));
     let late = explained("ls | sort", "final");
-    assert_eq!(open(&late), ["write ann_00000000", "write src"]);
+    assert_eq!(
+        open(&late),
+        ["read 00000000", "write ann_00000000", "write src"]
+    );
     assert_eq!(late["decision"], "deny");
     let refused = &late["commands"][1]["checks"];
     let last = refused.as_array().unwrap().last().unwrap();

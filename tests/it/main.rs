@@ -13,12 +13,14 @@
 )]
 
 mod decoding;
+mod helper_driver;
 mod project;
 mod http_server;
 mod wire;
 
 mod agreement;
 mod broken_off;
+mod chaos;
 mod chat_faults;
 mod chat_wire;
 mod claude_faults;
@@ -30,6 +32,8 @@ mod config;
 mod corpus;
 mod disk;
 mod docker;
+mod docker_corpus;
+mod docker_faults;
 mod docs;
 mod doctor;
 mod edits;
@@ -59,6 +63,7 @@ mod sandboxes;
 mod sandbox_tier_c;
 mod scripted_team;
 mod selftest;
+mod sessions;
 mod store;
 mod telemetry;
 mod tidy;

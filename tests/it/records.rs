@@ -42,7 +42,7 @@ fn label(index: usize, ordinal: u32) -> AnswerLabel {
 }
 
 fn recorder(logs: &Path, attempts: Attempts) -> Recorder {
-    let places = RunPlaces::create(&AbsPath::new(logs).unwrap(), attempts).unwrap();
+    let places = RunPlaces::create(&AbsPath::new(logs).unwrap(), attempts, 1).unwrap();
     let meta = RunMeta {
         query: "what: is\n- this?".to_owned(),
         config_path: AbsPath::new("/p/team.yaml"),

@@ -341,10 +341,11 @@ fn a_replay_runs_no_command() {
     - {name: execute_command, arguments: {command: "echo ran > ran; echo ran > '{{cwd}}/ran'"}}
 - text: "done"
 "#;
-    let keys = "w1\n      enable_mcp_command_line: true\n      command_line_sandbox: 'off'";
+    let keys = "cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
     let rest = format!("{WRITE_HERE}  skip_coordination_rounds: true\n");
     let config = team(&[agent("one", keys, replies)], &rest);
-    let finished = Project::new().config(&config).args(["build"]).success();
+    let project = Project::new().file("team.yaml", config);
+    let finished = project.args(["--config", "team.yaml", "build"]).success();
     let project = finished.has_file("ran", "ran\n").then::<&str>([]);
     fs::remove_file(project.path("ran")).unwrap();
     let replayed = project.args(["replay", "last", "--keep"]).success();

@@ -4,39 +4,24 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
-use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use massgen::confinement::report::Report;
 use massgen::confinement::tier::Tier;
 use massgen::confinement::{Confinement, Identity, Layer, Opening};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Permission, Scope};
-use rustix::cmsg_space;
 use rustix::fs::{major, minor};
-use rustix::io::retry_on_intr;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use tempfile::TempDir;
 
-/// What takes longer never happens.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A user without rights: `nobody`.
-const NOBODY: u32 = 65534;
+use crate::helper_driver::{NOBODY, Ran, Running, eventually, processes_with, start};
 
 /// A place on disk, and what a program may do there.
 struct Cell {
@@ -44,20 +29,6 @@ struct Cell {
     user: u32,
     confinement: Confinement,
     input: Option<OwnedFd>,
-}
-
-/// A helper at work.
-struct Running {
-    helper: Child,
-    socket: UnixStream,
-}
-
-/// How it went.
-#[derive(Debug, PartialEq, Eq)]
-struct Ran {
-    reports: Vec<Report>,
-    stdout: String,
-    stderr: String,
 }
 
 /// Every kind of cell that this machine can build: both tiers, and both users if it is root that
@@ -181,33 +152,11 @@ impl Cell {
 
     /// Starts `script` in the shell, and waits until it runs or has been refused.
     fn start(&self, script: &str) -> Running {
-        let (socket, theirs) = UnixStream::pair().unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let program = Path::new(env!("CARGO_BIN_EXE_massgen"));
-        let mut command = Command::new(program);
-        command
-            .arg("__sandbox")
-            .env_clear()
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if self.user != fs::metadata("/proc/self").unwrap().uid() {
-            command.uid(self.user).gid(self.user);
-        }
-        let helper = command.spawn().unwrap();
         let mut confinement = self.confinement.clone();
         if confinement.program.is_empty() {
             confinement.program = ["sh", "-c", script].map(str::to_owned).to_vec();
         }
-        let order = frame(&confinement).unwrap();
-        let handles: Vec<_> = self.input.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(&handles));
-        let flags = SendFlags::NOSIGNAL;
-        let sent = sendmsg(&socket, &[IoSlice::new(&order)], &mut beside, flags).unwrap();
-        assert_eq!(sent, order.len());
-        Running { helper, socket }
+        start(&confinement, self.user, self.input.as_ref())
     }
 
     fn ran(&self, script: &str) -> Ran {
@@ -251,54 +200,6 @@ impl Cell {
     }
 }
 
-impl Running {
-    /// The next report, with what came beside it.
-    fn report(&mut self) -> Option<(Report, Option<OwnedFd>)> {
-        let mut head = [0; HEAD_BYTES];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let into = &mut [IoSliceMut::new(&mut head)];
-        let flags = RecvFlags::WAITALL;
-        // Signals of other tests' children come in between.
-        let receive = || recvmsg(&self.socket, into, &mut beside, flags);
-        let received = retry_on_intr(receive).unwrap();
-        if received.bytes == 0 {
-            return None;
-        }
-        let mut handle = None;
-        for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
-                handle = handles.next();
-            }
-        }
-        let mut body = vec![0; body_bytes(head).unwrap()];
-        self.socket.read_exact(&mut body).unwrap();
-        Some((serde_json::from_slice(&body).unwrap(), handle))
-    }
-
-    fn end(mut self) -> Ran {
-        let mut reports = Vec::new();
-        while let Some((report, _)) = self.report() {
-            reports.push(report);
-        }
-        let output = self.helper.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        Ran {
-            reports,
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
-    /// Waits until the program has said `word`.
-    fn await_word(&mut self, word: &str) {
-        let mut said = vec![0; word.len()];
-        let stdout = self.helper.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut said).unwrap();
-        assert_eq!(String::from_utf8(said).unwrap(), word);
-    }
-}
-
 /// Everything below `root`, with what files hold, and `root` itself.
 fn listed(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
@@ -328,34 +229,13 @@ fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     listed(root).into_iter().map(picture).collect()
 }
 
-/// Whether any process of the machine was started with `word`.
-fn is_alive(word: &str) -> bool {
-    let processes = fs::read_dir("/proc").unwrap();
-    processes.flatten().any(|process| {
-        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        words
-            .split(|byte| *byte == 0)
-            .any(|it| it == word.as_bytes())
-    })
-}
-
-/// Waits until `is_so`.
-#[track_caller]
-fn eventually(is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "it never came");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened() {
     for mut cell in cells() {
         for rel in ["workspace", "notes", "project"] {
             let meta = fs::metadata(cell.path(rel)).unwrap();
             let identity = Identity {
-                device: u64::from(major(meta.dev())) << 32 | u64::from(minor(meta.dev())),
+                device: (u64::from(major(meta.dev())) << 32) | u64::from(minor(meta.dev())),
                 inode: meta.ino(),
             };
             let path = AbsPath::new(cell.path(rel)).unwrap();
@@ -697,10 +577,10 @@ fn the_end_of_the_program_is_the_end_of_all_that_it_started() {
         cell.input = Some(reader.into());
         let mut running = cell.start(&script);
         running.await_word("begun\n");
-        eventually(|| is_alive(&word));
+        eventually(|| processes_with(&word) > 0);
         drop(writer);
         running.end();
-        assert!(!is_alive(&word), "{}", cell.label());
+        assert!(processes_with(&word) == 0, "{}", cell.label());
     }
 }
 
@@ -710,18 +590,18 @@ fn whoever_is_left_alone_ends() {
         let begun = |word: &str| {
             let mut running = cell.start(&format!("setsid sleep {word} & echo begun; wait"));
             running.await_word("begun\n");
-            eventually(|| is_alive(word));
+            eventually(|| processes_with(word) > 0);
             running
         };
         let word = format!("97{}.{}", cell.user, std::process::id());
         let Running { mut helper, socket } = begun(&word);
         drop(socket);
         assert!(helper.wait().unwrap().code().is_some());
-        assert!(!is_alive(&word), "{}", cell.label());
+        assert!(processes_with(&word) == 0, "{}", cell.label());
 
         let mut running = begun(&word);
         running.helper.kill().unwrap();
         running.helper.wait().unwrap();
-        eventually(|| !is_alive(&word));
+        eventually(|| processes_with(&word) == 0);
     }
 }

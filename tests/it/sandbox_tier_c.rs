@@ -3,29 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{chown, symlink};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
-use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use massgen::confinement::report::Report;
 use massgen::confinement::tier::Tier;
 use massgen::confinement::{Confinement, Opening};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Permission, Scope};
+use rustix::process::{Pid, Signal, kill_process};
 
-/// An ordinary user that every machine has.
-const NOBODY: u32 = 65534;
-/// How long is waited for something to happen that must.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::helper_driver::{NOBODY, Ran, Running, eventually, own_user, processes_with, start};
 
 /// A user's disk in small: `ws` is the agent's, `ro` was opened for reading, `out` was not.
 struct Room {
@@ -159,56 +151,19 @@ impl Room {
         }
     }
 
-    fn start(&self, confinement: &Confinement) -> Started {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_massgen"));
-        command
-            .arg("__sandbox")
-            .env_clear()
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(user) = self.user {
-            command.uid(user).gid(user);
-        }
-        let helper = command.spawn().unwrap();
-        drop(command);
-        let mut control = ours;
-        control.write_all(&frame(confinement).unwrap()).unwrap();
-        Started { helper, control }
+    fn start(&self, confinement: &Confinement) -> Running {
+        start(confinement, self.user.unwrap_or_else(own_user), None)
     }
 
     fn run(&self, confinement: &Confinement) -> Done {
-        self.start(confinement).done()
-    }
-}
-
-/// A helper at work.
-struct Started {
-    helper: Child,
-    control: UnixStream,
-}
-
-impl Started {
-    fn report(&mut self) -> Option<Report> {
-        let mut head = [0; HEAD_BYTES];
-        self.control.read_exact(&mut head).ok()?;
-        let mut body = vec![0; body_bytes(head).unwrap()];
-        self.control.read_exact(&mut body).unwrap();
-        Some(serde_json::from_slice(&body).unwrap())
-    }
-
-    fn done(mut self) -> Done {
-        let mut reports = Vec::new();
-        while let Some(report) = self.report() {
-            reports.push(report);
-        }
-        let output = self.helper.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let said = [output.stdout, output.stderr].concat();
+        let Ran {
+            reports,
+            stdout,
+            stderr,
+        } = self.start(confinement).end();
         Done {
             reports,
-            said: String::from_utf8_lossy(&said).trim().to_owned(),
+            said: [stdout, stderr].concat().trim().to_owned(),
         }
     }
 }
@@ -634,23 +589,6 @@ fn sockets_lead_only_where_the_network_is_open_to() {
     check_reach(|_| Reach::Host, &on_host);
 }
 
-/// The processes that have `word` among their arguments.
-fn processes_with(word: &str) -> usize {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let has_word = |line: &Vec<u8>| line.split(|byte| *byte == 0).any(|a| a == word.as_bytes());
-    lines.filter(has_word).count()
-}
-
-#[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Starts processes that leave their parents, sessions and groups, and ignore signals.
 fn family(word: &str) -> String {
     format!(
@@ -676,17 +614,35 @@ fn all_that_a_command_has_started_ends_when_massgen_goes() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}2.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
-        let Started {
-            mut helper,
-            control,
-        } = room.start(&room.confinement(&script));
-        wait_until(|| room.path("ws/ready").exists());
+        let Running { mut helper, socket } = room.start(&room.confinement(&script));
+        eventually(|| room.path("ws/ready").exists());
         assert!(processes_with(&word) >= 6);
         // The kernel closes it whatever ends massgen.
-        drop(control);
+        drop(socket);
         // It has nobody to tell how it went.
         helper.wait().unwrap();
         assert_eq!(processes_with(&word), 0);
+    }
+}
+
+#[test]
+fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
+    for (index, room) in Room::each().into_iter().enumerate() {
+        let word = format!("98{index}4.{}", std::process::id());
+        let script = format!("{}; touch ready; sleep {word}", family(&word));
+        let mut started = room.start(&room.confinement(&script));
+        eventually(|| room.path("ws/ready").exists());
+        let outer = started.helper.id();
+        let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+        let supervisor = children.trim().parse().ok().and_then(Pid::from_raw);
+        kill_process(supervisor.unwrap(), Signal::KILL).unwrap();
+        started.helper.wait().unwrap();
+        assert_eq!(processes_with(&word), 0);
+        assert_eq!(
+            started.report().map(|(report, _)| report),
+            Some(Report::Started)
+        );
+        assert!(started.report().is_none());
     }
 }
 
@@ -703,9 +659,10 @@ fn processes_that_run_away_are_all_ended() {
             .map(str::to_owned)
             .to_vec();
         let mut started = room.start(&confinement);
-        assert_eq!(started.report(), Some(Report::Started));
-        wait_until(|| processes_with(&word) >= 60);
-        drop(started.control);
+        let (report, _) = started.report().unwrap();
+        assert_eq!(report, Report::Started);
+        eventually(|| processes_with(&word) >= 60);
+        drop(started.socket);
         started.helper.wait().unwrap();
         assert_eq!(processes_with(&word), 0);
     }

@@ -102,12 +102,40 @@ fn what_a_broken_off_run_left_is_cleared_by_the_next() {
     let going_on = Sandboxes::make(&parent).unwrap();
     let file = going_on.agent(&agent("a")).unwrap().join("file");
     fs::write(file.as_path(), "used").unwrap();
-    let left_over = parent.join("run_left/a/layers/0/work/work");
+    let left_over = parent.join("run_00000000/a/layers/0/work/work");
     fs::create_dir_all(left_over.as_path()).unwrap();
     fs::set_permissions(left_over.as_path(), fs::Permissions::from_mode(0o000)).unwrap();
     let next = Sandboxes::make(&parent).unwrap();
-    assert!(fs::metadata(parent.join("run_left").as_path()).is_err());
+    assert!(fs::metadata(parent.join("run_00000000").as_path()).is_err());
     assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "used");
     drop(next);
     assert_eq!(runs(parent.as_path()), 1);
+}
+
+#[test]
+fn what_a_broken_off_call_left_is_cleared_by_the_next_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = abs(dir.path());
+    let going_on = Sandboxes::of_call(&parent).unwrap();
+    let room = going_on.caller().unwrap();
+    let left = parent.join(".massgen_call_00c0ffee/caller/home");
+    let others = [
+        "massgen_00c0ffee",
+        ".massgen_call_",
+        ".massgen_call_00c0ffee1",
+        ".massgen_call_notdigit",
+        "run_00c0ffee",
+    ];
+    for path in others.map(|name| parent.join(name)).iter().chain([&left]) {
+        fs::create_dir_all(path.as_path()).unwrap();
+    }
+    std::os::unix::fs::symlink(dir.path(), parent.join(".massgen_call_11111111").as_path())
+        .unwrap();
+    drop(Sandboxes::of_call(&parent).unwrap());
+    let is_there = |name: &str| fs::symlink_metadata(parent.join(name).as_path()).is_ok();
+    assert!(!is_there(".massgen_call_00c0ffee"));
+    assert!(others.into_iter().all(is_there) && is_there(".massgen_call_11111111"));
+    assert!(fs::metadata(room.as_path()).is_ok());
+    drop(going_on);
+    assert!(fs::metadata(room.as_path()).is_err());
 }

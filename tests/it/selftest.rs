@@ -2,7 +2,7 @@
 //! tier that it has; and every attack does harm where nothing holds it.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use massgen::cli::selftest::case::{self, Case, Control, Expect};
 use massgen::cli::selftest::trial::{Trials, Verdict};
-use massgen::confinement::tier::Tier;
+use massgen::confinement::tier::{Enclosure, Tier};
 use massgen::path::AbsPath;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -103,7 +103,12 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let trials = Trials {
         executable: AbsPath::new(&program).unwrap(),
-        tier: Tier::Off,
+        enclosure: Enclosure::Sandbox {
+            tier: Tier::Off,
+            reasons: Vec::new(),
+        },
+        env: BTreeMap::new(),
+        missing: BTreeSet::new(),
         place: AbsPath::new(place.path()).unwrap(),
     };
     let cases = case::all().unwrap();

@@ -20,7 +20,7 @@ use massgen::prompt::Found;
 use massgen::world::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
-use massgen::world::store::session::{LiveWorkspace, Session, Turn};
+use massgen::world::store::sessions::session::{Around, LiveWorkspace, Session, Turn};
 use massgen::world::store::snapshot::{Snapshot, Snapshots};
 use massgen::world::store::workspace::{self, Workspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
@@ -434,9 +434,22 @@ fn the_next_turn_begins_with_files_that_can_be_changed() {
     assert_eq!(kept, "one");
 }
 
-fn turn<'a>(answer: &'a str, winner: &'a AgentId, live: Option<LiveWorkspace<'a>>) -> Turn<'a> {
+fn around() -> Around {
+    Around {
+        cwd: AbsPath::new("/p").unwrap(),
+        config: None,
+        opened: Vec::new(),
+    }
+}
+
+fn turn<'a>(
+    answer: &'a str,
+    (winner, around): (&'a AgentId, &'a Around),
+    live: Option<LiveWorkspace<'a>>,
+) -> Turn<'a> {
     Turn {
-        number: 1,
+        around,
+        log_dir: &around.cwd,
         task: "write a.txt",
         winner,
         answer,
@@ -454,7 +467,7 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     ground.write("ws/b.txt", "later");
     let sessions = ground.abs("sessions");
     let mut session = Session::begin(&sessions, Redactor::default()).unwrap();
-    let conflict = session.conflicts(1).unwrap().as_path().join("README.md");
+    let conflict = session.conflicts().unwrap().as_path().join("README.md");
     fs::write(&conflict, "our version").unwrap();
     let workspace = ground.abs("ws");
     let answer = format!("see {workspace}/a.txt");
@@ -465,7 +478,7 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     };
 
     let saved = session
-        .save_turn(&turn(&answer, &winner, Some(live)))
+        .save_turn(&turn(&answer, (&winner, &around()), Some(live)))
         .unwrap();
 
     let dir = saved.dir.as_path();
@@ -499,7 +512,7 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
         snapshots: &snapshots,
     };
     let winner = AgentId::parse("a").unwrap();
-    let saved = session.save_turn(&turn("done", &winner, Some(live)));
+    let saved = session.save_turn(&turn("done", (&winner, &around()), Some(live)));
     assert!(saved.unwrap_err().to_string().contains("missing"));
     assert_eq!(tree(session.dir().as_path()), [""; 0]);
     session.end();

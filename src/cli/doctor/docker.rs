@@ -13,7 +13,7 @@ pub(crate) async fn look(host: &Host, team: Option<&Config>) -> Vec<Finding> {
     let named = host.env("DOCKER_HOST");
     let found = find(named).await;
     let verdict = match (&found, images.is_empty()) {
-        (Found::At(_, Daemon::Answers(_)), _) => Verdict::Ok,
+        (Found::At(_, Daemon::Answers(..)), _) => Verdict::Ok,
         (_, false) => Verdict::Missing,
         (Found::Elsewhere(_), true) => Verdict::Skipped,
         (_, true) => Verdict::Warning,

@@ -20,9 +20,11 @@ use crate::cli::environment;
 use crate::cli::output::{Form, Output};
 use crate::cli::prices::{expect_prices, model_list};
 use crate::cli::run::runtime;
+use crate::config::Config;
 use crate::config::place::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
+use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::http::HttpClient;
 use crate::world::probe;
@@ -78,7 +80,9 @@ async fn look(
     findings.extend(disk::judge(&state, probe::disk::disk(&state)));
     findings.extend(disk::config_directories(host));
     let choices = sandbox::choices(team.config.as_ref());
-    let holds = probe::sandbox::look(&choices, &started.executable, &state);
+    let trees = team.config.iter().flat_map(Config::write_paths);
+    let trees: Vec<AbsPath> = trees.cloned().collect();
+    let holds = probe::sandbox::look(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::judge(&holds, team.config.as_ref()));
     findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)

@@ -82,10 +82,12 @@ pub struct Case {
     pub holds: String,
     /// What is the same after the call, relative to the case's directory.
     pub unchanged: Vec<String>,
-    /// Programs without which it says nothing.
+    /// Programs without which it says nothing, on the machine and in a container.
     pub needs: Vec<String>,
     /// The tiers that promise it.
     pub tiers: Vec<Tier>,
+    /// Why a container does not promise it, although tier B does.
+    pub not_in_containers: Option<String>,
     /// What massgen finds in its environment, beside what every case has.
     pub env: BTreeMap<String, String>,
     /// How long the call may take, in seconds.
@@ -125,6 +127,7 @@ struct Listed {
     #[serde(default)]
     needs: Vec<String>,
     tiers: Option<Vec<Tier>>,
+    not_in_containers: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     seconds: Option<u64>,
@@ -207,6 +210,7 @@ impl Listed {
             unchanged,
             needs: self.needs,
             tiers: self.tiers.unwrap_or_else(|| ENFORCING.to_vec()),
+            not_in_containers: self.not_in_containers,
             env: self.env,
             seconds,
             control: self.control,

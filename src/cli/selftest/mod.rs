@@ -1,11 +1,12 @@
 //! Owns `massgen selftest`: attacks and ordinary work, tried against massgen itself on the user's
-//! own machine, in every tier that it has. Nothing outside the directories of the cases is touched.
+//! own machine, in every tier that it has, or in containers. Nothing outside the directories of the cases is touched.
 
 pub mod case;
+mod containers;
 mod report;
 pub mod trial;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
 use futures_util::stream::{self, StreamExt};
@@ -19,7 +20,7 @@ use crate::cli::selftest::case::Case;
 use crate::cli::selftest::report::{Outcome, to_json};
 use crate::cli::selftest::trial::{Trials, Verdict};
 use crate::cli::usage::usage;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::confinement::tier::{Enclosure, Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::conduct::Stop;
@@ -38,16 +39,27 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     let cases = chosen(arguments.only.as_deref())?;
     let place = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
-    let (tiers, without) = tiers(host, arguments.sandbox, &place)?;
+    let mut missing = BTreeSet::new();
+    let (enclosures, without) = match &arguments.docker {
+        Some(image) => {
+            let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
+            missing = containers::missing(host, image, &programs.collect())?;
+            let image = image.clone();
+            (vec![Enclosure::Container { image }], BTreeMap::new())
+        }
+        None => tiers(host, arguments.sandbox, &place)?,
+    };
     let form = Form::from(arguments.json);
     let jobs = arguments.jobs.unwrap_or_else(cores);
     let outcomes = runtime()?.block_on(async {
         let stop = interrupts::listen(host.hangup)?;
         let mut outcomes = Vec::new();
-        for tier in tiers {
+        for enclosure in enclosures {
             let trials = Trials {
                 executable: executable()?,
-                tier,
+                env: containers::env(host, &enclosure),
+                enclosure,
+                missing: missing.clone(),
                 place: place.clone(),
             };
             let outcome = all(&trials, &cases, jobs, &stop, output).await?;
@@ -92,12 +104,16 @@ fn tiers(
     host: &Host,
     choice: Option<TierChoice>,
     place: &AbsPath,
-) -> Result<(Vec<Tier>, BTreeMap<Tier, String>)> {
+) -> Result<(Vec<Enclosure>, BTreeMap<Tier, String>)> {
+    let by = |tier| Enclosure::Sandbox {
+        tier,
+        reasons: Vec::new(),
+    };
     let open = |choice| Sandbox::open(choice, &host.executable, place);
     if let Some(choice) = choice {
         let sandbox = open(choice)?;
         return match sandbox.tier() {
-            Tier::A | Tier::B | Tier::C => Ok((vec![sandbox.tier()], BTreeMap::new())),
+            Tier::A | Tier::B | Tier::C => Ok((vec![by(sandbox.tier())], BTreeMap::new())),
             Tier::D | Tier::Off => Err(nothing_enforces(sandbox.reasons())),
         };
     }
@@ -105,7 +121,7 @@ fn tiers(
     let mut without = BTreeMap::new();
     for tier in ENFORCING {
         match open(TierChoice::Only(*tier)) {
-            Ok(_) => tiers.push(*tier),
+            Ok(_) => tiers.push(by(*tier)),
             Err(error) => drop(without.insert(*tier, error.to_string())),
         }
     }
@@ -133,7 +149,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Tries all cases, `jobs` at once, in one tier.
+/// Tries all cases, `jobs` at once, in one tier or in containers.
 async fn all<'a>(
     trials: &Trials,
     cases: &'a [Case],
@@ -149,8 +165,8 @@ async fn all<'a>(
     while let Some((case, verdict)) = tried.next().await {
         verdicts.push((case, verdict?));
         let progress = format!(
-            "tier {}: {} of {}, {}",
-            trials.tier,
+            "{}: {} of {}, {}",
+            trials.enclosure.name(),
             verdicts.len(),
             cases.len(),
             case.id
@@ -162,7 +178,7 @@ async fn all<'a>(
     }
     verdicts.sort_by(|(a, _), (b, _)| (&a.class, &a.id).cmp(&(&b.class, &b.id)));
     Ok(Outcome {
-        tier: trials.tier,
+        enclosure: trials.enclosure.clone(),
         verdicts,
     })
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::output::{Output, Style};
 use crate::cli::selftest::case::Case;
 use crate::cli::selftest::trial::Verdict;
-use crate::confinement::tier::Tier;
+use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::Result;
 use crate::wording::counted;
 
@@ -19,10 +19,10 @@ const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 /// What is told when there is no failure.
 const CLEAN: &str = "nothing escaped, and nothing ordinary was refused";
 
-/// What came of every case in one tier.
+/// What came of every case in one tier, or in containers.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
-    pub(super) tier: Tier,
+    pub(super) enclosure: Enclosure,
     pub(super) verdicts: Vec<(&'a Case, Verdict)>,
 }
 
@@ -83,7 +83,11 @@ impl Outcome<'_> {
             .max()
             .unwrap_or_default();
         let width = width.max(TOTAL.len());
-        let title = format!("tier {}: {}", self.tier, self.tier.means());
+        let name = self.enclosure.name();
+        let title = match &self.enclosure {
+            Enclosure::Sandbox { tier, .. } => format!("{name}: {}", tier.means()),
+            Enclosure::Container { .. } => name,
+        };
         output.result_line(&[(Style::Strong, &title)])?;
         let titles = COLUMNS.map(|title| format!("  {title}")).concat();
         output.result_line(&[(Style::Faint, &format!("{:<width$}{titles}", "CLASS"))])?;
@@ -136,7 +140,11 @@ impl Outcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
-        json!({ "tier": self.tier, "clean": self.is_clean(), "cases": cases })
+        let (held, by) = match &self.enclosure {
+            Enclosure::Sandbox { tier, .. } => ("tier", json!(tier)),
+            Enclosure::Container { image } => ("image", json!(image)),
+        };
+        json!({ held: by, "clean": self.is_clean(), "cases": cases })
     }
 }
 

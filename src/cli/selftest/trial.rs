@@ -1,7 +1,7 @@
 //! Owns the trial of one case: the ground is laid, massgen is called as an agent would call it, and
 //! bash looks at what came of it, outside of every sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::selftest::case::{Case, Expect};
-use crate::confinement::tier::Tier;
+use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::wording::one_line;
@@ -66,7 +66,11 @@ pub struct Trials {
     /// massgen, or what is called in its place.
     pub executable: AbsPath,
     /// What holds commands.
-    pub tier: Tier,
+    pub enclosure: Enclosure,
+    /// What of massgen's environment does not depend on the case, last of all.
+    pub env: BTreeMap<String, String>,
+    /// Programs that commands do not find, although they are on this machine.
+    pub missing: BTreeSet<String>,
     /// Where the directories of the cases are made.
     pub place: AbsPath,
 }
@@ -84,14 +88,14 @@ impl Trials {
     /// # Errors
     /// The machine does not let a case be tried: no directory, no bash.
     pub async fn run(&self, case: &Case, stop: &CancellationToken) -> Result<Verdict> {
-        if !case.tiers.contains(&self.tier) && self.tier != Tier::Off {
-            let why = format!("tier {} does not promise it", self.tier);
+        if let Some(why) = self.promises_not(case) {
             return Ok(Verdict::Skipped(why));
         }
         if stop.is_cancelled() {
             return Ok(Verdict::Skipped("it was interrupted".to_owned()));
         }
-        let missing = |name: &&String| program(name, PATH).is_none();
+        let missing =
+            |name: &&String| self.missing.contains(*name) || program(name, PATH).is_none();
         if let Some(missing) = case.needs.iter().find(missing) {
             return Ok(Verdict::Skipped(format!("there is no `{missing}`")));
         }
@@ -105,6 +109,21 @@ impl Trials {
         };
         ground.clear().await?;
         verdict
+    }
+
+    /// Why what holds commands does not promise a case.
+    fn promises_not(&self, case: &Case) -> Option<String> {
+        match &self.enclosure {
+            Enclosure::Sandbox {
+                tier: Tier::Off, ..
+            } => None,
+            Enclosure::Sandbox { tier, .. } if case.tiers.contains(tier) => None,
+            Enclosure::Sandbox { tier, .. } => Some(format!("tier {tier} does not promise it")),
+            Enclosure::Container { .. } if !case.tiers.contains(&Tier::B) => {
+                Some("a container does not promise it".to_owned())
+            }
+            Enclosure::Container { .. } => case.not_in_containers.clone(),
+        }
     }
 
     async fn on(&self, ground: &Ground, case: &Case) -> Result<Verdict> {
@@ -168,8 +187,12 @@ impl Trials {
         ground.put(".call", &ground.filled(&case.args.to_string()))?;
         ground.put(".grants", &grants(ground))?;
         let grants = ground.path().join(".grants").to_string();
-        let (phase, tier) = (case.phase.to_string(), self.tier.to_string());
+        let phase = case.phase.to_string();
         let executable = self.executable.to_string();
+        let (switch, held) = match &self.enclosure {
+            Enclosure::Sandbox { tier, .. } => ("--sandbox", tier.to_string()),
+            Enclosure::Container { image } => ("--docker", image.clone()),
+        };
         let words = [
             executable.as_str(),
             "tool",
@@ -180,11 +203,13 @@ impl Trials {
             &grants,
             "--phase",
             &phase,
-            "--sandbox",
-            &tier,
+            switch,
+            &held,
         ];
+        let mut env = case.env.clone();
+        env.extend(self.env.clone());
         let time_max = Duration::from_secs(case.seconds);
-        let end = ground.run(CALL, &words, &case.env, time_max).await?;
+        let end = ground.run(CALL, &words, &env, time_max).await?;
         let answer = ground.text(".answer", ANSWER_BYTES_MAX)?;
         Ok((end, serde_json::from_str(&answer).ok()))
     }

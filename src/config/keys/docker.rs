@@ -7,7 +7,8 @@ pub(super) const IMAGE: Key = Key::served(
     &["command_line_docker_image"],
     Shape::Text,
     "The image of the agent's container. It must be on this machine: nothing is fetched. With `sudo` \
-     it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`.",
+     it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A config that massgen has found and \
+     you have not named with `--config` cannot name another.",
 )
 .or("massgen/mcp-runtime:latest");
 /// How much memory it has.

@@ -47,7 +47,7 @@ pub static ROOT: Section = Section {
         Key::unserved(
             &["session_id"],
             Shape::Any,
-            "every run starts a session of its own",
+            "use `--continue` or `--session-id`, see docs/sessions.md",
         ),
         Key::unserved(
             &["memory"],

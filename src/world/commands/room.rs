@@ -37,6 +37,11 @@ impl Room {
         Ok(made)
     }
 
+    /// What holds all of it. Commands reach only what is in it.
+    pub fn root(&self) -> &AbsPath {
+        &self.0.root
+    }
+
     /// What `HOME` names.
     pub fn home(&self) -> AbsPath {
         self.0.root.join("home")

@@ -1,5 +1,6 @@
 //! Owns the connection to an engine, and what has to be known about it before a container is made.
 
+use std::io;
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -9,7 +10,7 @@ use rustix::process::{getgid, getuid};
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::docker::socket::{Daemon, Found, find};
+use crate::world::docker::socket::{Daemon, Found, Maker, find};
 
 /// How long an engine may take for one answer. Keeping a large container takes it long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
@@ -24,9 +25,11 @@ pub struct Client {
     pub(super) manner: Manner,
 }
 
-/// How an engine keeps containers apart from the user.
+/// How an engine makes containers, and keeps them apart from the user.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manner {
+    /// Whose it is.
+    pub(super) maker: Maker,
     /// It runs as the user, who is root inside.
     is_rootless: bool,
     /// It gives containers other users than the machine has.
@@ -49,7 +52,7 @@ impl Client {
     /// place. An error says what is there instead, and what to do.
     pub async fn connect(host: Option<&str>) -> Result<Self> {
         let found = find(host).await;
-        let Found::At(socket, Daemon::Answers(_)) = &found else {
+        let Found::At(socket, Daemon::Answers(maker, _)) = &found else {
             let error = Error::new(ErrorKind::Environment, found.describe());
             let error = found.remedy().into_iter().fold(error, Error::hint);
             return Err(error.hint(
@@ -74,6 +77,7 @@ impl Client {
             api,
             socket: socket.clone(),
             manner: Manner {
+                maker: *maker,
                 is_rootless: says("rootless"),
                 maps_users: says("userns"),
                 has_labels: says("selinux"),
@@ -137,6 +141,18 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
             ..
         }
     )
+}
+
+/// What became of a command, as its agent should know it.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
+pub(super) fn broken_off(error: EngineError) -> io::Error {
+    io::Error::other(match error {
+        EngineError::DockerResponseServerError { message, .. } => message,
+        EngineError::RequestTimeoutError => {
+            "the engine of the container does not answer in time".to_owned()
+        }
+        error => format!("the engine of the container has broken off: {error}"),
+    })
 }
 
 /// What an engine did not do, in its own words.

@@ -37,6 +37,8 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 const STATUS_WAIT: Duration = Duration::from_millis(2);
 /// What an engine answers if a container does not run.
 const CONFLICT: u16 = 409;
+/// What Podman says instead, as an error of its own.
+const NOT_RUNNING: &str = "container state improper";
 
 /// What is run in a container.
 #[derive(Clone, Debug)]
@@ -257,11 +259,12 @@ async fn raised(interrupt: Option<&Receiver>) {
 
 /// Whether an engine says that a container does not run.
 pub(super) fn is_stopped(error: &EngineError) -> bool {
-    matches!(
-        error,
-        EngineError::DockerResponseServerError {
-            status_code: CONFLICT,
-            ..
-        }
-    )
+    let EngineError::DockerResponseServerError {
+        status_code,
+        message,
+    } = error
+    else {
+        return false;
+    };
+    *status_code == CONFLICT || message.contains(NOT_RUNNING)
 }

@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use bollard::errors::Error as EngineError;
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 
 use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
 use crate::confinement::limits::Limits;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
-use crate::world::docker::client::failure;
 use crate::world::docker::command::Call;
 use crate::world::docker::credentials::{Credentials, User};
 use crate::world::docker::engine::Engine;
-use crate::world::docker::instance::Instance;
+use crate::world::docker::instance::{Instance, kill};
 use crate::world::docker::labels::Origin;
 use crate::world::docker::mounts::Reachable;
 use crate::world::docker::packages::Seen;
@@ -40,6 +40,8 @@ const FIXED: &[(&str, &str)] = &[
     ("PIP_NO_INPUT", "1"),
     ("TERM", "dumb"),
 ];
+/// How often a container is made anew for a command while others have it show something else.
+const SHOWN_ANEW_MAX: usize = 4;
 /// Where programs lie that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
@@ -188,14 +190,50 @@ impl Container {
         Held(instance.unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The same, of a container that shows this. Somebody else may have it show other directories
+    /// at any time before.
+    pub(super) fn hold_showing(&self, reachable: &Reachable) -> Result<Held<'_>> {
+        for _ in 0..SHOWN_ANEW_MAX {
+            self.remount(reachable)?;
+            let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
+            let held = self.hold();
+            if held
+                .0
+                .as_ref()
+                .is_none_or(|instance| instance.mounts == mounts)
+            {
+                return Ok(held);
+            }
+        }
+        let message = "other commands of the agent have the container show other directories";
+        Err(Error::new(ErrorKind::Environment, message).hint("wait until they have ended"))
+    }
+
+    /// Ends everything that runs in it, whoever it belongs to: the kernel leaves nothing of a container
+    /// whose first process is gone. The next command starts it again.
+    pub(super) fn end_all(&self, held: &Held<'_>) -> std::result::Result<(), EngineError> {
+        self.engine.wait(kill(&self.engine.client, held.id()))
+    }
+
     /// Ends everything that runs in it, whoever it belongs to, and starts it again.
-    pub(super) fn restart(&self, held: &Held<'_>) -> Result<()> {
+    pub(super) fn restart(&self, held: &Held<'_>) -> std::result::Result<(), EngineError> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
-        let restarted = self
-            .engine
-            .wait(api.restart_container(held.id(), Some(options)));
-        restarted.map_err(|error| failure("cannot restart the container", error))
+        self.engine
+            .wait(api.restart_container(held.id(), Some(options)))
+    }
+
+    /// Makes a container in the place of one that somebody has removed.
+    pub(super) fn make_again(&self) -> Result<()> {
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(removed) = instance.as_mut() else {
+            return Ok(());
+        };
+        let client = &self.engine.client;
+        self.engine.wait(removed.make_again(client, &self.recipe))
     }
 }
 
@@ -210,6 +248,18 @@ impl Held<'_> {
         let storage = container.engine.client.manner.storage.clone();
         let places = mounted.into_iter().flatten().chain(storage);
         DiskWatch::of(places.collect(), &container.recipe.limits)
+    }
+
+    /// Whether commands may write to more of the machine's directories than those in `workspace`.
+    pub(super) fn writes_beyond(&self, workspace: &AbsPath) -> bool {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+        let mut mounted = mounted.into_iter().flatten();
+        mounted.any(|path| !path.is_within(workspace))
+    }
+
+    /// Whether it is not closed.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Its id; of one that is closed, a name that no container has.

@@ -1,6 +1,6 @@
-//! Owns the home directory of whoever runs commands in a container, and their line in its table of
-//! users. Both are put there by the engine before anything runs, so that an image needs no programs
-//! for it.
+//! Owns the home directory of whoever runs commands in a container, their line in its table of users,
+//! and a name to commit under. All are put there by the engine before anything runs, so that an image
+//! needs no programs for it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,17 +17,20 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::docker::client::{Client, failure};
 use crate::world::docker::credentials::in_container;
+use crate::world::sandbox::home::GIT_SETTINGS;
 
 /// The name of whoever runs commands, unless the image has one.
 const USER: &str = "massgen";
 /// The table of users.
 const USERS: &str = "/etc/passwd";
-/// The largest table of users that is read, in bytes.
-const USERS_BYTES_MAX: usize = 1024 * 1024;
+/// What git does unless the user's own settings say otherwise.
+const GIT: &str = "/etc/gitconfig";
+/// The largest file of an image that is read, in bytes.
+const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Who may do what with the home directory.
 const HOME_MODE: u32 = 0o755;
-/// Who may do what with the table of users.
-const USERS_MODE: u32 = 0o644;
+/// Who may do what with the other files.
+const FILE_MODE: u32 = 0o644;
 
 /// Makes the home directory of a container that does not run yet, with the directories that `files`
 /// are mounted in, and gives its owner a name.
@@ -37,8 +40,11 @@ pub(super) async fn furnish(
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
     let failed = |error| failure("cannot make a home directory in the container", error);
-    let users = users(client, container).await;
-    let archive = archive(client.user(), &directories(files)?, users.as_deref());
+    let users = text(client, container, USERS).await;
+    let users = users.and_then(|table| with_user(table, client.user()));
+    let git = with_settings(text(client, container, GIT).await);
+    let texts = [(USERS, users), (GIT, git)];
+    let archive = archive(client.user(), &directories(files)?, &texts);
     let archive = archive.map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
@@ -62,24 +68,30 @@ fn directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<
     Ok(found)
 }
 
-/// The table of users with a line for who runs commands; `None` if that is not needed.
-async fn users(client: &Client, container: &str) -> Option<String> {
-    let options = DownloadFromContainerOptionsBuilder::default().path(USERS);
+/// The text of a file of a container; `None` if it has none.
+async fn text(client: &Client, container: &str, path: &str) -> Option<String> {
+    let options = DownloadFromContainerOptionsBuilder::default().path(path);
     let mut packed = Vec::new();
     let mut parts = client
         .api
         .download_from_container(container, Some(options.build()));
     while let Some(Ok(part)) = parts.next().await {
         packed.extend_from_slice(&part);
-        if packed.len() > USERS_BYTES_MAX {
+        if packed.len() > FILE_BYTES_MAX {
             return None;
         }
     }
     let mut archive = Archive::new(packed.as_slice());
     let mut entry = archive.entries().ok()?.next()?.ok()?;
-    let mut table = Vec::new();
-    io::copy(&mut entry, &mut table).ok()?;
-    with_user(String::from_utf8(table).ok()?, client.user())
+    let mut text = Vec::new();
+    io::copy(&mut entry, &mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
+/// massgen's settings of git before those that an image has, which win; `None` if they are there.
+fn with_settings(own: Option<String>) -> Option<String> {
+    let own = own.unwrap_or_default();
+    (!own.starts_with(GIT_SETTINGS)).then(|| format!("{GIT_SETTINGS}{own}"))
 }
 
 /// `table` with a line for a user that it has none for.
@@ -100,7 +112,7 @@ fn with_user(mut table: String, (user, group): (u32, u32)) -> Option<String> {
 fn archive(
     (user, group): (u32, u32),
     directories: &BTreeSet<AbsPath>,
-    users: Option<&str>,
+    texts: &[(&str, Option<String>)],
 ) -> io::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     for dir in directories {
@@ -113,11 +125,12 @@ fn archive(
         let below = dir.as_path().strip_prefix("/").unwrap_or(dir.as_path());
         archive.append_data(&mut header, below, io::empty())?;
     }
-    if let Some(users) = users {
+    for (path, text) in texts {
+        let Some(text) = text else { continue };
         let mut header = Header::new_gnu();
-        header.set_mode(USERS_MODE);
-        header.set_size(u64::try_from(users.len()).unwrap_or_default());
-        archive.append_data(&mut header, USERS.trim_start_matches('/'), users.as_bytes())?;
+        header.set_mode(FILE_MODE);
+        header.set_size(u64::try_from(text.len()).unwrap_or_default());
+        archive.append_data(&mut header, path.trim_start_matches('/'), text.as_bytes())?;
     }
     archive.into_inner()
 }

@@ -34,7 +34,7 @@ impl Engine {
             .rm(true)
             .forcerm(true)
             .build();
-        let failed = |error| failure(&format!("cannot build the image `{image}`"), error);
+        let failed = |error| advised(failure(&format!("cannot build the image `{image}`"), error));
         self.wait(async {
             let body = Some(body_full(archive.into()));
             let mut steps = self.client.api.build_image(options, None, body);
@@ -46,13 +46,22 @@ impl Engine {
                 if let Some(error) = step.error_detail {
                     let why = error.message.unwrap_or_default();
                     let message = format!("cannot build the image `{image}`: {why}");
-                    return Err(Error::new(ErrorKind::Environment, message)
-                        .hint("see what the engine says above; it needs the network"));
+                    return Err(advised(Error::new(ErrorKind::Environment, message)));
                 }
             }
             Ok(image)
         })
     }
+}
+
+/// What to do about a build that has failed.
+fn advised(error: Error) -> Error {
+    error
+        .hint("the engine fetches the base image and packages: see whether it reaches the network")
+        .hint(
+            "or bring the image from another machine: `docker save IMAGE`, then `docker load` here",
+        )
+        .hint("or name an image that is here: `command_line_docker_image`")
 }
 
 fn archive() -> std::io::Result<Vec<u8>> {

@@ -4,19 +4,24 @@
 use bollard::errors::Error as EngineError;
 use bollard::models::ContainerConfig;
 use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, KillContainerOptions, RenameContainerOptions,
-    StartContainerOptions,
+    CommitContainerOptionsBuilder, InspectContainerOptions, KillContainerOptions,
+    RenameContainerOptions, StartContainerOptions,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::docker::client::{Client, failure};
+use crate::world::docker::client::{Client, failure, is_missing};
 use crate::world::docker::command::is_stopped;
 use crate::world::docker::home::furnish;
 use crate::world::docker::leftovers::{remove_container, remove_image};
 use crate::world::docker::mounts::Mounts;
 use crate::world::docker::recipe::Recipe;
 
+/// What an agent is told whose container is gone.
+pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
+                                  in it; there is a new one now";
+/// A container is looked at without counting its bytes.
+const NO_SIZE: Option<InspectContainerOptions> = None;
 /// What the name of a container has besides while another takes its place.
 const REPLACED: &str = "-replaced";
 
@@ -52,7 +57,12 @@ impl Instance {
         recipe: &Recipe,
         mounts: Mounts,
     ) -> Result<()> {
-        self.kill(client).await?;
+        if self.is_removed(client).await {
+            self.mounts = mounts;
+            self.make_again(client, recipe).await?;
+            return Err(Error::new(ErrorKind::Environment, REMOVED).hint("run the command again"));
+        }
+        kill(client, &self.id).await.map_err(cannot_replace)?;
         let kept = self.keep(client).await?;
         let image = kept.as_ref().or(self.kept.as_ref());
         let image = image.unwrap_or(&recipe.config.image);
@@ -79,23 +89,28 @@ impl Instance {
         }
     }
 
+    /// Makes another with the same mounts, unless it is still there. Nothing of what was changed in it
+    /// since it was made is kept.
+    pub(super) async fn make_again(&mut self, client: &Client, recipe: &Recipe) -> Result<()> {
+        if self.is_removed(client).await {
+            let image = self.kept.as_ref().unwrap_or(&recipe.config.image);
+            self.id = started(client, recipe, image, &self.mounts).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether somebody else has removed it.
+    async fn is_removed(&self, client: &Client) -> bool {
+        let found = client.api.inspect_container(&self.id, NO_SIZE).await;
+        matches!(found, Err(error) if is_missing(&error))
+    }
+
     /// Ends and removes it, with what was kept for it.
     pub(super) async fn remove(self, client: &Client) -> Result<()> {
         remove_container(client, &self.id).await?;
         match self.kept {
             Some(kept) => remove_image(client, &kept).await,
             None => Ok(()),
-        }
-    }
-
-    async fn kill(&self, client: &Client) -> Result<()> {
-        match client
-            .api
-            .kill_container(&self.id, None::<KillContainerOptions>)
-            .await
-        {
-            Err(error) if !is_stopped(&error) => Err(cannot_replace(error)),
-            _ => Ok(()),
         }
     }
 
@@ -123,6 +138,18 @@ impl Instance {
         };
         let mut changes = changes.unwrap_or_default().into_iter();
         Ok(changes.any(|change| !is_own(&change.path)))
+    }
+}
+
+/// Ends everything that runs in a container; one that does not run is no error.
+pub(super) async fn kill(client: &Client, id: &str) -> std::result::Result<(), EngineError> {
+    match client
+        .api
+        .kill_container(id, None::<KillContainerOptions>)
+        .await
+    {
+        Err(error) if !is_stopped(&error) && !is_missing(&error) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -10,6 +10,8 @@ const RUN: &str = "massgen.run";
 const STATE: &str = "massgen.state";
 /// The process that made it.
 const PROCESS: &str = "massgen.pid";
+/// The namespace in which that number counts: massgen may itself run in a container, beside others.
+const NAMESPACE: &str = "massgen.pid.namespace";
 /// When that process was started, in ticks since the machine was.
 const STARTED: &str = "massgen.pid.started";
 
@@ -24,13 +26,14 @@ pub(super) struct Origin<'a> {
 
 impl Origin<'_> {
     /// The labels of what this process makes.
-    pub(super) fn labels(&self) -> [(String, String); 4] {
+    pub(super) fn labels(&self) -> [(String, String); 5] {
         let own = std::process::id();
         let started = proc::started(own).unwrap_or_default();
         [
             (RUN, self.run.to_string()),
             (STATE, self.state.to_string()),
             (PROCESS, own.to_string()),
+            (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
             (STARTED, started.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -42,14 +45,16 @@ pub(super) fn of_state(state: &AbsPath) -> String {
     format!("{STATE}={state}")
 }
 
-/// Whether the process that made something is gone. What does not say it is nobody's to remove.
+/// Whether the process that made something is gone. What does not say it is nobody's to remove, nor
+/// is what was made where processes have other numbers.
 pub(super) fn is_left_over<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
+    let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
         return false;
     };
     let now = u32::try_from(process).ok().and_then(proc::started);
-    now != Some(started)
+    is_here && now != Some(started)
 }
 
 #[cfg(test)]
@@ -86,5 +91,10 @@ mod tests {
         check(set(STARTED, "1"), true);
         check(set(PROCESS, "4294967295"), true);
         check(set(PROCESS, "x"), false);
+        let elsewhere = |labels: &mut BTreeMap<String, String>| {
+            set(STARTED, "1")(labels);
+            set(NAMESPACE, "pid:[1]")(labels);
+        };
+        check(elsewhere, false);
     }
 }

@@ -2,6 +2,7 @@
 //! commands in it. An agent's container is held to the same grants as its file tools. It must never
 //! decide what is granted, and nothing of it is set up unless the config asks for containers.
 
+mod calls;
 pub mod client;
 pub mod container;
 pub mod engine;

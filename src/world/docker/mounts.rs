@@ -3,19 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use bollard::models::{Mount, MountTmpfsOptions, MountType};
+use bollard::models::{Mount, MountType};
 
 use crate::confinement::{Confinement, Opening};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Scope};
+use crate::world::docker::socket::Maker;
 use crate::world::sys::own::{dir, file};
 use crate::world::sys::proc;
 
 /// The most mounts of one container; the kernel and engines become slow beyond.
 const MOUNTS_MAX: usize = 2_000;
 /// How much fits into the empty directory that covers a hidden one, in bytes.
-const COVER_BYTES: i64 = 64 * 1024;
+const COVER_BYTES: u32 = 64 * 1024;
 /// What covers a hidden file: it reads as empty.
 const NOTHING: &str = "/dev/null";
 
@@ -182,22 +183,32 @@ impl Mounts {
         }
     }
 
-    /// The mounts as engines take them.
+    /// The mounts of what is shared, as engines take them.
     pub(super) fn for_engine(&self) -> Vec<Mount> {
-        let mounts = self.0.iter().map(|(path, place)| match place {
-            Place::Shared { source, permission } => bind(source.to_string(), path, *permission),
-            Place::EmptyFile => bind(NOTHING.to_owned(), path, Permission::Read),
-            Place::EmptyDirectory => Mount {
-                target: Some(path.to_string()),
-                typ: Some(MountType::TMPFS),
-                tmpfs_options: Some(MountTmpfsOptions {
-                    size_bytes: Some(COVER_BYTES),
-                    ..MountTmpfsOptions::default()
-                }),
-                ..Mount::default()
-            },
+        let mounts = self.0.iter().filter_map(|(path, place)| match place {
+            Place::Shared { source, permission } => {
+                Some(bind(source.to_string(), path, *permission))
+            }
+            Place::EmptyFile => Some(bind(NOTHING.to_owned(), path, Permission::Read)),
+            Place::EmptyDirectory => None,
         });
         mounts.collect()
+    }
+
+    /// The empty directories, each with how the engine of `maker` is to mount it. Podman would fill
+    /// them with what they hide.
+    pub(super) fn covers(&self, maker: Maker) -> BTreeMap<String, String> {
+        let options = match maker {
+            Maker::Docker => format!("size={COVER_BYTES}"),
+            Maker::Podman => format!("size={COVER_BYTES},notmpcopyup"),
+        };
+        let empty = self
+            .0
+            .iter()
+            .filter(|(_, place)| **place == Place::EmptyDirectory);
+        empty
+            .map(|(path, _)| (path.to_string(), options.clone()))
+            .collect()
     }
 
     /// Every directory of the machine that commands may write to.

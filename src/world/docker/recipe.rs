@@ -11,8 +11,11 @@ use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
 use crate::confinement::limits::Limits;
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::docker::calls;
 use crate::world::docker::client::Client;
 use crate::world::docker::mounts::{Mounts, Reachable};
+use crate::world::docker::socket::Maker;
+use crate::world::sys::proc;
 
 /// The first process: it reaps what others leave behind, and ends when the container is removed.
 /// The time is the longest that every `sleep` takes, in seconds.
@@ -48,7 +51,10 @@ impl Recipe {
     pub(super) fn explains(path: &AbsPath) -> bool {
         let own = AbsPath::new(CONTAINER_HOME);
         own.is_some_and(|home| home.is_within(path))
-            || matches!(path.as_path().to_str(), Some("/etc" | "/etc/passwd"))
+            || matches!(
+                path.as_path().to_str(),
+                Some("/etc" | "/etc/gitconfig" | "/etc/passwd")
+            )
     }
 
     /// The order for a container of `image`.
@@ -75,6 +81,7 @@ impl Recipe {
             ),
             host_config: Some(HostConfig {
                 mounts: Some(mounts.for_engine()),
+                tmpfs: Some(mounts.covers(client.manner.maker).into_iter().collect()),
                 network_mode: Some(self.config.network.name().to_owned()),
                 ..self.rights(client)
             }),
@@ -89,6 +96,9 @@ impl Recipe {
         let dropped = match self.config.root {
             BecomingRoot::Never => {
                 security.push("no-new-privileges:true".to_owned());
+                if client.manner.maker == Maker::Docker {
+                    security.push(format!("seccomp={}", calls::profile()));
+                }
                 names(&["ALL"])
             }
             BecomingRoot::BySudo => names(DROPPED_FROM_ROOT),
@@ -118,11 +128,13 @@ impl Recipe {
             hard: Some(number(most)),
         };
         let cpu = self.limits.cpu_seconds.map(|seconds| limit("cpu", seconds));
-        // An engine cannot give more than it has itself, and Podman tries unless it is told.
+        // An engine cannot give more than it has itself, and Podman tries unless it is told. Podman
+        // has no more processes than the machine has numbers for.
         let open = getrlimit(Resource::Nofile)
             .maximum
             .unwrap_or(OPEN_FILES_MAX);
-        let processes = getrlimit(Resource::Nproc).maximum;
+        let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
+        let processes = processes.into_iter().flatten().min();
         let processes = processes.map(|most| limit("nproc", most));
         let own = [
             limit("core", 0),

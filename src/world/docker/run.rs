@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::StartContainerOptions;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::path::AbsPath;
 use crate::world::clock::Stopwatch;
-use crate::world::docker::client::is_missing;
+use crate::world::docker::client::{broken_off, is_missing};
 use crate::world::docker::command::{Call, Mark, Patience, Running, Stopped, Written, is_stopped};
 use crate::world::docker::container::{Container, Held};
+use crate::world::docker::instance::REMOVED;
+use crate::world::docker::mounts::Reachable;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::output::HeadAndTail;
 use crate::world::sandbox::{Ended, Finished, Wait};
@@ -22,6 +24,8 @@ use crate::world::sandbox::{Ended, Finished, Wait};
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
+/// How long an engine may take to start a command.
+const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// What a command that never ran ends with.
 const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 
@@ -127,7 +131,9 @@ impl Container {
             interrupt: Some(wait.interrupt),
         };
         let mut kept = Kept::new(wait.output_bytes_max);
-        let ended = self.execute(&held, (call, &begun), &bounds, &mut kept)?;
+        let ended = self.execute(&held, (call, &begun), &bounds, &mut kept);
+        let ended = self.end_left(&held, &begun.mark).and(ended);
+        let ended = self.answered(held, ended)?;
         let mut finished = kept.finish(ended, watch.elapsed());
         if !failed.is_empty() {
             finished.stderr.text.insert_str(0, &failed);
@@ -135,12 +141,13 @@ impl Container {
         Ok(finished)
     }
 
-    /// Runs a command of the agent's beside others until it ends or is interrupted, and hands on what
-    /// it writes on both streams. It blocks, and must not be called by part of an event loop.
+    /// Runs a command of the agent's that begins in a directory, beside others, until it ends or is
+    /// interrupted, and hands on what it writes on both streams. It reaches this and no more. It
+    /// blocks, and must not be called by part of an event loop.
     pub fn follow(
         &self,
-        command: &str,
-        dir: &AbsPath,
+        (command, dir): (&str, &AbsPath),
+        reachable: &Reachable,
         interrupt: &Interrupt,
         taken: &mut (dyn FnMut(&[u8]) + Send),
     ) -> io::Result<Ended> {
@@ -150,16 +157,19 @@ impl Container {
             ..self.call()
         };
         let call = call.command(command, &begun.mark);
-        let held = self.hold();
+        let held = self.hold_showing(reachable).map_err(io::Error::other)?;
         let disks = held.disks(self);
-        let mut running = self.start(&held, call).map_err(io::Error::other)?;
+        let mut running = match self.start(&held, call) {
+            Ok(running) => running,
+            Err(error) => return self.answered(held, Err(error)),
+        };
         // It may go on when the container is made anew, and ends by that.
         drop(held);
         let mut listen = |patience: Patience<'_>| {
             let listening = running.listen(&patience, |written| match written {
                 Written::Out(bytes) | Written::Errors(bytes) => taken(bytes),
             });
-            self.engine.wait(listening).map_err(io::Error::other)
+            self.engine.wait(listening).map_err(broken_off)
         };
         let stopped = listen(Patience {
             until: Instant::now() + FOREVER,
@@ -169,13 +179,33 @@ impl Container {
         if let Some(ended) = stopped.cut_off() {
             self.sweep(&self.hold(), &begun.mark);
             listen(Patience::at_the_end())?;
-            return Ok(ended);
+            let left = self.end_left(&self.hold(), &begun.mark);
+            return left.map(|()| ended).map_err(broken_off);
         }
+        let left = self.end_left(&self.hold(), &begun.mark);
+        left.map_err(broken_off)?;
         match self.engine.wait(running.status(&self.engine.client)) {
             // The container was made anew, or is closed.
             Err(error) if is_missing(&error) => Ok(Ended::Interrupted),
-            ended => ended.map_err(io::Error::other),
+            ended => ended.map_err(broken_off),
         }
+    }
+
+    /// Ends what a command has left behind where it may write to more than the workspace, so that
+    /// nothing goes on there while others look at what it did. As long as another command runs there,
+    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    fn end_left(&self, held: &Held<'_>, ending: &Mark) -> Result<(), EngineError> {
+        if !held.writes_beyond(&self.workspace) {
+            return Ok(());
+        }
+        // No command begins meanwhile.
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.besides(ending).is_empty() {
+            return self.end_all(held);
+        }
+        drop(live);
+        self.sweep(held, ending);
+        Ok(())
     }
 
     /// Counts a command in.
@@ -192,13 +222,13 @@ impl Container {
         (call, begun): (Call, &Begun),
         bounds: &Bounds<'_>,
         kept: &mut Kept,
-    ) -> io::Result<Ended> {
+    ) -> Result<Ended, EngineError> {
         let until = Instant::now() + bounds.time_max;
-        let mut running = self.start(held, call).map_err(io::Error::other)?;
+        let mut running = self.start(held, call)?;
         let disks = held.disks(self);
         let mut listen = |patience: Patience<'_>| {
             let listening = running.listen(&patience, |written| kept.take(&written));
-            self.engine.wait(listening).map_err(io::Error::other)
+            self.engine.wait(listening)
         };
         let stopped = listen(Patience {
             until,
@@ -208,20 +238,31 @@ impl Container {
         if let Some(ended) = stopped.cut_off() {
             self.sweep(held, &begun.mark);
             if listen(Patience::at_the_end())? != Stopped::AtItsEnd {
-                self.restart(held).map_err(io::Error::other)?;
+                self.restart(held)?;
                 listen(Patience::at_the_end())?;
             }
             return Ok(ended);
         }
-        let status = running.status(&self.engine.client);
-        self.engine.wait(status).map_err(io::Error::other)
+        self.engine.wait(running.status(&self.engine.client))
+    }
+
+    /// What came of a call. If somebody has removed the container, there is another afterwards.
+    fn answered(&self, held: Held<'_>, ended: Result<Ended, EngineError>) -> io::Result<Ended> {
+        match ended {
+            Err(error) if is_missing(&error) && held.is_open() => {
+                drop(held);
+                self.make_again().map_err(io::Error::other)?;
+                Err(io::Error::other(REMOVED))
+            }
+            ended => ended.map_err(broken_off),
+        }
     }
 
     /// Starts a call; a container that was ended from outside, or by its own memory limit, is started
     /// again first.
     pub(super) fn start(&self, held: &Held<'_>, call: Call) -> Result<Running, EngineError> {
         let client = &self.engine.client;
-        self.engine.wait(async {
+        let started = async {
             match Running::start(client, held.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
@@ -232,7 +273,11 @@ impl Container {
                 }
                 started => started,
             }
-        })
+        };
+        let started = self
+            .engine
+            .wait(async { timeout(START_TIME_MAX, started).await });
+        started.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 
     /// Ends everything in the container that belongs to no command besides the one that ends.

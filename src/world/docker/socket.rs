@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 
 /// How long a daemon may take to say that it is there.
 const PING_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long it may take to say what it is. Podman asks programs for their versions first.
+/// How long it may take to say what it is.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
@@ -44,7 +44,7 @@ impl Found {
             Found::At(socket, daemon) => (socket, daemon),
         };
         let what = match daemon {
-            Daemon::Answers(who) => format!("answers: {who}"),
+            Daemon::Answers(_, who) => format!("answers: {who}"),
             Daemon::Denied => "is not open to you".to_owned(),
             Daemon::Silent => "has nobody listening".to_owned(),
             Daemon::Hangs => "takes questions and does not answer".to_owned(),
@@ -62,7 +62,7 @@ impl Found {
                  engine has to be on this machine",
             ),
             Found::Nothing(_) => Some("sudo apt-get install docker.io"),
-            Found::At(_, Daemon::Answers(_)) => None,
+            Found::At(_, Daemon::Answers(..)) => None,
             Found::At(_, Daemon::Denied) => Some(
                 "sudo usermod -aG docker \"$USER\"   # then log in again; the group is as good as root",
             ),
@@ -85,7 +85,17 @@ pub enum Daemon {
     /// It answers otherwise than a daemon does; how.
     Strange(String),
     /// It answers, with this name and version.
-    Answers(String),
+    Answers(Maker, String),
+}
+
+/// Whose engine it is, where the two differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Maker {
+    /// Docker, or what is like it.
+    #[default]
+    Docker,
+    /// Podman. It takes lists of system calls only as files of its own machine.
+    Podman,
 }
 
 /// Looks for the engine that `DOCKER_HOST` names, or else at every usual place: the first that
@@ -101,7 +111,7 @@ pub async fn find(host: Option<&str>) -> Found {
         let found = ask(socket).await;
         match &found {
             Daemon::NoSocket => {}
-            Daemon::Answers(_) => return Found::At(socket.clone(), found),
+            Daemon::Answers(..) => return Found::At(socket.clone(), found),
             Daemon::Denied | Daemon::Silent | Daemon::Hangs | Daemon::Strange(_) => {
                 worst = worst.or(Some(Found::At(socket.clone(), found)));
             }
@@ -132,6 +142,9 @@ async fn ask(socket: &AbsPath) -> Daemon {
     if ping.status != "200" {
         return Daemon::Strange(format!("it answers {} to a ping", ping.status));
     }
+    if let Some(version) = podman(&ping.head) {
+        return Daemon::Answers(Maker::Podman, format!("Podman {version}"));
+    }
     let version = match timeout(VERSION_TIME_MAX, get(socket, "/version")).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return from(&error),
@@ -143,9 +156,18 @@ async fn ask(socket: &AbsPath) -> Daemon {
     let name = platform.filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| "Docker".to_owned());
     match field(&version, "Version") {
-        Some(version) => Daemon::Answers(format!("{name} {version}")),
+        Some(version) => Daemon::Answers(Maker::Docker, format!("{name} {version}")),
         None => Daemon::Strange("it does not tell its version".to_owned()),
     }
+}
+
+/// The version of Podman, which every answer of its has in its head: `Server: Libpod/4.3.1 (linux)`.
+/// Asked for its version, it would ask programs for theirs first, which may take it half a minute.
+fn podman(head: &str) -> Option<&str> {
+    let server = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Server: Libpod/"));
+    server.and_then(|version| version.split_whitespace().next())
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
@@ -160,6 +182,7 @@ fn from(error: &std::io::Error) -> Daemon {
 
 struct Answer {
     status: String,
+    head: String,
     body: String,
 }
 
@@ -179,6 +202,22 @@ async fn get(socket: &AbsPath, path: &str) -> std::io::Result<Answer> {
     let status = head.split_whitespace().nth(1).ok_or_else(malformed)?;
     Ok(Answer {
         status: status.to_owned(),
+        head: head.to_owned(),
         body: body.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn podman_is_known_by_the_head_of_its_answers() {
+        let head = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Libpod/4.3.1 (linux)";
+        assert_eq!(podman(head), Some("4.3.1"));
+        assert_eq!(
+            podman("HTTP/1.1 200 OK\r\nServer: Docker/20.10 (linux)"),
+            None
+        );
+    }
 }

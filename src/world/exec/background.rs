@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::confinement::Confinement;
 use crate::confinement::compile::Facts;
-use crate::path::AbsPath;
 use crate::tools::call::BackgroundId;
 use crate::world::commands::{Commands, Place};
 use crate::world::docker::container::Container;
+use crate::world::docker::mounts::Reachable;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{
@@ -30,10 +31,11 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
     let (facts, network) = facts(gate, commands, asked)?;
+    let nothing: Afterwards = Box::new(Vec::new);
     let (facts, afterwards) = if writes_to_the_users(gate, commands) {
         prepared(gate, commands, facts)?
     } else {
-        (facts, Box::new(Vec::new) as Afterwards)
+        (facts, nothing)
     };
     let confinement = compiled(gate, commands, facts)?;
     let background = commands.background();
@@ -43,7 +45,7 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
         }
         Place::Container(container) => {
             show(container, &confinement)?;
-            let begun = in_container(container, asked.0, &confinement.dir);
+            let begun = in_container(container, asked.0, &confinement);
             background.begin(asked.0, begun, afterwards)
         }
     };
@@ -85,13 +87,14 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
 fn in_container(
     container: &Arc<Container>,
     line: &str,
-    dir: &AbsPath,
+    confinement: &Confinement,
 ) -> impl FnOnce() -> io::Result<Follow> {
-    let (container, command, dir) = (Arc::clone(container), line.to_owned(), dir.clone());
+    let (container, command) = (Arc::clone(container), line.to_owned());
+    let (dir, reachable) = (confinement.dir.clone(), Reachable::from(confinement));
     move || {
         Ok(Box::new(
             move |interrupt: &Interrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
-                container.follow(&command, &dir, interrupt, taken)
+                container.follow((&command, &dir), &reachable, interrupt, taken)
             },
         ))
     }

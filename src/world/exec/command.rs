@@ -87,8 +87,14 @@ pub(super) fn carried<T>(
     let room = commands.room();
     let reckoning = Reckoning::open(gate, commands, |root| room.layer(root))?;
     let facts = reckoning.hold(gate, facts);
-    let finished = run(&compiled(gate, commands, facts)?)?;
-    Ok((finished, reckoning.settle(gate, &mut told)?))
+    match run(&compiled(gate, commands, facts)?) {
+        Ok(finished) => Ok((finished, reckoning.settle(gate, &mut told)?)),
+        // It may have run all the same, as when the engine of a container ends.
+        Err(stop) => {
+            let aftermath = reckoning.settle(gate, &mut told)?;
+            Err(stop.with(aftermath.changes))
+        }
+    }
 }
 
 /// What a command may do.

@@ -72,10 +72,15 @@ pub struct Found {
 }
 
 /// Tries each of `choices`, with `executable` as the program that builds sandboxes, in the directory
-/// `place`.
-pub fn look(choices: &[TierChoice], executable: &AbsPath, place: &AbsPath) -> Holds {
+/// `place`. Commands may write to `trees` of the user's.
+pub fn look(
+    choices: &[TierChoice],
+    executable: &AbsPath,
+    place: &AbsPath,
+    trees: &[AbsPath],
+) -> Holds {
     let tried = |choice: &TierChoice| {
-        let sandbox = Sandbox::open(*choice, executable, place);
+        let sandbox = Sandbox::open_over(*choice, executable, place, trees);
         let found = sandbox.map(|sandbox| Found {
             tier: sandbox.tier(),
             reasons: sandbox.reasons().to_vec(),

@@ -7,7 +7,7 @@ use crate::world::sys::own::file::{self, Durability};
 
 /// Git commits only under a name, and asks who owns a repository: inside a sandbox every file that
 /// is not the user's own seems to be nobody's.
-const GIT_SETTINGS: &[u8] = b"[user]\n\tname = massgen agent\n\temail = agent@massgen.invalid\n\
+pub(crate) const GIT_SETTINGS: &str = "[user]\n\tname = massgen agent\n\temail = agent@massgen.invalid\n\
     [init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
 
 /// Makes `home` if it is missing, and puts into it what is not there yet.
@@ -15,7 +15,7 @@ pub fn furnish(home: &AbsPath) -> Result<()> {
     dir::create_all(home, Audience::User)?;
     let settings = home.join(".gitconfig");
     if file::kind(&settings).is_err() && !file::is_link(&settings) {
-        file::replace(&settings, GIT_SETTINGS, Durability::Process)?;
+        file::replace(&settings, GIT_SETTINGS.as_bytes(), Durability::Process)?;
     }
     Ok(())
 }

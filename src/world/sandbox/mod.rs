@@ -42,6 +42,11 @@ pub fn helper() -> u8 {
     sys::sandbox::helper()
 }
 
+/// The whole of the process that those are split off from (`massgen __stem`), and of each of them.
+pub fn stem() -> u8 {
+    sys::sandbox::stem()
+}
+
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<Inner>);
@@ -50,7 +55,6 @@ pub struct Sandbox(Arc<Inner>);
 struct Inner {
     tier: Tier,
     reasons: Vec<String>,
-    executable: AbsPath,
     spawner: Spawner,
     cgroups: Arc<Cgroups>,
 }
@@ -153,7 +157,7 @@ impl Sandbox {
         place: &AbsPath,
         trees: &[AbsPath],
     ) -> Result<Self> {
-        let spawner = Spawner::new();
+        let spawner = Spawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let cgroups = Arc::new(Cgroups::find());
@@ -161,7 +165,6 @@ impl Sandbox {
             Self(Arc::new(Inner {
                 tier,
                 reasons,
-                executable: executable.clone(),
                 spawner: spawner.clone(),
                 cgroups: Arc::clone(&cgroups),
             }))
@@ -285,7 +288,6 @@ impl Sandbox {
     fn begin(&self, confinement: &Confinement, streams: Streams) -> io::Result<Running> {
         let Inner {
             tier,
-            executable,
             spawner,
             cgroups,
             ..
@@ -299,9 +301,9 @@ impl Sandbox {
         if group.limits_memory() {
             let mut confinement = confinement.clone();
             confinement.limits.memory_bytes = None;
-            return Running::start(spawner, executable, &confinement, (streams, group));
+            return Running::start(spawner, &confinement, (streams, group));
         }
-        Running::start(spawner, executable, confinement, (streams, group))
+        Running::start(spawner, confinement, (streams, group))
     }
 }
 

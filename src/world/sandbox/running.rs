@@ -9,7 +9,6 @@ use rustix::process::Signal;
 
 use crate::confinement::Confinement;
 use crate::confinement::report::Report;
-use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::{DiskWatch, Look};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::proxy::Proxy;
@@ -117,7 +116,6 @@ impl Running {
     /// Starts a process. It is not known yet whether its sandbox can be built.
     pub(super) fn start(
         spawner: &Spawner,
-        executable: &AbsPath,
         confinement: &Confinement,
         (streams, group): (Streams, Group),
     ) -> io::Result<Self> {
@@ -126,18 +124,18 @@ impl Running {
             stdin: theirs,
             stdout: streams.stdout,
             stderr: streams.stderr,
+            doors: group.doors()?,
         };
         let begun = Instant::now();
         // From here on its end is seen to, whatever fails.
         let running = Self {
-            process: spawner.start(executable, ends)?,
+            process: spawner.start(ends)?,
             control: Some(control),
             stage: Stage::Building,
             next_look: begun,
             group,
             _spawner: spawner.clone(),
         };
-        running.group.take_in(running.process.id())?;
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.control {
             control.order(confinement, input, begun + START_TIME_MAX)?;

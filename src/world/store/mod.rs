@@ -18,7 +18,7 @@ pub mod scratch;
 pub mod tail;
 pub mod snapshot;
 pub mod workspace;
-pub mod session;
+pub mod sessions;
 
 /// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a
 /// `.gitignore` that keeps it out of the user's repository. An existing one is left as it is.

@@ -11,7 +11,7 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::records::outset::Outset;
-use crate::world::store::records::places::{EVENTS, OUTSET, REPLIES, STATUS, TURN};
+use crate::world::store::records::places::{EVENTS, OUTSET, REPLIES, STATUS, TURN_PREFIX};
 use crate::world::sys::own::{self, archive, dir, file};
 
 /// What the names of runs begin with.
@@ -194,8 +194,16 @@ impl RunDir {
         events.find_map(|entry| entry.ok()?.event())
     }
 
+    /// The directory of its one turn, or where that of a first turn would be.
     fn turn(&self) -> AbsPath {
-        self.log.join(TURN)
+        let found = self.turn_name();
+        self.log
+            .join(found.unwrap_or_else(|| format!("{TURN_PREFIX}1")))
+    }
+
+    fn turn_name(&self) -> Option<String> {
+        let mut names = dir::names(&self.log).ok()?.into_iter();
+        names.find(|name| name.starts_with(TURN_PREFIX))
     }
 
     fn is_there(&self) -> bool {

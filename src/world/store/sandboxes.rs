@@ -1,6 +1,6 @@
-//! Owns the directories that the commands of a run write into beside the user's trees. They go with
-//! the run; what a run left behind that was broken off goes with the next. Only what was taken out
-//! of the user's trees stays, because nobody can say whose it is.
+//! Owns the directories that the commands of a run, or of a single call, write into beside the user's
+//! trees. They go with the run; what a run left behind that was broken off goes with the next. Only
+//! what was taken out of the user's trees stays, because nobody can say whose it is.
 
 use std::io;
 
@@ -16,9 +16,14 @@ const TRIES_MAX: usize = 16;
 /// What is in an agent's directory and outlasts the run.
 const QUARANTINE: &str = "quarantine";
 
-/// What the names of runs' directories begin with, and how many digits tell them apart.
+/// What the names of runs' directories begin with, and those of single calls, which stand among the
+/// files of other programs. How many digits tell them apart.
 const RUN: &str = "run";
+const CALL: &str = ".massgen_call";
 const UNIQUE_DIGITS: usize = 8;
+
+/// The directory of whoever makes a single call.
+const CALLER: &str = "caller";
 
 /// The directories of one run. They are cleared when it goes.
 #[derive(Debug)]
@@ -31,10 +36,19 @@ impl Sandboxes {
     /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
     /// held by no run is left over, and cleared.
     pub fn make(parent: &AbsPath) -> Result<Self> {
+        Self::named(parent, RUN)
+    }
+
+    /// As [`Sandboxes::make`], for a single call. `parent` may hold what is not massgen's.
+    pub fn of_call(parent: &AbsPath) -> Result<Self> {
+        Self::named(parent, CALL)
+    }
+
+    fn named(parent: &AbsPath, stem: &str) -> Result<Self> {
         dir::create_all(parent, Audience::User)?;
-        clear_left_over(parent)?;
+        clear_left_over(parent, stem)?;
         for _ in 0..TRIES_MAX {
-            let dir = dir::create_unique(parent, RUN, UNIQUE_DIGITS)?;
+            let dir = dir::create_unique(parent, stem, UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
                 Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
                 Ok(Hold::Unsupported) => None,
@@ -52,7 +66,16 @@ impl Sandboxes {
 
     /// The directory of one agent's commands, which nobody else uses.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
-        let path = self.dir.join(id.as_str());
+        self.room(id.as_str())
+    }
+
+    /// The directory of the commands of whoever makes a single call.
+    pub fn caller(&self) -> Result<AbsPath> {
+        self.room(CALLER)
+    }
+
+    fn room(&self, name: &str) -> Result<AbsPath> {
+        let path = self.dir.join(name);
         dir::create_all(&path, Audience::User)?;
         Ok(path)
     }
@@ -65,15 +88,27 @@ impl Drop for Sandboxes {
     }
 }
 
-/// Clears the directories in `parent` that no run holds.
-fn clear_left_over(parent: &AbsPath) -> Result<()> {
-    for name in dir::names(parent)? {
+/// Clears the directories of the user's in `parent` that are named so and that no run holds.
+fn clear_left_over(parent: &AbsPath, stem: &str) -> Result<()> {
+    let names = dir::names(parent)?.into_iter();
+    for name in names.filter(|name| is_named(name, stem)) {
         let dir = parent.join(name);
-        if let Ok(Hold::Held(_lock)) = dir::hold(&dir) {
+        if dir::is_users(&dir)
+            && let Ok(Hold::Held(_lock)) = dir::hold(&dir)
+        {
             let _cleared = clear_run(&dir);
         }
     }
     Ok(())
+}
+
+/// Whether a directory that is called `name` was made for `stem`.
+fn is_named(name: &str, stem: &str) -> bool {
+    let rest = name.strip_prefix(stem);
+    let digits = rest.and_then(|rest| rest.strip_prefix('_'));
+    digits.is_some_and(|digits| {
+        digits.len() == UNIQUE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 /// Removes all of a run but what stands in quarantine.

@@ -1,5 +1,5 @@
-//! Owns what the kernel tells in `/proc`: since when a process runs, and where file systems are
-//! mounted.
+//! Owns what the kernel tells in `/proc`: since when a process runs, what their numbers are, and where
+//! file systems are mounted.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is where the kernel is asked"
@@ -14,15 +14,30 @@ use crate::path::AbsPath;
 
 /// Where the time of the start stands in `/proc/PID/stat`, counted from after the name (proc(5)).
 const START_FIELD: usize = 19;
+/// The state in which a process has ended and is still listed (proc(5)).
+const ENDED: char = 'Z';
 /// Where the mount point stands in a line of `/proc/self/mountinfo` (proc(5)).
 const MOUNT_POINT_FIELD: usize = 4;
 
-/// When the process `pid` was started, in ticks since the machine was; `None` if there is none. With
-/// its number it names one process among all since then.
+/// When the process `pid` was started, in ticks since the machine was; `None` if there is none, or it
+/// has ended and nobody has taken notice. With its number it names one process among all since then.
 pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
-    after_name.split(' ').nth(START_FIELD)?.parse().ok()
+    let since = after_name.split(' ').nth(START_FIELD)?.parse().ok();
+    since.filter(|_| !after_name.starts_with(ENDED))
+}
+
+/// The namespace in which the numbers of processes count that this one sees.
+pub(crate) fn pid_namespace() -> Option<String> {
+    let link = fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str().map(str::to_owned)
+}
+
+/// The most processes that this machine has numbers for.
+pub(crate) fn pids_max() -> Option<u64> {
+    let text = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
+    text.trim().parse().ok()
 }
 
 /// Every place below `root`, and not `root` itself, where a file system is mounted.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
+use crate::prompt::opened::Opened;
 use crate::world::store::redact::Redactor;
 
 /// How a run began.
@@ -21,6 +22,8 @@ pub struct Outset {
     pub workspaces: BTreeMap<AgentId, Vec<String>>,
     /// Where the agents saw each other's snapshots, by every path that leads there.
     pub temp_workspaces: Vec<String>,
+    /// What the prompts of the session opened.
+    pub opened: Vec<Opened>,
     /// The team, as a config whose agents have recorded replies.
     pub team: Value,
 }

@@ -1,4 +1,4 @@
-//! Owns where the records of one run lie: `log_<time>/turn_1/`, and below it `attempt_<n>/` if the
+//! Owns where the records of one run lie: `log_<time>/turn_<n>/`, and below it `attempt_<n>/` if the
 //! coordination may begin again. Two runs never share a log directory.
 
 use std::path::Path;
@@ -30,14 +30,14 @@ pub struct RunPlaces {
 
 impl RunPlaces {
     /// Makes a new log directory below `logs` (`.massgen/massgen_logs`), named after the time, and
-    /// in it that of the first turn.
-    pub fn create(logs: &AbsPath, attempts: Attempts) -> Result<Self> {
+    /// in it that of the turn, which is the one of its session with this number.
+    pub fn create(logs: &AbsPath, attempts: Attempts, turn: u32) -> Result<Self> {
         dir::create_all(logs, Audience::User)?;
         loop {
             let name = format!("log_{}", clock::now().name());
             let log = logs.join(&name);
             if dir::create(&log)? == Made::Now {
-                let turn = log.join(TURN);
+                let turn = log.join(format!("{TURN_PREFIX}{turn}"));
                 dir::create(&turn)?;
                 return Ok(Self {
                     name,
@@ -96,8 +96,8 @@ pub(crate) const OUTSET: &str = "replay.yaml";
 /// The name of the directory of recorded replies.
 pub(crate) const REPLIES: &str = "replies";
 
-/// The name of the directory of a run's turn.
-pub(crate) const TURN: &str = "turn_1";
+/// What the name of the directory of a run's turn begins with; its number follows.
+pub(crate) const TURN_PREFIX: &str = "turn_";
 
 /// The name of the file that automation polls.
 pub(crate) const STATUS: &str = "status.json";

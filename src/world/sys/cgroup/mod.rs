@@ -6,15 +6,16 @@ mod place;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use uuid::Uuid;
 
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
@@ -22,9 +23,14 @@ use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
-/// What the processes that hold a sandbox together count for, threads included: in tiers A and B
-/// two, in tier C a supervisor with two threads of its own.
-const HOLDING: u64 = 3;
+/// What a process writes that enters a group.
+pub(crate) const ITSELF: &[u8] = b"0";
+/// What each resource is limited to when that is tried out: the most processes that the kernel takes
+/// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
+const TRIED: u64 = 4 * 1024 * 1024;
+/// What the processes that hold a command count for, threads included: in tiers A and B two, in tier C
+/// one that waits and a supervisor of three threads.
+const HOLDING: u64 = 4;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -35,7 +41,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Cgroups {
     places: Vec<Place>,
     owner: String,
-    made: AtomicU64,
 }
 
 /// A directory where groups can be made.
@@ -55,7 +60,6 @@ impl Cgroups {
         let mut cgroups = Self {
             places: Vec::new(),
             owner: owner(getpid()).unwrap_or_default(),
-            made: AtomicU64::new(0),
         };
         if cgroups.owner.is_empty() {
             return cgroups;
@@ -88,25 +92,12 @@ impl Cgroups {
 
     /// Whether a group can really be made there and limited.
     fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
-        let Ok(dir) = self.new_group(dir) else {
-            return false;
-        };
-        let limited = set(&dir, version, resource, resource.some());
-        remove(&dir);
+        let dir = dir.join(self.new_name());
+        let limited =
+            fs::create_dir(dir.as_path()).and_then(|()| set(&dir, version, resource, TRIED));
+        // What cannot be removed was not made.
+        fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
-    }
-
-    /// Makes a group of a name that no other has. This process may have made some with others of
-    /// its kind.
-    fn new_group(&self, place: &AbsPath) -> io::Result<AbsPath> {
-        loop {
-            let number = self.made.fetch_add(1, Ordering::Relaxed);
-            let dir = place.join(format!("{MARK}-{}-{number}", self.owner));
-            match fs::create_dir(dir.as_path()) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| dir),
-            }
-        }
     }
 
     /// Whether the memory of a command can be limited for all its processes together.
@@ -126,6 +117,7 @@ impl Cgroups {
 
     /// Makes a group with these limits, as far as the machine can hold them.
     pub(crate) fn make(&self, limits: &Limits) -> io::Result<Group> {
+        let name = self.new_name();
         let mut group = Group {
             dirs: Vec::new(),
             limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
@@ -138,13 +130,18 @@ impl Cgroups {
             if wanted.is_empty() {
                 continue;
             }
-            let dir = self.new_group(&place.dir)?;
+            let dir = place.dir.join(&name);
+            fs::create_dir(dir.as_path())?;
             group.dirs.push((place.version, dir.clone()));
             for (resource, most) in wanted {
                 set(&dir, place.version, resource, most)?;
             }
         }
         Ok(group)
+    }
+
+    fn new_name(&self) -> String {
+        format!("{MARK}-{}-{}", self.owner, Uuid::new_v4().simple())
     }
 }
 
@@ -157,12 +154,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Takes a process in, and with it all that it starts from now on.
-    pub(crate) fn take_in(&self, process: Pid) -> io::Result<()> {
-        for (_, dir) in &self.dirs {
-            write(dir, "cgroup.procs", process.as_raw_nonzero())?;
-        }
-        Ok(())
+    /// Where a process with one thread comes in: it writes [`ITSELF`] to each of these, and all that
+    /// it starts from then on is in as well. To have another one taken in, the kernel stops the
+    /// starting of processes on the whole machine, for which it waits 10 ms and more.
+    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let doors = self.dirs.iter().map(|(version, dir)| {
+            let door = match version {
+                Version::One => "tasks",
+                Version::Two => "cgroup.procs",
+            };
+            opened(dir, door).map(OwnedFd::from)
+        });
+        doors.collect()
     }
 
     /// Whether it holds a limit on memory.
@@ -242,11 +245,13 @@ fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Re
 }
 
 fn write(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .open(dir.join(file).as_path())?;
     // In one piece: the kernel takes each write for a whole number.
-    file.write_all(format!("{value}").as_bytes())
+    opened(dir, file)?.write_all(format!("{value}").as_bytes())
+}
+
+fn opened(dir: &AbsPath, file: &str) -> io::Result<File> {
+    let path = dir.join(file);
+    fs::OpenOptions::new().write(true).open(path.as_path())
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

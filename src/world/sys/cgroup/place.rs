@@ -16,15 +16,6 @@ impl Resource {
     /// Both.
     pub(crate) const ALL: [Resource; 2] = [Resource::Memory, Resource::Processes];
 
-    /// A limit that the kernel takes on every machine: it counts no more than 4 million processes
-    /// (`PID_MAX_LIMIT`).
-    pub(crate) fn some(self) -> u64 {
-        match self {
-            Resource::Memory => 1 << 32,
-            Resource::Processes => 1 << 20,
-        }
-    }
-
     /// The kernel's name for what counts it.
     pub(crate) fn controller(self) -> &'static str {
         match self {

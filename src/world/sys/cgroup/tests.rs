@@ -1,37 +1,61 @@
 //! What is found of control groups in what the kernel tells.
 
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
 
 /// The groups of this machine; `None`, with a word, where there is nothing to test.
-fn cgroups(resource: Resource) -> Option<Cgroups> {
+#[track_caller]
+fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
-    if found.limit(resource) {
+    for resource in Resource::ALL {
+        let is_found = found.limit(resource);
+        assert!(
+            is_found || !can_be_limited_by_hand(resource),
+            "{resource:?}"
+        );
+    }
+    if found.limit_memory() && found.limit(Resource::Processes) {
         return Some(found);
     }
-    println!(
-        "skipped: no control group limits {} here",
-        resource.controller()
-    );
+    println!("skipped: no control groups can be made here");
     None
 }
 
-/// Runs a script whose first line waits until it is in the group.
-#[track_caller]
-fn check(resource: Resource, limits: Limits, script: &str, expected: &str) -> u64 {
-    let Some(cgroups) = cgroups(resource) else {
-        return 1;
+/// Whether anybody can make a group beside the own one and limit 1024 of a resource there.
+fn can_be_limited_by_hand(resource: Resource) -> bool {
+    let script = match resource {
+        Resource::Memory => {
+            "d=/sys/fs/cgroup/memory$(sed -n 's/.*:memory://p' /proc/self/cgroup)/by-hand-$$
+             mkdir $d && echo 1048576 > $d/memory.limit_in_bytes; s=$?; rmdir $d; exit $s"
+        }
+        Resource::Processes => {
+            "d=/sys/fs/cgroup/pids$(sed -n 's/.*:pids://p' /proc/self/cgroup)/by-hand-$$
+             mkdir $d && echo 1024 > $d/pids.max; s=$?; rmdir $d; exit $s"
+        }
     };
+    started(script).wait().unwrap().success()
+}
+
+/// Runs a script whose first line enters the group.
+#[track_caller]
+fn check(limits: Limits, script: &str, expected: &str) -> u64 {
+    let Some(cgroups) = cgroups() else { return 1 };
     let group = cgroups.make(&limits).unwrap();
-    let child = started(&format!("read go; {script}"));
-    group.take_in(id(&child)).unwrap();
-    let mut child = child;
-    drop(child.stdin.take());
+    let doors = group.doors().unwrap();
+    let child = started(&format!("{}{script}", entering(&doors)));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.trim(), expected, "{output:?}");
     group.killed_for_memory()
+}
+
+/// Enters by `doors`, which this process holds open.
+fn entering(doors: &[OwnedFd]) -> String {
+    let enter = |door: &OwnedFd| format!("echo 0 > /proc/$PPID/fd/{}; ", door.as_raw_fd());
+    doors.iter().map(enter).collect()
 }
 
 fn started(script: &str) -> Child {
@@ -57,10 +81,9 @@ fn memory_is_limited_for_all_processes_together() {
         memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
         ..Limits::default()
     };
-    let check = |limits, expected| check(Resource::Memory, limits, FILLER, expected);
-    assert!(check(limits(Some(16)), "137") > 0);
-    check(limits(Some(512)), "0");
-    check(limits(None), "0");
+    assert!(check(limits(Some(16)), FILLER, "137") > 0);
+    check(limits(Some(512)), FILLER, "0");
+    check(limits(None), FILLER, "0");
 }
 
 #[test]
@@ -70,32 +93,26 @@ fn processes_are_limited() {
         ..Limits::default()
     };
     // Each waits for the next; bash tries again for a while and then gives up.
-    let script = "(echo $(echo $(echo $(echo $(echo all))))) 2>/dev/null";
-    let check = |limits, expected| check(Resource::Processes, limits, script, expected);
-    check(limits(100), "all");
-    check(limits(1), "");
-}
-
-#[test]
-fn groups_of_one_process_have_names_of_their_own() {
-    let Some(one) = cgroups(Resource::Processes) else {
-        return;
-    };
-    let first = one.make(&Limits::default()).unwrap();
-    let other = Cgroups::find();
-    assert!(other.limit(Resource::Processes));
-    let second = other.make(&Limits::default()).unwrap();
-    assert!(first.dirs.iter().all(|dir| !second.dirs.contains(dir)));
+    let script = "(echo $(echo $(echo $(echo $(echo $(echo all)))))) 2>/dev/null";
+    check(limits(100), script, "all");
+    check(limits(1), script, "");
 }
 
 #[test]
 fn a_group_goes_with_all_that_is_in_it() {
-    let Some(cgroups) = cgroups(Resource::Processes) else {
-        return;
-    };
+    let Some(cgroups) = cgroups() else { return };
     let group = cgroups.make(&Limits::default()).unwrap();
-    let mut child = started("sleep 60 & sleep 60");
-    group.take_in(id(&child)).unwrap();
+    let doors = group.doors().unwrap();
+    let script = format!("{}sleep 60 & echo; sleep 60", entering(&doors));
+    let mut child = started(&script);
+    let mut entered = [0];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut entered)
+        .unwrap();
+    drop(doors);
     let dirs = group.dirs.clone();
     assert!(dirs.iter().all(|(_, dir)| dir.as_path().is_dir()));
     drop(group);
@@ -104,10 +121,20 @@ fn a_group_goes_with_all_that_is_in_it() {
 }
 
 #[test]
-fn groups_of_runs_that_are_gone_are_removed() {
-    let Some(cgroups) = cgroups(Resource::Processes) else {
+fn groups_do_not_get_into_each_others_way() {
+    let (Some(one), Some(other)) = (cgroups(), cgroups()) else {
         return;
     };
+    let limits = Limits::default();
+    let groups = [&one, &other, &one].map(|cgroups| cgroups.make(&limits).unwrap());
+    let dirs = groups.each_ref().map(|group| group.dirs.clone());
+    drop(groups);
+    assert!(dirs[0] != dirs[1] && dirs[1] != dirs[2] && dirs[0] != dirs[2]);
+}
+
+#[test]
+fn groups_of_runs_that_are_gone_are_removed() {
+    let Some(cgroups) = cgroups() else { return };
     let place = &cgroups.places[0].dir;
     let mut gone = started("exit");
     let owner_gone = owner(id(&gone)).unwrap();

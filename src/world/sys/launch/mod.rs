@@ -4,4 +4,5 @@
 pub(crate) mod control;
 pub(crate) mod process;
 pub(crate) mod spawner;
+pub(crate) mod stem;
 pub(crate) mod waiting;

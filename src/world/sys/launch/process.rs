@@ -2,15 +2,16 @@
 //! another for it that has got its number.
 
 use std::io;
-use std::process::Child;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_send_signal, waitid,
+};
 
 /// A child of massgen.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
     pid: Pid,
     handle: OwnedFd,
     fate: Fate,
@@ -24,36 +25,38 @@ enum Fate {
 }
 
 impl Process {
-    /// Takes a child over. One that cannot be watched is killed.
-    pub(crate) fn of(mut child: Child) -> io::Result<Self> {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("a process has no number"))?;
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => Ok(Self {
-                child,
-                pid,
-                handle,
-                fate: Fate::Unknown,
-            }),
-            Err(error) => {
-                child.kill()?;
-                child.wait()?;
-                Err(error.into())
-            }
+    /// The child with this number, and this handle on it.
+    pub(crate) fn new(pid: Pid, handle: OwnedFd) -> Self {
+        Self {
+            pid,
+            handle,
+            fate: Fate::Unknown,
         }
-    }
-
-    /// Its number.
-    pub(crate) fn id(&self) -> Pid {
-        self.pid
     }
 
     /// Looks whether it has ended; if so, nothing of it stays in the kernel's tables.
     pub(crate) fn look(&mut self) -> io::Result<()> {
-        if !self.has_ended() && self.child.try_wait()?.is_some() {
-            self.fate = Fate::Reaped;
+        self.reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        self.reap(WaitIdOptions::EXITED)
+    }
+
+    fn reap(&mut self, options: WaitIdOptions) -> io::Result<()> {
+        if self.has_ended() {
+            return Ok(());
         }
-        Ok(())
+        match retry_on_intr(|| waitid(WaitId::PidFd(self.handle.as_fd()), options)) {
+            Ok(None) => Ok(()),
+            // Who started massgen may have had the kernel reap its children.
+            Ok(Some(_)) | Err(Errno::CHILD) => {
+                self.fate = Fate::Reaped;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether it had ended at the last look.

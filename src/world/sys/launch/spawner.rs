@@ -1,12 +1,8 @@
-//! Owns the one thread that starts processes which build sandboxes. The kernel kills such a process
-//! when the thread that started it ends, so that thread must last as long as massgen does; a thread
-//! of a pool may not.
-//!
-//! A start must not copy massgen's memory: the standard library uses `posix_spawn` as long as the
-//! program is an absolute path and nothing is to be done in the child.
+//! Owns the one thread that has processes started which build sandboxes. The kernel kills such a
+//! process when the thread ends that counts as its parent, so that thread must last as long as
+//! massgen does; a thread of a pool may not.
 
 use std::io;
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
@@ -14,15 +10,13 @@ use rustix::fd::OwnedFd;
 
 use crate::path::AbsPath;
 use crate::world::sys::launch::process::Process;
-
-/// The argument that makes massgen the process which builds a sandbox.
-pub(crate) const HELPER: &str = "__sandbox";
+use crate::world::sys::launch::stem::Stem;
 
 /// Starts processes. The thread ends with the last of its clones.
 #[derive(Clone, Debug)]
 pub(crate) struct Spawner(Sender<Order>);
 
-/// What a new process has instead of the standard streams of massgen.
+/// What a new process gets.
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// Its standard input.
@@ -31,24 +25,28 @@ pub(crate) struct Ends {
     pub(crate) stdout: OwnedFd,
     /// Its standard error.
     pub(crate) stderr: OwnedFd,
+    /// By what it enters the groups that hold it to its limits, before anything else.
+    pub(crate) doors: Vec<OwnedFd>,
 }
 
 #[derive(Debug)]
 struct Order {
-    executable: AbsPath,
     ends: Ends,
-    started: Sender<io::Result<Child>>,
+    started: Sender<io::Result<Process>>,
 }
 
 impl Spawner {
-    /// Starts the thread.
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Starts the thread. `executable` is massgen itself.
+    pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
         let (orders, taken) = channel::<Order>();
+        let executable = executable.clone();
         let thread = thread::Builder::new().name("spawner".to_owned());
         thread.spawn(move || {
-            for order in taken {
-                let child = start(&order.executable, order.ends);
-                if let Err(unwanted) = order.started.send(child) {
+            let mut stem = None;
+            for Order { ends, started } in taken {
+                let process = split_off(&mut stem, &executable, &ends);
+                drop(ends);
+                if let Err(unwanted) = started.send(process) {
                     abandon(unwanted.0);
                 }
             }
@@ -56,34 +54,29 @@ impl Spawner {
         Ok(Self(orders))
     }
 
-    /// Starts `executable` as the process that builds a sandbox, with an empty environment.
-    pub(crate) fn start(&self, executable: &AbsPath, ends: Ends) -> io::Result<Process> {
+    /// Starts a process that builds a sandbox, with an empty environment.
+    pub(crate) fn start(&self, ends: Ends) -> io::Result<Process> {
         let gone = || io::Error::other("the thread that starts processes is gone");
-        let (started, child) = channel();
-        let order = Order {
-            executable: executable.clone(),
-            ends,
-            started,
-        };
-        self.0.send(order).map_err(|_| gone())?;
-        Process::of(child.recv().map_err(|_| gone())??)
+        let (started, process) = channel();
+        self.0.send(Order { ends, started }).map_err(|_| gone())?;
+        process.recv().map_err(|_| gone())?
     }
 }
 
-fn start(executable: &AbsPath, ends: Ends) -> io::Result<Child> {
-    Command::new(executable.as_path())
-        .arg(HELPER)
-        .env_clear()
-        .stdin(Stdio::from(ends.stdin))
-        .stdout(Stdio::from(ends.stdout))
-        .stderr(Stdio::from(ends.stderr))
-        .spawn()
+/// A process of the stem's. A stem that is not there, or was killed by somebody, is started anew.
+fn split_off(stem: &mut Option<Stem>, executable: &AbsPath, ends: &Ends) -> io::Result<Process> {
+    if let Some(stem) = stem
+        && let Ok(process) = stem.split_off(ends)
+    {
+        return Ok(process);
+    }
+    stem.insert(Stem::start(executable)?).split_off(ends)
 }
 
 /// Ends a process that nobody waits for.
-fn abandon(child: io::Result<Child>) {
-    if let Ok(mut child) = child {
-        child.kill().unwrap_or_default();
-        child.wait().map(drop).unwrap_or_default();
+fn abandon(process: io::Result<Process>) {
+    if let Ok(mut process) = process {
+        process.kill();
+        process.wait().unwrap_or_default();
     }
 }

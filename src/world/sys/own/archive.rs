@@ -22,8 +22,8 @@ use crate::world::sys::own::fault;
 
 /// The most entries of a directory that is packed.
 const ENTRIES_MAX: usize = 1_000_000;
-/// The most directories in each other.
-const DEPTH_MAX: usize = 32;
+/// The most directories in each other: those of a workspace, and of what is around it.
+const DEPTH_MAX: usize = 80;
 
 /// Packs what is in `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at `to`, in
 /// the order of the names. Gives how many files there are. A file at `to` is never replaced.

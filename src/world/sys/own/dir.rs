@@ -10,6 +10,7 @@ use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
@@ -110,6 +111,12 @@ pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
         names.extend(entry.map_err(unreadable)?.file_name().into_string());
     }
     Ok(names)
+}
+
+/// Whether `path` is a directory, and no link to one, that belongs to the user.
+pub(crate) fn is_users(path: &AbsPath) -> bool {
+    let found = fs::symlink_metadata(path.as_path());
+    found.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
 }
 
 /// A directory in the making. It is removed with all that is in it unless it is published.

@@ -39,6 +39,9 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// The bits of a file's mode that let anybody write to it.
+const WRITABLE: u16 = 0o222;
+
 /// How large a tree may be at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -61,6 +64,8 @@ pub(crate) enum Method<'a> {
     },
     /// Files of their own that their owner may change.
     Writable,
+    /// The same files under further names where nobody may change them, others as with `Writable`.
+    Shared,
 }
 
 /// A frozen copy and what its files were copied from.
@@ -115,7 +120,7 @@ pub(crate) fn copy(
     };
     let last = match method {
         Method::Frozen { last } => last,
-        Method::Writable => None,
+        Method::Writable | Method::Shared => None,
     };
     let level = Level {
         from: opened(from)?,
@@ -262,6 +267,15 @@ impl Walk<'_> {
             self.copied.reused += 1;
             return Ok(Some(version));
         }
+        let is_frozen = found.stx_mode & WRITABLE == 0;
+        if matches!(self.method, Method::Shared)
+            && is_frozen
+            && rustix::fs::linkat(&level.from, name, &level.to, name, AtFlags::empty()).is_ok()
+        {
+            self.copied.files += 1;
+            self.copied.reused += 1;
+            return Ok(Some(version));
+        }
         self.store(level, name)
     }
 
@@ -350,6 +364,7 @@ impl Walk<'_> {
         match self.method {
             Method::Frozen { .. } => (mode - write) | Mode::RUSR,
             Method::Writable => mode | Mode::RUSR | Mode::WUSR,
+            Method::Shared => mode | Mode::RUSR,
         }
     }
 

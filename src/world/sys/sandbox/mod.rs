@@ -1,5 +1,6 @@
-//! Owns the process that builds a sandbox around one program (`massgen __sandbox`). What the program
-//! may do arrives as a value; the kernel is told so in this order, and each step that fails ends all.
+//! Owns the process that builds a sandbox around one program (`massgen __sandbox`, or one that was
+//! split off from a [`stem`]). What the program may do arrives as a value; the kernel is told so in
+//! this order, and each step that fails ends all.
 //!
 //! 1. It parts with massgen: own session, no handle but the three of every process.
 //! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in
@@ -9,8 +10,8 @@
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
 //!
-//! Tier C has no namespaces: there the outer half is a [`supervisor`], and the inner half a
-//! [`worker`] that does step 4 on the machine as it is and is replaced by the program.
+//! Tier C has no namespaces: there the outer half waits for a [`supervisor`], and that for a
+//! [`worker`] which does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod arguments;
 pub(crate) mod bpf;
@@ -32,6 +33,7 @@ pub(crate) mod notice;
 pub(crate) mod openings;
 pub(crate) mod program;
 pub(crate) mod signals;
+pub(crate) mod stem;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
 pub(crate) mod mounts;
@@ -59,12 +61,23 @@ use crate::world::sys::sandbox::init::Before;
 use crate::world::sys::sandbox::namespaces::{Owner, enter};
 use crate::world::sys::sandbox::raw::Half;
 use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
+use crate::world::sys::sandbox::stem::Became;
 
 /// The exit status of a helper that got no order, or could not tell how it went.
 const NO_ORDER: u8 = 1;
 
 /// What others may do with files that a program makes, if it says nothing else.
 const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
+
+/// The whole of a process that such helpers are split off from, and of each of them; its exit status
+/// comes back.
+pub(crate) fn stem() -> u8 {
+    match stem::stand() {
+        Ok(Became::Helper) => helper(),
+        Ok(Became::Nothing) => 0,
+        Err(_) => NO_ORDER,
+    }
+}
 
 /// The whole helper process; its exit status comes back.
 pub(crate) fn helper() -> u8 {

@@ -28,10 +28,11 @@ pub(crate) enum Half {
     Inner,
 }
 
-/// Splits the process in two, as `fork` does; the new one begins in new namespaces (`CLONE_NEW*`).
-pub(crate) fn split(namespaces: c_int) -> io::Result<Half> {
+/// Splits the process in two, as `fork` does; the new one begins in new namespaces (`CLONE_NEW*`),
+/// or is a sibling of this one (`CLONE_PARENT`).
+pub(crate) fn split(how: c_int) -> io::Result<Half> {
     let mut handle: RawFd = -1;
-    let flags = c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
+    let flags = c_long::from(how | libc::CLONE_PIDFD | libc::SIGCHLD);
     // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and goes on
     // with the same stack. The calling process has one thread, so no lock is held by another. The
     // kernel writes only to `handle`.
@@ -59,9 +60,18 @@ pub(crate) fn split(namespaces: c_int) -> io::Result<Half> {
 
 /// Closes every descriptor from `first` up.
 pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
-    // SAFETY: it is called before anything has been opened, so nobody owns what is closed.
+    // SAFETY: it is called when nothing is open that has an owner.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
     done(closed)
+}
+
+/// Makes these the standard streams of this process.
+pub(crate) fn become_streams(streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+    for (number, stream) in (0..).zip(streams) {
+        // SAFETY: both are open. What stood at `number` is closed, and nobody owns a standard stream.
+        done(unsafe { libc::dup2(stream.as_raw_fd(), number) }.into())?;
+    }
+    Ok(())
 }
 
 /// What is changed about mounts (`struct mount_attr`).

@@ -1,7 +1,7 @@
 //! Owns tier C from the outside: starts the program's process, answers the calls that the kernel
 //! hands over, and sees to it that nothing is left when the program ends, or when massgen goes. It
 //! stays outside the program's domain and filters, and has no capability. Without a sandbox it sees
-//! to the end alone, and gives nothing up.
+//! to the end alone, and gives nothing up. Should it be killed itself, its parent ends what is left.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait,
+    Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait, waitpid,
 };
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
@@ -36,15 +36,34 @@ use crate::world::sys::sandbox::worker;
 pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
     // The end of massgen is seen by its socket. To be killed would leave the others alone.
     set_parent_process_death_signal(None).during("outliving massgen")?;
-    let is_walled = order.confinement.tier != Tier::Off;
-    let descendants = if is_walled {
+    let tier = order.confinement.tier;
+    if tier != Tier::Off {
         openings::check(&order.confinement).during("compiling the confinement")?;
         privileges::renounce()?;
-        Descendants::adopt_and_keep_in()
-    } else {
-        Descendants::adopt()
     }
-    .during("becoming the one that adopts")?;
+    let left_alone = adopt(tier)?;
+    match raw::split(0).during("splitting off the supervisor")? {
+        Half::Inner => supervise(control, order),
+        Half::Outer { pid, .. } => {
+            drop(order);
+            let ended = waitpid(Some(pid), WaitOptions::empty());
+            left_alone.end();
+            Ok(ended.map(drop).map_err(io::Error::from))
+        }
+    }
+}
+
+/// Becomes the one that adopts whoever loses its parent from now on.
+fn adopt(tier: Tier) -> Built<Descendants> {
+    let adopted = match tier {
+        Tier::Off => Descendants::adopt(),
+        Tier::A | Tier::B | Tier::C | Tier::D => Descendants::adopt_and_keep_in(),
+    };
+    adopted.during("becoming the one that adopts")
+}
+
+fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
+    let descendants = adopt(order.confinement.tier)?;
     let writable = openings::writable(&order.confinement).cloned().collect();
     let (link, workers_link) = Link::pair().during("connecting to the program's process")?;
     match raw::split(0).during("splitting off the program's process")? {

@@ -1,0 +1,83 @@
+//! Owns which session a run goes on with, and what it takes over from it: the team, and the paths that
+//! its prompts opened. The records of a session may have come with the project, so nothing that
+//! reaches beyond it is taken over without being named again.
+
+use crate::cli::args::SessionArguments;
+use crate::cli::team_file::TeamFile;
+use crate::config::place::STATE_DIR;
+use crate::error::Result;
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::prompt::Found;
+use crate::prompt::opened::Opened;
+use crate::world::files::look;
+use crate::world::locate::locate;
+use crate::world::store::sessions::turn::Metadata;
+use crate::world::store::sessions::{LAST, SessionDir, find};
+
+/// Where sessions lie unless a config says otherwise, below the state directory.
+const SESSIONS: &str = "sessions";
+
+/// The session that the flags ask for: an id, the beginning of one, or `last`.
+pub(crate) fn wanted(arguments: &SessionArguments) -> Option<&str> {
+    let last = arguments.go_on.then_some(LAST);
+    arguments.session_id.as_deref().or(last)
+}
+
+/// Where the sessions of the current directory lie, unless a config says otherwise.
+pub(crate) fn default_sessions(host: &Host) -> AbsPath {
+    host.cwd.join(STATE_DIR).join(SESSIONS)
+}
+
+/// A session that a run goes on with.
+#[derive(Debug)]
+pub(crate) struct GoingOn {
+    /// Where it is.
+    pub place: SessionDir,
+    /// Its last turn; none if nothing was saved yet.
+    last: Option<Metadata>,
+}
+
+impl GoingOn {
+    /// Finds the session that `wanted` means below `sessions`.
+    pub(crate) fn with(wanted: &str, sessions: &AbsPath) -> Result<Self> {
+        let place = find(wanted, sessions)?;
+        let last = place.last()?;
+        Ok(Self { place, last })
+    }
+
+    /// Finds the session that `wanted` means where sessions lie without a config.
+    pub(crate) fn without_config(wanted: &str, host: &Host) -> Result<Self> {
+        Self::with(wanted, &default_sessions(host))
+    }
+
+    /// The config of its last turn, if it had one.
+    pub(crate) fn team_file(&self, host: &Host) -> Result<Option<TeamFile>> {
+        let config = self.last.as_ref().and_then(|last| last.config.as_ref());
+        config
+            .map(|path| TeamFile::remembered(path, host))
+            .transpose()
+    }
+
+    /// What its prompts opened and is still there, and what the user should know about the rest.
+    pub(crate) fn opened(&self, host: &Host) -> Result<(Vec<Opened>, Vec<String>)> {
+        let project = locate(&host.cwd)?.into_real();
+        let before = self.last.iter().flat_map(|last| &last.opened);
+        let (mut opened, mut warnings) = (Vec::new(), Vec::new());
+        for known in before {
+            let path = &known.path;
+            let is_there = matches!(look(path), Found::File | Found::Directory);
+            if !is_there {
+                warnings.push(format!("`{path}` was opened earlier and is gone"));
+            } else if locate(path)?.into_real().is_within(&project) {
+                opened.push(known.clone());
+            } else {
+                warnings.push(format!(
+                    "`{path}` was opened earlier and lies outside this directory: mention it again \
+                     if it shall be open"
+                ));
+            }
+        }
+        Ok((opened, warnings))
+    }
+}

@@ -1,0 +1,82 @@
+//! Owns what a self test in containers needs to know beforehand: that there is an engine, that a
+//! container of the image starts, and which programs it lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::cli::conduct::machine;
+use crate::config::command_line::{CommandBounds, CommandLineConfig};
+use crate::config::docker::DockerConfig;
+use crate::confinement::tier::Enclosure;
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::orchestrator::shells::{Runner, container};
+use crate::path::AbsPath;
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::{Ended, Wait};
+
+/// The variable that says where the engine listens.
+const ENGINE: &str = "DOCKER_HOST";
+/// Where the look at the image begins: every container has it.
+const ROOT: &str = "/";
+/// How long the look may take.
+const LOOK_TIME_MAX: Duration = Duration::from_mins(1);
+/// Says which of its arguments are not found.
+const LOOK: &str =
+    "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";
+
+/// Which of these programs a container of `image` lacks.
+pub(super) fn missing(
+    host: &Host,
+    image: &str,
+    programs: &BTreeSet<String>,
+) -> Result<BTreeSet<String>> {
+    let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
+    let id = AgentId::parse("selftest").map_err(|error| Error::bug(error.to_string()))?;
+    let docker = DockerConfig {
+        image: image.to_owned(),
+        ..DockerConfig::default()
+    };
+    let runner = Runner {
+        id: &id,
+        config: &CommandLineConfig::default(),
+        grants: &[],
+        workspace: &root,
+    };
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let container = container(runner, &docker, (run, &host.cwd), &machine(host))?;
+    let failed = |error| Error::io("cannot run a command in a container", error);
+    let interrupt = Interrupt::new().map_err(failed)?;
+    let wait = Wait {
+        time_max: LOOK_TIME_MAX,
+        output_bytes_max: usize::try_from(CommandBounds::default().output_bytes_max)
+            .unwrap_or(usize::MAX),
+        interrupt: &interrupt,
+        network: None,
+    };
+    let names: Vec<&str> = programs.iter().map(String::as_str).collect();
+    let look = format!("NAMES='{}'; {LOOK}", names.join(" "));
+    let finished = container.run(&look, &root, wait).map_err(failed)?;
+    match finished.ended {
+        Ended::Exited(_) => Ok(finished.stdout.text.lines().map(str::to_owned).collect()),
+        ended => {
+            let message = format!("a container of `{image}` runs no command: {ended}");
+            Err(Error::new(ErrorKind::Environment, message)
+                .hint("take an image that has a shell, bash, git and Python"))
+        }
+    }
+}
+
+/// What massgen finds in its environment in every case: where the user's engine is.
+pub(super) fn env(host: &Host, enclosure: &Enclosure) -> BTreeMap<String, String> {
+    let engine = match enclosure {
+        Enclosure::Container { .. } => host.env(ENGINE),
+        Enclosure::Sandbox { .. } => None,
+    };
+    let engine = engine.map(|engine| (ENGINE.to_owned(), engine.to_owned()));
+    engine.into_iter().collect()
+}

@@ -1,0 +1,164 @@
+//! Owns `massgen sessions …`: what sessions there are, what they came to, and what is done with whole
+//! ones.
+
+use serde_json::json;
+
+use crate::cli::args::SessionsCommand;
+use crate::cli::go_on::default_sessions;
+use crate::cli::output::{Form, Output};
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+use crate::wording::{counted, one_line};
+use crate::world::clock::Moment;
+use crate::world::store::sessions::turn::EarlierTurn;
+use crate::world::store::sessions::{SessionDir, find, list};
+
+/// The most of a task that a line shows, in characters.
+const TASK_CHARS_MAX: usize = 60;
+
+/// Carries out what follows `massgen sessions`.
+pub(crate) fn run(
+    host: &Host,
+    command: &SessionsCommand,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let found = |wanted: &str| find(wanted, &default_sessions(host));
+    match command {
+        SessionsCommand::List { json } => show_all(host, Form::from(*json), output)?,
+        SessionsCommand::Show { session, json } => {
+            show(&found(session)?, Form::from(*json), output)?;
+        }
+        SessionsCommand::Fork { session } => {
+            let made = found(session)?.fork()?;
+            output.result(&format!("{}\n", made.id()))?;
+            output.note(&format!(
+                "go on with it: massgen --session-id {} \"…\"",
+                made.id()
+            ));
+        }
+        SessionsCommand::Export {
+            session,
+            output: file,
+        } => {
+            let session = found(session)?;
+            let to = match file {
+                Some(file) => host.cwd.join(file),
+                None => host.cwd.join(format!("{}.tar.gz", session.id())),
+            };
+            let files = session.export(&to)?;
+            output.result(&format!("{to}\n"))?;
+            output.note(&format!("{} packed", counted(files, "file")));
+        }
+        SessionsCommand::Delete { sessions } => {
+            let sessions = sessions.iter().map(|wanted| found(wanted));
+            for session in sessions.collect::<Result<Vec<_>>>()? {
+                session.remove()?;
+                output.note(&format!("removed {}", session.id()));
+            }
+        }
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+/// One line a session.
+fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
+    let sessions = default_sessions(host);
+    let all = list(&sessions)?;
+    if all.is_empty() {
+        output.note(&format!("there is no session in `{sessions}`"));
+    }
+    for session in all {
+        let last = session.last();
+        let line = match (&last, form) {
+            (Ok(last), Form::Json) => {
+                let row = json!({
+                    "id": session.id(),
+                    "dir": session.dir().to_string(),
+                    "turns": last.as_ref().map_or(0, |last| last.turn),
+                    "used": last.as_ref().map(|last| &last.timestamp),
+                    "task": last.as_ref().map(|last| &last.task),
+                    "config": last.as_ref().and_then(|last| last.config.as_ref()),
+                });
+                format!("{row}\n")
+            }
+            (Ok(last), Form::Text) => {
+                let used = last
+                    .as_ref()
+                    .and_then(|last| Moment::parse(&last.timestamp));
+                format!(
+                    "{}  {:<19}  {:>9}  {}\n",
+                    session.id(),
+                    used.map_or_else(|| "-".to_owned(), |used| used.for_lists()),
+                    turns(last.as_ref().map_or(0, |last| last.turn)),
+                    last.as_ref()
+                        .map_or_else(String::new, |last| one_line(&last.task, TASK_CHARS_MAX)),
+                )
+            }
+            (Err(error), _) => {
+                output.warning(&format!("{error:#}"));
+                continue;
+            }
+        };
+        output.result(&line)?;
+        if output.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn turns(count: u32) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "turn")
+}
+
+/// All turns of a session.
+fn show(session: &SessionDir, form: Form, output: &mut Output<'_>) -> Result<()> {
+    let turns = session.turns()?;
+    let mut shown = turns.iter().map(|turn| match form {
+        Form::Json => for_scripts(turn),
+        Form::Text => Ok(for_people(turn)),
+    });
+    shown.try_for_each(|text| output.result(&text?))
+}
+
+fn for_scripts(turn: &EarlierTurn) -> Result<String> {
+    let metadata = serde_json::to_value(&turn.metadata);
+    let mut row =
+        metadata.map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
+    if let Some(row) = row.as_object_mut() {
+        row.insert("answer".to_owned(), turn.answer.clone().into());
+        row.insert("workspace".to_owned(), json!(turn.workspace));
+    }
+    Ok(format!("{row}\n"))
+}
+
+fn for_people(turn: &EarlierTurn) -> String {
+    let EarlierTurn {
+        metadata,
+        answer,
+        workspace,
+    } = turn;
+    let ended = Moment::parse(&metadata.timestamp);
+    let ended = ended.map_or_else(|| "-".to_owned(), |ended| ended.for_lists());
+    let mut text = format!(
+        "turn {}  {ended}  {}\n> {}\n\n{}\n",
+        metadata.turn,
+        metadata.winning_agent,
+        metadata.task.trim().replace('\n', "\n> "),
+        answer.trim(),
+    );
+    for opened in &metadata.opened {
+        let line = format!(
+            "{:<5} {} (turn {})\n",
+            opened.permission, opened.path, opened.turn
+        );
+        text.push_str(&line);
+    }
+    if let Some(workspace) = workspace {
+        text.push_str("files ");
+        text.push_str(&workspace.to_string());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}

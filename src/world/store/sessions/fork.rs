@@ -1,0 +1,65 @@
+//! Owns the forking of a session: a second one of the same turns. It appears whole or not at all, and
+//! paths in it lead to its own copies.
+
+use crate::brief::rewrite_paths;
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::clock;
+use crate::world::store::sessions::session::SUFFIX_DIGITS;
+use crate::world::store::sessions::turn::{ANSWER, METADATA, Metadata, text};
+use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
+use crate::world::sys::own::dir::{self, Stage};
+use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::own::tree::{self, Limits, Method};
+
+/// How large a session may be to be forked: entries, bytes that are stored anew, and directories in
+/// each other, which are those of a workspace and three more.
+const SESSION_MAX: Limits = Limits {
+    entries: 5_000_000,
+    bytes: 64 * 1024 * 1024 * 1024,
+    depth: 67,
+};
+
+/// Makes a session of the same turns beside `of`.
+pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
+    let _held = of.hold()?;
+    let parent = of.dir.parent();
+    let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
+    let stage = Stage::new(&sessions)?;
+    tree::copy(&of.dir, stage.path(), Method::Shared, SESSION_MAX, &[])?;
+    let stem = format!("{PREFIX}{}", clock::now().short_name());
+    let made = SessionDir {
+        dir: dir::create_unique(&sessions, &stem, SUFFIX_DIGITS)?,
+    };
+    let staged = SessionDir {
+        dir: stage.path().clone(),
+    };
+    let adopted = adopt(&staged, of, &made).and_then(|()| stage.publish(&made.dir));
+    if adopted.is_err() {
+        dir::remove_empty(&made.dir);
+    }
+    adopted.map(|()| made)
+}
+
+/// Lets what is `staged` name itself as `made`, where it named itself as `of`.
+fn adopt(staged: &SessionDir, of: &SessionDir, made: &SessionDir) -> Result<()> {
+    let reworded = |path: &AbsPath| -> Result<()> {
+        let text = rewrite_paths(&text(path)?, &of.dir, &made.dir.to_string());
+        file::replace(path, text.as_bytes(), Durability::Power)
+    };
+    for turn in staged.saved() {
+        reworded(&turn.join(ANSWER))?;
+        let mut metadata = Metadata::read(&turn)?;
+        metadata.session_id = made.id();
+        let metadata = serde_json::to_string_pretty(&metadata)
+            .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
+        file::replace(&turn.join(METADATA), metadata.as_bytes(), Durability::Power)?;
+    }
+    let summary = staged.dir.join(SUMMARY);
+    if file::kind(&summary).is_ok() {
+        reworded(&summary)?;
+        let told = format!("\nForked from {} as {}\n", of.id(), made.id());
+        file::append(&summary, told.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Owns the sessions of a directory: which there are, which one is meant, and what is done with whole
+//! ones. A session is a directory of turns; what a turn came to is never changed afterwards.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::store::sessions::turn::{EarlierTurn, METADATA, Metadata};
+use crate::world::sys::own::dir::{self, DirLock, Hold};
+use crate::world::sys::own::{archive, clear, file};
+
+pub mod turn;
+pub mod session;
+mod fork;
+
+/// What the ids of sessions begin with.
+const PREFIX: &str = "session_";
+/// What the names of turns begin with; their number follows.
+const TURN_PREFIX: &str = "turn_";
+/// The word for the session that was used last.
+pub const LAST: &str = "last";
+/// How many sessions an error names that the beginning of an id could mean.
+const NAMED_MAX: usize = 3;
+/// The name of what people read about all turns.
+const SUMMARY: &str = "SESSION_SUMMARY.txt";
+
+/// A session on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionDir {
+    dir: AbsPath,
+}
+
+/// All sessions below `sessions`, the one that was used last first.
+pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
+    if file::kind(sessions).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut names = dir::names(sessions)?;
+    names.retain(|name| name.starts_with(PREFIX));
+    let found = names.into_iter().map(|name| SessionDir {
+        dir: sessions.join(name),
+    });
+    let found = found.filter(|session| is_directory(&session.dir));
+    let mut found: Vec<(Option<String>, SessionDir)> =
+        found.map(|session| (session.used(), session)).collect();
+    let id = |session: &SessionDir| session.id();
+    found.sort_by(|(a_used, a), (b_used, b)| (b_used, id(b)).cmp(&(a_used, id(a))));
+    Ok(found.into_iter().map(|(_, session)| session).collect())
+}
+
+/// The session that `wanted` means: an id, the only one that begins so, or `last`.
+pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
+    let all = list(sessions)?;
+    if wanted == LAST {
+        let mut saved = all.into_iter().filter(|session| session.used().is_some());
+        let none = || not_found(format!("there is no session in `{sessions}`"));
+        return saved.next().ok_or_else(none);
+    }
+    if let Some(exact) = all.iter().find(|session| session.id() == wanted) {
+        return Ok(exact.clone());
+    }
+    let begins = |session: &&SessionDir| {
+        let id = session.id();
+        let time = id.strip_prefix(PREFIX);
+        id.starts_with(wanted) || time.is_some_and(|time| time.starts_with(wanted))
+    };
+    let found: Vec<&SessionDir> = all.iter().filter(begins).collect();
+    match found.as_slice() {
+        [session] => Ok((*session).clone()),
+        [] => Err(not_found(format!("there is no session `{wanted}`"))),
+        several => {
+            let some = several.iter().take(NAMED_MAX);
+            let some: Vec<String> = some.map(|session| format!("`{}`", session.id())).collect();
+            let message = format!("{} sessions begin with `{wanted}`", several.len());
+            Err(Error::new(ErrorKind::Usage, message)
+                .hint(format!("write more of the id: {}, …", some.join(", "))))
+        }
+    }
+}
+
+fn not_found(message: String) -> Error {
+    Error::new(ErrorKind::Usage, message)
+        .hint("`massgen sessions list` shows the sessions of this directory")
+        .hint("name a session by its id, the beginning of it, or `last`")
+}
+
+/// Whether a directory stands there itself: a link would lead wherever whoever made it wanted.
+fn is_directory(path: &AbsPath) -> bool {
+    !file::is_link(path) && file::kind(path).is_ok_and(|kind| kind.is_dir())
+}
+
+impl SessionDir {
+    /// Its name, such as `session_20261102_140322_9f3c`.
+    pub fn id(&self) -> String {
+        let name = self.dir.as_path().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// Its turns in order. One that is damaged is an error.
+    pub fn turns(&self) -> Result<Vec<EarlierTurn>> {
+        let saved = self.saved().into_iter();
+        saved.map(|dir| EarlierTurn::read(&dir)).collect()
+    }
+
+    /// What its last turn was about; `None` if none was saved.
+    pub fn last(&self) -> Result<Option<Metadata>> {
+        let newest = self.saved().pop();
+        newest.map(|dir| Metadata::read(&dir)).transpose()
+    }
+
+    /// The turn to come, from 1.
+    pub fn next_turn(&self) -> u32 {
+        let last = self.numbers().pop().unwrap_or_default();
+        last.saturating_add(1)
+    }
+
+    /// Removes it with all its turns. It is an error if a run is part of it.
+    pub fn remove(&self) -> Result<()> {
+        let _held = self.hold()?;
+        clear::remove(&self.dir)
+    }
+
+    /// Makes another session of the same turns, which goes on by itself. Files that nobody changes are
+    /// stored once.
+    pub fn fork(&self) -> Result<Self> {
+        fork::fork(self)
+    }
+
+    /// Packs all of it into a new archive at `to`. Gives how many files there are.
+    pub fn export(&self, to: &AbsPath) -> Result<usize> {
+        archive::pack(&self.dir, &self.id(), to)
+    }
+
+    /// Holds it for a run. It is an error if another one has it.
+    fn hold(&self) -> Result<Option<DirLock>> {
+        match dir::hold(&self.dir)? {
+            Hold::Held(lock) => Ok(Some(lock)),
+            Hold::Unsupported => Ok(None),
+            Hold::Taken => {
+                let message = format!("the session `{}` is in use by another run", self.id());
+                Err(Error::new(ErrorKind::Environment, message)
+                    .hint("wait until the other run has ended")
+                    .hint(format!(
+                        "or go on with a copy of it: massgen sessions fork {}",
+                        self.id()
+                    )))
+            }
+        }
+    }
+
+    /// When its last turn ended, as a text that sorts by time; `None` if it has none that was saved.
+    fn used(&self) -> Option<String> {
+        let mut newest = self.saved().into_iter().rev();
+        newest.find_map(|dir| Metadata::read(&dir).ok()?.ended())
+    }
+
+    /// The directories of all turns that were saved, in order.
+    fn saved(&self) -> Vec<AbsPath> {
+        let dirs = self.numbers().into_iter();
+        let dirs = dirs.map(|number| self.turn_dir(number));
+        let is_saved = |dir: &AbsPath| is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok();
+        dirs.filter(is_saved).collect()
+    }
+
+    /// The numbers of all turns that have a directory, sorted.
+    fn numbers(&self) -> Vec<u32> {
+        let names = dir::names(&self.dir).unwrap_or_default();
+        let number = |name: String| name.strip_prefix(TURN_PREFIX)?.parse().ok();
+        let mut numbers: Vec<u32> = names.into_iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn turn_dir(&self, turn: u32) -> AbsPath {
+        self.dir.join(format!("{TURN_PREFIX}{turn}"))
+    }
+}

@@ -1,0 +1,238 @@
+//! Owns the part of a run in its session: the turns before it are read, and its own appears whole or
+//! not at all. One that was aborted leaves nothing behind but conflicting versions of files.
+
+use crate::brief::rewrite_paths;
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::prompt::opened::Opened;
+use crate::world::clock;
+use crate::world::store::redact::Redactor;
+use crate::world::store::sessions::turn::{
+    ANSWER, CONFLICTS, EarlierTurn, METADATA, Metadata, WORKSPACE, text,
+};
+use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
+use crate::world::store::snapshot::Snapshots;
+use crate::world::sys::own::dir::{self, Audience, DirLock, Stage};
+use crate::world::sys::own::file::{self, Durability};
+
+/// How many random digits end a session's id: sessions may begin in the same second.
+pub(super) const SUFFIX_DIGITS: usize = 4;
+
+/// A session that a run is part of. No other run is, as long as this lives.
+#[derive(Debug)]
+pub struct Session {
+    place: SessionDir,
+    redactor: Redactor,
+    /// The turn to come, from 1.
+    turn: u32,
+    earlier: Vec<EarlierTurn>,
+    /// What `SESSION_SUMMARY.txt` holds by now.
+    summary: String,
+    _held: Option<DirLock>,
+}
+
+/// A turn that ended with a final answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// What the user asked.
+    pub task: &'a str,
+    /// Who presented.
+    pub winner: &'a AgentId,
+    /// The final answer.
+    pub answer: &'a str,
+    /// The winner's workspace, if it has one.
+    pub workspace: Option<LiveWorkspace<'a>>,
+    /// Where it was made.
+    pub around: &'a Around,
+    /// The directory of the run's logs.
+    pub log_dir: &'a AbsPath,
+}
+
+/// Where a turn was made, and with what.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// The directory that the user stands in.
+    pub cwd: AbsPath,
+    /// The config file, if there is one.
+    pub config: Option<AbsPath>,
+    /// What the prompts of the session have opened by now.
+    pub opened: Vec<Opened>,
+}
+
+/// A workspace as it is now, with the snapshots that were taken of it.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveWorkspace<'a> {
+    /// Where it is.
+    pub path: &'a AbsPath,
+    /// What of it is stored already.
+    pub snapshots: &'a Snapshots,
+}
+
+/// A turn that has been saved.
+#[derive(Debug)]
+pub struct SavedTurn {
+    /// Where it is.
+    pub dir: AbsPath,
+    /// The copy of the winner's workspace, if there was anything in it.
+    pub workspace: Option<AbsPath>,
+    /// What the user should know about it, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Session {
+    /// Begins a session below `sessions`, under an id that no other session there has.
+    pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
+        let now = clock::now();
+        let stem = format!("{PREFIX}{}", now.short_name());
+        let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
+        let place = SessionDir { dir };
+        let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso());
+        Ok(Self {
+            _held: place.hold()?,
+            place,
+            redactor,
+            turn: 1,
+            earlier: Vec::new(),
+            summary,
+        })
+    }
+
+    /// Goes on with the session at `place`. It is an error if another run is part of it, or if one of
+    /// its turns cannot be read.
+    pub fn go_on(place: SessionDir, redactor: Redactor) -> Result<Self> {
+        let held = place.hold()?;
+        let earlier = place.turns()?;
+        let summary = match file::kind(&place.dir.join(SUMMARY)) {
+            Ok(_) => text(&place.dir.join(SUMMARY))?,
+            Err(_) => format!("Session {}\n", place.id()),
+        };
+        Ok(Self {
+            _held: held,
+            turn: place.next_turn(),
+            place,
+            redactor,
+            earlier,
+            summary,
+        })
+    }
+
+    /// Its name, such as `session_20261102_140322_9f3c`.
+    pub fn id(&self) -> String {
+        self.place.id()
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &AbsPath {
+        &self.place.dir
+    }
+
+    /// The turn to come, from 1.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Where the turn to come will be.
+    pub fn turn_dir(&self) -> AbsPath {
+        self.place.turn_dir(self.turn)
+    }
+
+    /// The turns before it.
+    pub fn earlier(&self) -> &[EarlierTurn] {
+        &self.earlier
+    }
+
+    /// The directory for our versions of files that the user changes during the turn to come, made if
+    /// it is missing. What is put there stays at its place when the turn is saved.
+    pub fn conflicts(&self) -> Result<AbsPath> {
+        let dir = self.turn_dir().join(CONFLICTS);
+        dir::create_all(&dir, Audience::User)?;
+        Ok(dir)
+    }
+
+    /// Saves the turn that has come, and adds it to `SESSION_SUMMARY.txt`.
+    pub fn save_turn(&mut self, turn: &Turn<'_>) -> Result<SavedTurn> {
+        let timestamp = clock::now().iso();
+        let dir = self.turn_dir();
+        let stage = Stage::new(self.dir())?;
+        let mut notes = Vec::new();
+        let mut answer = turn.answer.to_owned();
+        if let Some(workspace) = turn.workspace {
+            let copy = stage.path().join(WORKSPACE);
+            dir::create(&copy)?;
+            notes = workspace.snapshots.keep(workspace.path, &copy)?;
+            dir::remove_empty(&copy);
+            let real = dir::follow(workspace.path)?.to_abs();
+            let kept = dir.join(WORKSPACE).to_string();
+            for old in [workspace.path, &real] {
+                answer = rewrite_paths(&answer, old, &kept);
+            }
+        }
+        self.write(&stage.path().join(ANSWER), &answer)?;
+        let metadata = self.metadata(turn, &timestamp)?;
+        self.write(&stage.path().join(METADATA), &metadata)?;
+        dir::move_if_there(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
+        stage.publish(&dir)?;
+        self.summarise(turn, &timestamp, &dir)?;
+        let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
+        Ok(SavedTurn {
+            dir,
+            workspace,
+            notes,
+        })
+    }
+
+    /// Ends the run's part in the session. A session in which nothing was saved goes.
+    pub fn end(self) {
+        let turn = self.turn_dir();
+        dir::remove_empty(&turn.join(CONFLICTS));
+        dir::remove_empty(&turn);
+        dir::remove_empty(self.dir());
+    }
+
+    fn metadata(&self, turn: &Turn<'_>, timestamp: &str) -> Result<String> {
+        let Around {
+            cwd,
+            config,
+            opened,
+        } = turn.around;
+        let metadata = Metadata {
+            turn: self.turn,
+            timestamp: timestamp.to_owned(),
+            winning_agent: turn.winner.clone(),
+            task: turn.task.to_owned(),
+            session_id: self.id(),
+            cwd: cwd.clone(),
+            config: config.clone(),
+            log_dir: turn.log_dir.clone(),
+            opened: opened.clone(),
+        };
+        let metadata = serde_json::to_value(metadata);
+        let clean = metadata.map(|metadata| self.redactor.json(metadata));
+        clean
+            .and_then(|clean| serde_json::to_string_pretty(&clean))
+            .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))
+    }
+
+    fn summarise(&mut self, turn: &Turn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
+        let number = self.turn;
+        let mut lines = vec![
+            format!("\nTurn {number}"),
+            format!("  Time: {timestamp}"),
+            format!("  Winner: {}", turn.winner),
+            format!("  Task: {}", turn.task),
+            format!("  Answer: {}", dir.join(ANSWER)),
+        ];
+        if turn.workspace.is_some() {
+            lines.push(format!("  Workspace: {}", dir.join(WORKSPACE)));
+        }
+        self.summary.push_str(&lines.join("\n"));
+        self.summary.push('\n');
+        self.write(&self.dir().join(SUMMARY), &self.summary)
+    }
+
+    fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
+        let clean = self.redactor.text(text);
+        file::replace(path, clean.as_bytes(), Durability::Power)
+    }
+}

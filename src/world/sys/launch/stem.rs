@@ -1,0 +1,106 @@
+//! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
+//! massgen is a big program, and to start it anew for each command takes longer than to build a
+//! sandbox; the stem has been started already. It never learns what they are to do.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::cmsg_space;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::Pid;
+
+use crate::path::AbsPath;
+use crate::world::sys::launch::process::Process;
+use crate::world::sys::launch::spawner::Ends;
+use crate::world::sys::launch::waiting::{Until, wait};
+
+/// The argument that makes massgen a stem.
+const STEM: &str = "__stem";
+/// The most handles that a process gets: its streams, and what it enters control groups by.
+pub(crate) const HANDLES_MAX: usize = 8;
+/// What asks for a process; its handles come beside it.
+const WANTED: &[u8] = b"+";
+/// How long a stem may take to answer, its own start included.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// A stem. When this goes, it ends; what was split off from it goes on.
+#[derive(Debug)]
+pub(crate) struct Stem {
+    process: Child,
+    socket: OwnedFd,
+}
+
+impl Stem {
+    /// Starts one, with an empty environment. That must not copy massgen's memory: the standard
+    /// library uses `posix_spawn` as long as the program is an absolute path and nothing is to be
+    /// done in the child.
+    pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let process = Command::new(executable.as_path())
+            .arg(STEM)
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { process, socket })
+    }
+
+    /// A new process that builds a sandbox, on these streams. It is a child of massgen's.
+    pub(crate) fn split_off(&self, ends: &Ends) -> io::Result<Process> {
+        let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
+        let handles = streams.into_iter().chain(&ends.doors).map(AsFd::as_fd);
+        let handles: Vec<BorrowedFd<'_>> = handles.collect();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !beside.push(SendAncillaryMessage::ScmRights(&handles)) {
+            return Err(io::Error::other("a process gets too many handles"));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags)?;
+        self.answer()
+    }
+
+    /// The number of the new process, and the handle on it.
+    fn answer(&self) -> io::Result<Process> {
+        let until = Instant::now() + ANSWER_TIME_MAX;
+        let is_there = wait(&[Some((self.socket.as_fd(), Until::Readable))], Some(until))?;
+        if is_there != [true] {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut number = [0; size_of::<i32>()];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(&mut number)];
+            recvmsg(&self.socket, &mut parts, &mut beside, flags)
+        })?;
+        let mut handle = None;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
+                handle = handles.next();
+            }
+        }
+        match (Pid::from_raw(i32::from_ne_bytes(number)), handle) {
+            (Some(pid), Some(handle)) => Ok(Process::new(pid, handle)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Drop for Stem {
+    fn drop(&mut self) {
+        // It may have ended already; what it has split off are no children of its own.
+        self.process.kill().unwrap_or_default();
+        self.process.wait().map(drop).unwrap_or_default();
+    }
+}

@@ -1,0 +1,309 @@
+//! Commands that try to use up the machine, or do not want to end, started by the agent of a whole
+//! run: they are held, the agent is told so, and the run goes on to its end. Each run begins with a
+//! command that does a little of the same, which works.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::chaos::scene::{Scene, reply};
+use crate::chaos::tiers;
+use crate::chaos::traces::{check_nothing_left, processes};
+
+/// How much memory massgen may take at most while a command writes 1 GiB, in MiB. Without it, it
+/// takes about half.
+const RESIDENT_MIB_MAX: u64 = 64;
+/// What stands in everything that is told of a command.
+const ANY: &str = r#""execution_time":"#;
+/// How many processes a bomb may have, those that hold it included.
+const PROCESSES_MAX: usize = 64;
+/// How many processes the machine itself bears if massgen does not limit them.
+const BEARABLE: usize = 500;
+
+/// A command of an agent, and what it is told that came of it: these two texts.
+struct Case {
+    command: String,
+    /// Seconds, where the command would not end by itself.
+    timeout: Option<u64>,
+    told: [&'static str; 2],
+}
+
+impl Case {
+    fn of(command: impl Into<String>, told: [&'static str; 2]) -> Self {
+        let command = command.into();
+        Self {
+            command,
+            timeout: None,
+            told,
+        }
+    }
+
+    /// One that goes on for ever, and is killed after a second.
+    fn endless(command: &str) -> Self {
+        let mut case = Self::of(command, ["it took too long and was killed", ANY]);
+        case.timeout = Some(1);
+        case
+    }
+
+    fn call(&self) -> (&'static str, Value) {
+        // A machine under load takes its time.
+        let timeout = self.timeout.unwrap_or(600);
+        (
+            "execute_command",
+            json!({"command": self.command, "timeout": timeout}),
+        )
+    }
+
+    /// What a request looks like that tells what came of it.
+    fn told(&self) -> Value {
+        let [last, other] = self.told;
+        json!({"last": last, "contains": other})
+    }
+}
+
+/// The most that a run had at one time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peak {
+    /// Memory of massgen itself.
+    resident_mib: u64,
+    processes: usize,
+}
+
+/// Runs a team whose agent makes both calls, in each tier, and expects that it is told what it should
+/// be, answers, and presents. `prepared` makes the process of what massgen is started with.
+#[track_caller]
+fn check_prepared(
+    limits: &Value,
+    harmless: &Case,
+    hostile: &Case,
+    prepared: impl Fn(&Scene, &[&str]) -> Command,
+) -> Peak {
+    let mut peak = Peak::default();
+    for tier in tiers() {
+        let scene = Scene::new(tier);
+        let answer = ("new_answer", json!({"content": "held"}));
+        let replies = vec![
+            reply(&json!({}), &harmless.call()),
+            reply(&harmless.told(), &hostile.call()),
+            reply(&hostile.told(), &answer),
+        ];
+        // If it is told anything else, it answers something else.
+        scene.team_of(&json!({"command_line_limits": limits}), replies, &[]);
+        let mut massgen = scene.start(prepared(&scene, &["-c", "team.yaml", "go"]));
+        let status = loop {
+            if let Some(status) = massgen.try_wait().unwrap() {
+                break status;
+            }
+            let resident_mib = resident_mib(massgen.id()).unwrap_or(0);
+            peak.resident_mib = peak.resident_mib.max(resident_mib);
+            peak.processes = peak.processes.max(processes(&scene).len());
+            thread::sleep(Duration::from_millis(5));
+        };
+        let said = scene.said();
+        assert_eq!(status.code(), Some(0), "tier {tier}: {said}");
+        assert!(said.contains("[solo] | held"), "tier {tier}: {said}");
+        check_nothing_left(&scene);
+    }
+    peak
+}
+
+#[track_caller]
+fn check(limits: &Value, harmless: &Case, hostile: &Case) -> Peak {
+    check_prepared(limits, harmless, hostile, Scene::massgen)
+}
+
+/// The most memory that a process has had so far, in MiB.
+fn resident_mib(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// What keeps the machine usable if massgen fails to limit a bomb.
+enum Guard {
+    /// A control group with everything in it.
+    Group(PathBuf),
+    /// A limit of the user's own.
+    User,
+}
+
+impl Guard {
+    /// None can be had by root where no group can be made, because limits of users do not hold it.
+    fn new() -> Option<Self> {
+        if !geteuid().is_root() {
+            return Some(Self::User);
+        }
+        let name = format!("chaos-{}", Uuid::new_v4().simple());
+        let places = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
+        let mut made = places.iter().filter_map(|place| {
+            let dir = Path::new(place).join(&name);
+            fs::create_dir(&dir).ok()?;
+            let limited = fs::write(dir.join("pids.max"), BEARABLE.to_string());
+            let guard = Self::Group(dir);
+            limited.is_ok().then_some(guard)
+        });
+        made.next()
+    }
+
+    /// The words of a shell that puts itself behind the guard and becomes the rest of its words.
+    fn script(&self) -> String {
+        match self {
+            Guard::Group(dir) => format!("echo $$ > {}/cgroup.procs && exec \"$@\"", dir.display()),
+            Guard::User => {
+                let entries = fs::read_dir("/proc").unwrap();
+                let most = entries.count() + BEARABLE;
+                format!("ulimit -u {most} && exec \"$@\"")
+            }
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Guard::Group(dir) = self {
+            fs::remove_dir(dir).unwrap();
+        }
+    }
+}
+
+/// massgen, started by a shell that does `script` before.
+fn behind(script: &str, scene: &Scene, words: &[&str]) -> Command {
+    let massgen = scene.path("massgen").display().to_string();
+    let inner = scene.massgen(&[]);
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash", &massgen]).args(words);
+    command.env_clear();
+    for (name, value) in inner.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    command.current_dir(inner.get_current_dir().unwrap());
+    scene.captured(&mut command);
+    command
+}
+
+#[test]
+fn a_fork_bomb_is_held() {
+    let Some(guard) = Guard::new() else {
+        println!("skipped: nothing here keeps a bomb from the machine if massgen does not");
+        return;
+    };
+    // The first process waits until another finds that there can be no more.
+    let bomb = |most: usize| {
+        format!(
+            "python3 -c '
+import os, time
+first = os.getpid()
+for count in range({most}):
+    if os.getpid() == first and os.path.exists(\"full\"): break
+    try: os.fork()
+    except OSError: open(\"full\", \"w\").close()
+    time.sleep(.01)
+if os.getpid() != first: time.sleep(86400)
+print(\"full\" if os.path.exists(\"full\") else \"room\")'"
+        )
+    };
+    let harmless = Case::of(bomb(3), [r#""stdout":"room\n""#, r#""success":true"#]);
+    let hostile = Case::of(
+        bomb(1_000_000),
+        [r#""stdout":"full\n""#, r#""success":true"#],
+    );
+    let limits = json!({"processes": PROCESSES_MAX});
+    let peak = check_prepared(&limits, &harmless, &hostile, |scene, words| {
+        behind(&guard.script(), scene, words)
+    });
+    // In tier C a user's other processes count as well, so that as many more are let in.
+    let others = match guard {
+        Guard::User => BEARABLE,
+        Guard::Group(_) => 8,
+    };
+    assert!(peak.processes <= PROCESSES_MAX + others, "{peak:?}");
+}
+
+#[test]
+fn a_file_that_grows_without_end_is_cut_off() {
+    let filler = |bytes: &str| format!("head -c {bytes} /dev/zero > file; wc -c < file");
+    let harmless = Case::of(
+        filler("1000"),
+        [r#""stdout":"1000\n""#, r#""success":true"#],
+    );
+    let hostile = Case::of(filler("1G"), [r#""stdout":"1048576\n""#, ANY]);
+    check(&json!({"file_size": "1m"}), &harmless, &hostile);
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can have a small disk");
+        return;
+    }
+    // It goes with the namespace.
+    let script = "mkdir .massgen && mount -t tmpfs -o size=320m tmpfs .massgen && exec \"$@\"";
+    let script = format!("exec unshare -m bash -c '{script}' bash \"$@\"");
+    let filler = |files: u32| {
+        format!("for n in $(seq {files}); do head -c 1M /dev/zero > f$n || exit; done; rm f*")
+    };
+    let harmless = Case::of(filler(3), [r#""success":true"#, ANY]);
+    let full = "it was killed because the disk was nearly full";
+    let hostile = Case::of(format!("{}; sleep 86400", filler(400)), [full, ANY]);
+    check_prepared(&json!({}), &harmless, &hostile, |scene, words| {
+        behind(&script, scene, words)
+    });
+}
+
+#[test]
+fn a_flood_of_output_is_told_by_its_two_ends() {
+    let flood = |bytes: &str| {
+        format!("echo first; head -c {bytes} /dev/zero | tr '\\0' x; echo; echo last")
+    };
+    let harmless = Case::of(flood("5"), [r#""stdout":"first\nxxxxx\nlast\n""#, ANY]);
+    let hostile = Case::of(
+        flood("1G"),
+        [r#""stdout":"first\nxxxxx"#, r#"xxxxx\nlast\n""#],
+    );
+    let peak = check(&json!({}), &harmless, &hostile);
+    assert!(peak.resident_mib <= RESIDENT_MIB_MAX, "{peak:?}");
+    println!("{peak:?}");
+}
+
+#[test]
+fn a_command_that_does_not_want_to_end_is_ended() {
+    let harmless = Case::of(
+        "trap '' TERM; sleep 0.01; echo done",
+        [r#""stdout":"done\n""#, ANY],
+    );
+    let deaf = "trap '' TERM INT HUP QUIT; \
+                setsid sh -c 'trap \"\" TERM INT HUP QUIT; sleep 86400' & sleep 86400";
+    let silent = "exec >&- 2>&-; sleep 86400";
+    for command in [deaf, silent] {
+        check(&json!({}), &harmless, &Case::endless(command));
+    }
+}
+
+#[test]
+fn a_daemon_does_not_outlive_the_command_that_leaves_it() {
+    let told = [r#""stdout":"left\n""#, r#""success":true"#];
+    let harmless = Case::of("sleep 0.01 & wait; echo left", told);
+    let hostile = "(setsid nohup sleep 86400 >/dev/null 2>&1 &); (setsid setsid sleep 86400 &); \
+                   echo left";
+    check(&json!({}), &harmless, &Case::of(hostile, told));
+}
+
+#[test]
+fn memory_without_end_is_not_to_be_had() {
+    // It would end at 1 GiB.
+    let hog = |mib: u32| {
+        format!("python3 -c 'x = [bytearray(1 << 20) for _ in range({mib})]; print(\"grown\")'")
+    };
+    let harmless = Case::of(hog(1), [r#""stdout":"grown\n""#, r#""success":true"#]);
+    let hostile = Case::of(hog(1024), [r#""success":false"#, r#""stdout":"""#]);
+    check(&json!({"memory": "96m"}), &harmless, &hostile);
+}

@@ -1,0 +1,35 @@
+//! Commands that are killed, together with massgen and the processes that hold them, at any moment;
+//! and commands that try to use up the machine. Nothing of them is left, and the run goes on.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+mod contained;
+mod kills;
+mod random;
+mod scene;
+mod traces;
+
+use std::path::Path;
+
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::path::AbsPath;
+use massgen::world::sandbox::Sandbox;
+
+use crate::project::binary;
+
+/// The tiers that this machine can enforce, as massgen itself finds out.
+fn tiers() -> Vec<Tier> {
+    let place = tempfile::tempdir().unwrap();
+    let abs = |path: &Path| AbsPath::new(path).unwrap();
+    let (executable, place) = (abs(&binary()), abs(place.path()));
+    let holds = |tier: &Tier| match Sandbox::open(TierChoice::Only(*tier), &executable, &place) {
+        Ok(_) => true,
+        Err(error) => {
+            println!("skipped: {error}");
+            false
+        }
+    };
+    [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(holds)
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! A place on disk where massgen runs, all of whose processes, mounts and files can be told from
+//! those of other tests: its path stands in the words or the environment of each.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use massgen::confinement::tier::Tier;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::project::binary;
+use crate::scripted_team::FINAL;
+
+/// A directory with a project, a home, a place for temporary files, and massgen itself.
+pub(super) struct Scene {
+    root: TempDir,
+    pub(super) tier: Tier,
+    /// The numbers of all processes of massgen that were started here.
+    pub(super) started: Mutex<Vec<u32>>,
+}
+
+impl Scene {
+    pub(super) fn new(tier: Tier) -> Self {
+        let root = tempfile::Builder::new().prefix("chaos").tempdir().unwrap();
+        let scene = Self {
+            root,
+            tier,
+            started: Mutex::default(),
+        };
+        for name in ["project/src", "project/ws", "home", "tmp"] {
+            fs::create_dir_all(scene.path(name)).unwrap();
+        }
+        // A file of its own, so that its path is that of the scene.
+        let own = scene.path("massgen");
+        if fs::hard_link(binary(), &own).is_err() {
+            fs::copy(binary(), &own).unwrap();
+        }
+        let grants = json!({
+            "workspace": scene.path("project/ws"),
+            "context_paths": [{"path": scene.path("project/src"), "permission": "write"}],
+        });
+        fs::write(scene.path("project/grants.json"), grants.to_string()).unwrap();
+        scene
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(name)
+    }
+
+    /// The name of its directory, which nobody else has.
+    pub(super) fn name(&self) -> String {
+        let path = self.path(".");
+        path.file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// What stands in the words, the environment or the mounts of all that belongs to it.
+    pub(super) fn mark(&self) -> String {
+        self.path("").display().to_string()
+    }
+
+    /// Writes the team of one agent that makes these calls and then answers, and makes the others
+    /// when it presents. `keys` are further keys of its backend.
+    pub(super) fn team(&self, keys: &Value, calls: &[(&str, Value)], last: &[(&str, Value)]) {
+        let replies = calls.iter().map(|called| reply(&json!({}), called));
+        self.team_of(keys, replies.collect(), last);
+    }
+
+    /// The same, with what the agent replies until it answers.
+    pub(super) fn team_of(&self, keys: &Value, first: Vec<Value>, last: &[(&str, Value)]) {
+        let presents = json!({"system": FINAL});
+        let last = last.iter().map(|called| reply(&presents, called));
+        let mut replies: Vec<Value> = last.collect();
+        replies.push(json!({"when": presents, "text": "presented", "repeat": true}));
+        replies.extend(first);
+        let answer = ("new_answer", json!({"content": "answered"}));
+        let vote = ("vote", json!({"agent_id": "solo", "reason": "good"}));
+        replies.extend([answer, vote].map(|called| reply(&json!({}), &called)));
+        let mut backend = json!({
+            "type": "scripted",
+            "cwd": "ws",
+            "enable_mcp_command_line": true,
+            "command_line_sandbox": self.tier.to_string(),
+            "replies": replies,
+        });
+        let keys = keys.as_object().unwrap().clone();
+        backend.as_object_mut().unwrap().extend(keys);
+        let writable = json!({"path": self.path("project/src"), "permission": "write"});
+        let team = json!({
+            "agents": [{"id": "solo", "backend": backend}],
+            "orchestrator": {"context_paths": [writable]},
+        });
+        // JSON is YAML.
+        fs::write(self.path("project/team.yaml"), team.to_string()).unwrap();
+    }
+
+    /// massgen with these words; it writes to files of the scene.
+    pub(super) fn massgen(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.path("massgen"));
+        command
+            .args(words)
+            .current_dir(self.path("project"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"));
+        self.captured(&mut command);
+        command
+    }
+
+    /// Gives a process nothing to read, and files of the scene to write to.
+    pub(super) fn captured(&self, command: &mut Command) {
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(self.path("stdout")).unwrap())
+            .stderr(File::create(self.path("stderr")).unwrap());
+    }
+
+    pub(super) fn start(&self, mut command: Command) -> Child {
+        let child = command.spawn().unwrap();
+        self.started.lock().unwrap().push(child.id());
+        child
+    }
+
+    /// What it wrote on its standard error.
+    pub(super) fn said(&self) -> String {
+        let stderr = fs::read(self.path("stderr")).unwrap();
+        String::from_utf8_lossy(&stderr).into_owned()
+    }
+
+    /// The names in one of its directories; none if that is not there.
+    pub(super) fn names(&self, dir: impl AsRef<Path>) -> Vec<String> {
+        let entries = fs::read_dir(self.path("").join(dir)).into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+/// What a scripted agent calls when a request looks so.
+pub(super) fn reply(when: &Value, (name, arguments): &(&str, Value)) -> Value {
+    json!({"when": when, "calls": [{"name": name, "arguments": arguments}]})
+}

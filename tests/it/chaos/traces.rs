@@ -1,0 +1,173 @@
+//! What a scene has left on the machine: processes, mounts, control groups and files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::chaos::scene::Scene;
+
+/// What takes longer never happens.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A process, by what the machine says about it.
+pub(super) struct Process {
+    pub(super) number: i32,
+    pub(super) parent: i32,
+    words: String,
+}
+
+/// The processes of a scene.
+pub(super) fn processes(scene: &Scene) -> Vec<Process> {
+    let mark = scene.mark();
+    each_process()
+        .filter_map(|dir| process(&dir, &mark))
+        .collect()
+}
+
+fn each_process() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let is_number = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    entries.map(|entry| entry.path()).filter(is_number)
+}
+
+/// A process that `mark` is in the words, the environment or the directory of.
+fn process(dir: &Path, mark: &str) -> Option<Process> {
+    // One that has ended meanwhile has none of this.
+    let text = |name: &str| {
+        let bytes = fs::read(dir.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    let words = text("cmdline");
+    let is_in_scene = || {
+        let place = fs::read_link(dir.join("cwd")).unwrap_or_default();
+        format!("{}/", place.display()).contains(mark)
+    };
+    if !words.contains(mark) && !text("environ").contains(mark) && !is_in_scene() {
+        return None;
+    }
+    let stat = text("stat");
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let number = dir.file_name()?.to_str()?.parse().ok()?;
+    (state != "Z").then_some(Process {
+        number,
+        parent,
+        words,
+    })
+}
+
+/// The mounts in any namespace of the machine that have to do with a scene.
+fn mounts(scene: &Scene) -> Vec<String> {
+    let mark = scene.mark();
+    let mut seen = BTreeSet::new();
+    let tables = each_process().filter_map(|dir| {
+        // What cannot be told apart is looked at each time.
+        let namespace = fs::read_link(dir.join("ns/mnt"));
+        let is_new = namespace.map_or(true, |namespace| seen.insert(namespace));
+        let table = is_new.then(|| fs::read_to_string(dir.join("mountinfo")));
+        table?.ok()
+    });
+    let of_scene = |table: String| -> Vec<String> {
+        let lines = table.lines().filter(|line| line.contains(&mark));
+        lines.map(str::to_owned).collect()
+    };
+    tables.flat_map(of_scene).collect()
+}
+
+/// The control groups that were made for commands of a scene.
+fn groups(scene: &Scene) -> Vec<PathBuf> {
+    let started = scene.started.lock().unwrap();
+    let is_of_scene = |name: &str| {
+        let owner = name
+            .strip_prefix("massgen-")
+            .and_then(|name| name.split('-').nth(1));
+        owner.is_some_and(|owner| started.iter().any(|number| number.to_string() == owner))
+    };
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if entry.file_name().to_str().is_some_and(is_of_scene) {
+                found.push(entry.path());
+            }
+            open.push(entry.path());
+        }
+    }
+    found
+}
+
+/// Waits until the kernel has ended all that runs in a scene and taken its mounts down.
+#[track_caller]
+pub(super) fn await_end_of_all(scene: &Scene) {
+    let begun = Instant::now();
+    loop {
+        let left = processes(scene).into_iter().map(|process| process.words);
+        let mut left: Vec<String> = left.collect();
+        if left.is_empty() {
+            left = mounts(scene);
+        }
+        if left.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "tier {}: {left:#?}", scene.tier);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Expects that a run, or a call, which ended by itself has left nothing of any before it.
+#[track_caller]
+pub(super) fn check_nothing_left(scene: &Scene) {
+    await_end_of_all(scene);
+    assert_eq!(groups(scene), Vec::<PathBuf>::new(), "tier {}", scene.tier);
+    for dir in ["tmp", "project/.massgen/sandboxes"] {
+        assert_eq!(
+            scene.names(dir),
+            Vec::<String>::new(),
+            "{dir}, tier {}",
+            scene.tier
+        );
+    }
+    let mark = scene.name();
+    for shared in ["/tmp", "/dev/shm"] {
+        let left: Vec<String> = scene.names(shared);
+        let left = left
+            .iter()
+            .filter(|name| name.contains(&mark) && **name != mark);
+        assert_eq!(left.count(), 0, "{shared}, tier {}", scene.tier);
+    }
+    assert_eq!(
+        temporary(scene),
+        Vec::<PathBuf>::new(),
+        "tier {}",
+        scene.tier
+    );
+}
+
+/// What is in the user's directories under a name that only massgen gives, and only for a moment.
+fn temporary(scene: &Scene) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = ["src", "ws"]
+        .map(|name| scene.path("project").join(name))
+        .to_vec();
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_str().unwrap().starts_with(".massgen-") {
+                found.push(entry.path());
+            } else if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,105 @@
+//! `massgen selftest` in containers: no attack does harm and no ordinary work is refused. The image is
+//! made from the files of packages that this machine has.
+#![expect(clippy::print_stderr, reason = "a test says why it has nothing to do")]
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::docker::{Daemon, daemon, is_podman};
+use crate::project::binary;
+
+/// The image.
+const IMAGE: &str = "massgen-test/tools:1";
+/// The packages that it is made from, with all that they need.
+const PACKAGES: &[&str] = &[
+    "bash",
+    "coreutils",
+    "dash",
+    "diffutils",
+    "findutils",
+    "git",
+    "grep",
+    "gzip",
+    "hostname",
+    "libc-bin",
+    "libpython3-stdlib",
+    "mawk",
+    "mount",
+    "perl-base",
+    "procps",
+    "python3-minimal",
+    "sed",
+    "tar",
+    "util-linux",
+];
+/// Puts the files of packages into the directory `$1`.
+const FILL: &str = include_str!("../cases/image_of_packages.sh");
+/// Has all cases tried, which takes some minutes.
+const ALL: &str = "MASSGEN_TEST_DOCKER_CORPUS";
+/// The cases that are tried in any case: whatever containers do otherwise than the sandbox does.
+const CHOSEN: &str = "^(protected|processes|environment)$|setuid|tiocsti|io-uring|vsock|exotic|fifo|work-git|work-system";
+/// Fewer cases mean that they were not tried.
+const CASES_MIN: usize = 45;
+
+fn make_image(daemon: &Daemon) {
+    let root = tempfile::tempdir().unwrap();
+    let filled = Command::new("bash")
+        .args(["-e", "-c", FILL, "fill"])
+        .arg(root.path())
+        .args(PACKAGES)
+        .output()
+        .unwrap();
+    assert!(filled.status.success(), "{filled:?}");
+    daemon.import_dir(IMAGE, root.path());
+}
+
+#[test]
+fn containers_hold_attacks_and_let_work_through() {
+    let Some(daemon) = daemon() else { return };
+    if is_podman() {
+        eprintln!("skipped: Podman has a list of system calls of its own");
+        return;
+    }
+    make_image(&daemon);
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut selftest = Command::new(binary());
+    selftest
+        .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
+        .env("DOCKER_HOST", daemon.host())
+        .env("TMPDIR", place.path());
+    if std::env::var_os(ALL).is_none() {
+        selftest.args(["--only", CHOSEN]);
+    }
+    let output = selftest.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    let cases = report["tiers"][0]["cases"].as_array().unwrap();
+    let with = |verdict: &str| {
+        cases
+            .iter()
+            .filter(|case| case["verdict"] == verdict)
+            .collect::<Vec<_>>()
+    };
+    let failed: Vec<String> = with("failed")
+        .iter()
+        .map(|case| format!("{case}\n"))
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.concat());
+    assert!(
+        with("held").len() + with("worked").len() >= CASES_MIN,
+        "{report}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        0,
+        "something is left"
+    );
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
+        ""
+    );
+}

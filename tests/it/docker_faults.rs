@@ -1,0 +1,365 @@
+//! What goes wrong with engines and containers: each fault is told with its remedy, the run goes on
+//! or ends, and nothing is left. With engines of the suite's own.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::permissions::grant::Permission;
+use massgen::world::docker::engine::Engine;
+use massgen::world::sandbox::interrupt::Interrupt;
+use massgen::world::sandbox::{Ended, Wait};
+
+use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
+use crate::project::{Project, binary};
+
+/// A team of one whose agent runs this in a container of `image`, answers, and presents.
+fn team(image: &str, command: &str) -> String {
+    format!(
+        r#"
+agents:
+  - id: one
+    backend:
+      type: scripted
+      cwd: one
+      enable_mcp_command_line: true
+      command_line_execution_mode: docker
+      command_line_docker_image: {image}
+      replies:
+        - when: {{system: "the final agent"}}
+          text: "presented"
+        - when: {{last: "<task>"}}
+          calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]
+        - when: {{last: "success"}}
+          calls: [{{name: new_answer, arguments: {{content: "answer"}}}}]
+        - when: {{last: "not run"}}
+          calls: [{{name: new_answer, arguments: {{content: "answer without"}}}}]
+        - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
+"#
+    )
+}
+
+fn project(daemon: &Daemon, image: &str, command: &str) -> Project {
+    Project::new()
+        .file("team.yaml", team(image, command))
+        .env("DOCKER_HOST", daemon.host())
+        .args(["--config", "team.yaml", "go"])
+}
+
+/// The containers of runs in a project, also those that do not run.
+fn containers(daemon: &Daemon, project: &Project) -> String {
+    let state = project.path(".massgen").display().to_string();
+    let label = format!("label=massgen.state={state}");
+    daemon.says(&["ps", "-aq", "--filter", &label])
+}
+
+#[track_caller]
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_there() {
+        assert!(begin.elapsed() < TIME_MAX, "no {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Starts a run, and waits until its agent's command runs.
+fn begun(project: &Project) -> Child {
+    let mut command = project.command();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = || {
+        let found = Command::new("find")
+            .arg(project.path(""))
+            .args(["-name", "begun"])
+            .output();
+        !found.unwrap().stdout.is_empty()
+    };
+    wait_for("command", begun);
+    child
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_the_next_and_nothing_of_runs_that_go_on() {
+    let Some(daemon) = daemon() else { return };
+    let going = project(&daemon, IMAGE, "touch begun; sleep 120");
+    let mut first = begun(&going);
+    let of_first = containers(&daemon, &going);
+    assert_ne!(of_first, "");
+    let second = going.retyped(["--config", "quick.yaml", "go"]);
+    let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
+    let project = second.project();
+    assert_eq!(containers(&daemon, project), of_first);
+    // A control: it is found by its label, and killing the run alone removes nothing.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(containers(&daemon, project), of_first);
+    let third = second.then(["--config", "quick.yaml", "go"]).success();
+    assert_eq!(containers(&daemon, third.project()), "");
+}
+
+#[test]
+fn nothing_is_asked_of_a_model_when_there_is_no_container() {
+    let Some(daemon) = daemon() else { return };
+    let check = |project: Project, words: &[&str]| {
+        let finished = project.failure(3);
+        for word in words {
+            assert!(
+                finished.stderr().contains(word),
+                "{word}: {}",
+                finished.stderr()
+            );
+        }
+        let found = Command::new("grep")
+            .args(["-rl", "request_started\\|new_answer\\|model_"])
+            .arg(finished.project().path(".massgen"))
+            .output();
+        assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
+    };
+    check(
+        project(&daemon, "none:1", "true"),
+        &["`none:1` is not on this machine", "docker pull none:1"],
+    );
+    let empty = tempfile::tempdir().unwrap();
+    fs::write(empty.path().join("file"), "text").unwrap();
+    daemon.import_dir("no-shell:1", empty.path());
+    check(
+        project(&daemon, "no-shell:1", "true"),
+        &["`no-shell:1` cannot be started", "needs `/bin/sh`"],
+    );
+    let nowhere = project(&daemon, IMAGE, "true").env("DOCKER_HOST", "unix:///nowhere.sock");
+    check(nowhere, &["nothing is at /nowhere.sock", "docker.io"]);
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
+        ""
+    );
+    daemon.says(&["rmi", "no-shell:1"]);
+}
+
+#[test]
+fn an_engine_that_takes_questions_and_does_not_answer_is_told_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("docker.sock");
+    let _listens = UnixListener::bind(&socket).unwrap();
+    let error = Engine::open(Some(&format!("unix://{}", socket.display()))).unwrap_err();
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    assert!(
+        error.hints().join("\n").contains("restart docker"),
+        "{:?}",
+        error.hints()
+    );
+}
+
+#[test]
+fn who_may_not_use_the_engine_is_told_what_to_do() {
+    let Some(daemon) = daemon() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    open(dir.path());
+    let program = dir.path().join("massgen");
+    fs::copy(binary(), &program).unwrap();
+    let socket = dir.path().join("docker.sock");
+    let _listens = UnixListener::bind(&socket).unwrap();
+    let ask = |mode: u32| {
+        fs::set_permissions(&socket, Permissions::from_mode(mode)).unwrap();
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program)
+            .args(["docker", "build"])
+            .env("DOCKER_HOST", format!("unix://{}", socket.display()))
+            .env("HOME", dir.path())
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let denied = ask(0o600);
+    assert!(
+        denied.contains("is not open to you") && denied.contains("usermod -aG docker"),
+        "{denied}"
+    );
+    let open = ask(0o666);
+    assert!(open.contains("does not answer"), "{open}");
+    drop(daemon);
+}
+
+#[test]
+fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    inside.check("echo state >~/kept; echo made >made", "");
+    daemon.says(&["rm", "-f", container.name()]);
+    let interrupt = Interrupt::new().unwrap();
+    let wait = || Wait {
+        time_max: TIME_MAX,
+        output_bytes_max: 4096,
+        interrupt: &interrupt,
+        network: None,
+    };
+    let told = container
+        .run("true", &scene.workspace(), wait())
+        .unwrap_err();
+    assert!(
+        told.to_string()
+            .contains("somebody has removed the container"),
+        "{told}"
+    );
+    inside.check("ls -A ~; cat made", "made\n");
+    // The same when other directories are about to be shown.
+    daemon.says(&["rm", "-f", container.name()]);
+    let told = container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap_err();
+    assert!(
+        told.to_string()
+            .contains("somebody has removed the container"),
+        "{told}"
+    );
+    let source = scene.path("project/src/main.rs");
+    inside.check(&format!("echo 1 >{}", source.display()), "");
+    assert_eq!(fs::read_to_string(source).unwrap(), "1\n");
+    let name = container.name().to_owned();
+    drop(container);
+    assert_eq!(
+        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        ""
+    );
+}
+
+#[test]
+fn nothing_goes_on_in_the_users_directories_after_a_command_that_may_write_there() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let container = scene.open();
+    let inside = Inside(&scene, &container);
+    let leave = |place: &Path| {
+        let place = place.display();
+        format!(
+            "(env -i /bin/busybox setsid /bin/sh -c 'while :; do echo 1 >{place}; sleep 0.1; done' >/dev/null 2>&1 </dev/null &)"
+        )
+    };
+    let goes_on = |place: &Path| {
+        drop(fs::remove_file(place));
+        thread::sleep(Duration::from_millis(500));
+        place.exists()
+    };
+    // The control: in the workspace alone, such a process goes on until the container ends.
+    let own = scene.path("project/.massgen/ws/late");
+    inside.check(&leave(&own), "");
+    assert!(goes_on(&own));
+    container
+        .remount(&scene.reachable(Permission::Write))
+        .unwrap();
+    assert!(!goes_on(&own));
+    let users = scene.path("project/late");
+    inside.check(&leave(&users), "");
+    assert!(!goes_on(&users));
+    inside.check("echo and on", "and on\n");
+}
+
+#[test]
+fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
+    let Some(_shared) = daemon() else { return };
+    if crate::docker::is_podman() {
+        return;
+    }
+    let mut own = Daemon::start();
+    let going = project(&own, IMAGE, "touch begun; sleep 120");
+    let mut run = begun(&going);
+    let pid = fs::read_to_string(own.path("pid")).unwrap();
+    let killed = Command::new("kill")
+        .args(["-9", pid.trim()])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    wait_for("end of the run", || run.try_wait().unwrap().is_some());
+    assert!(run.wait().unwrap().success());
+    let told = Command::new("grep")
+        .args([
+            "-rhoE",
+            "the engine of the container has broken off|engine of the container does not",
+        ])
+        .arg(going.path(".massgen"))
+        .output();
+    assert!(!told.unwrap().stdout.is_empty());
+    // The next engine finds what the run could not remove, and the next run removes it.
+    own.restart();
+    let next = going.retyped(["--config", "quick.yaml", "go"]);
+    let next = next.file("quick.yaml", team(IMAGE, "echo 1")).success();
+    assert_eq!(containers(&own, next.project()), "");
+}
+
+#[test]
+fn a_full_disk_ends_the_command_and_nothing_else() {
+    let Some(daemon) = daemon() else { return };
+    let scene = Scene::new(&daemon.host());
+    let small = Mounted::at(&scene.path("small"));
+    let resized = Command::new("mount")
+        .args(["-o", "remount,size=64m"])
+        .arg(&small.0)
+        .status();
+    assert!(resized.unwrap().success());
+    let mut reachable = scene.reachable(Permission::Read);
+    let mut opening = reachable.open[1].clone();
+    opening.path = massgen::path::AbsPath::new(&small.0).unwrap();
+    reachable.open.push(opening);
+    let mut scene = scene;
+    scene.limits.disk_free_bytes = 32 << 20;
+    let container = scene.open();
+    container.remount(&reachable).unwrap();
+    let inside = Inside(&scene, &container);
+    let fill = format!("cat /dev/zero >{}/big; sleep 60", small.0.display());
+    assert_eq!(inside.run(&fill, TIME_MAX).ended, Ended::DiskFull);
+    fs::remove_file(small.0.join("big")).unwrap();
+    inside.check("echo and on", "and on\n");
+    drop(container);
+}
+
+#[test]
+fn a_build_without_network_says_how_to_do_without_it() {
+    let Some(daemon) = daemon() else { return };
+    if crate::docker::is_podman() {
+        return;
+    }
+    let build = Project::new().env("DOCKER_HOST", daemon.host());
+    let own = Daemon::start();
+    let build = build
+        .env("DOCKER_HOST", own.host())
+        .args(["docker", "build"])
+        .failure(3);
+    for word in [
+        "FROM debian:trixie-slim",
+        "cannot build the image",
+        "reaches the network",
+        "docker load",
+    ] {
+        assert!(build.stderr().contains(word), "{word}: {}", build.stderr());
+    }
+    assert_eq!(own.says(&["images", "-q", "massgen/mcp-runtime"]), "");
+}
+
+#[test]
+fn a_file_of_the_project_does_not_say_where_the_engine_is() {
+    let Some(daemon) = daemon() else { return };
+    let host = format!("DOCKER_HOST={}\n", daemon.host());
+    let asked = Project::new()
+        .file("team.yaml", team("none:1", "true"))
+        .file(".env", host)
+        .args(["--config", "team.yaml", "go"])
+        .failure(3);
+    assert!(
+        asked.stderr().contains("`DOCKER_HOST` in"),
+        "{}",
+        asked.stderr()
+    );
+    assert!(!asked.stderr().contains("`none:1`"), "{}", asked.stderr());
+}

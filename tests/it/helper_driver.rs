@@ -1,0 +1,142 @@
+//! The process that builds a sandbox around one program, spoken to as massgen speaks to it; and the
+//! look for processes that it may have left.
+
+use std::fs;
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::confinement::Confinement;
+use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use rustix::cmsg_space;
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::project::binary;
+
+/// What takes longer never happens.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An ordinary user that every machine has: `nobody`.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// A helper at work.
+pub(crate) struct Running {
+    pub(crate) helper: Child,
+    pub(crate) socket: UnixStream,
+}
+
+/// How it went.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) reports: Vec<Report>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The user that the tests run as.
+pub(crate) fn own_user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+/// Starts a helper as `user`, and gives it its order, with what the program is to read.
+pub(crate) fn start(confinement: &Confinement, user: u32, input: Option<&OwnedFd>) -> Running {
+    let (socket, theirs) = UnixStream::pair().unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = Command::new(binary());
+    command
+        .arg("__sandbox")
+        .env_clear()
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if user != own_user() {
+        command.uid(user).gid(user);
+    }
+    let helper = command.spawn().unwrap();
+    let order = frame(confinement).unwrap();
+    let handles: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    beside.push(SendAncillaryMessage::ScmRights(&handles));
+    let flags = SendFlags::NOSIGNAL;
+    let sent = sendmsg(&socket, &[IoSlice::new(&order)], &mut beside, flags).unwrap();
+    assert_eq!(sent, order.len());
+    Running { helper, socket }
+}
+
+impl Running {
+    /// The next report, with what came beside it.
+    pub(crate) fn report(&mut self) -> Option<(Report, Option<OwnedFd>)> {
+        let mut head = [0; HEAD_BYTES];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut head)];
+        let flags = RecvFlags::WAITALL;
+        // Signals of other tests' children come in between.
+        let receive = || recvmsg(&self.socket, into, &mut beside, flags);
+        let received = retry_on_intr(receive).unwrap();
+        if received.bytes == 0 {
+            return None;
+        }
+        let mut handle = None;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
+                handle = handles.next();
+            }
+        }
+        let mut body = vec![0; body_bytes(head).unwrap()];
+        self.socket.read_exact(&mut body).unwrap();
+        Some((serde_json::from_slice(&body).unwrap(), handle))
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn end(mut self) -> Ran {
+        let mut reports = Vec::new();
+        while let Some((report, _)) = self.report() {
+            reports.push(report);
+        }
+        let output = self.helper.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Ran {
+            reports,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Waits until the program has said `word`.
+    pub(crate) fn await_word(&mut self, word: &str) {
+        let mut said = vec![0; word.len()];
+        let stdout = self.helper.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8(said).unwrap(), word);
+    }
+}
+
+/// How many processes of the machine have `word` among their arguments.
+pub(crate) fn processes_with(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let has_word = |line: &Vec<u8>| line.split(|byte| *byte == 0).any(|a| a == word.as_bytes());
+    lines.filter(has_word).count()
+}
+
+/// Waits until `is_so`.
+#[track_caller]
+pub(crate) fn eventually(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "it never came");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
