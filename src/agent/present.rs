@@ -37,8 +37,9 @@ pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
     let mut presentation = Presentation::default();
     for _ in 0..mind.steps_max {
         let step = tokio::select! {
-            step = mind.step() => step.map_err(BrokenOff::Failed),
+            biased;
             over = patience.over() => Err(BrokenOff::Over(over)),
+            step = mind.step() => step.map_err(BrokenOff::Failed),
         };
         let said = match step {
             Ok(said) => said,

@@ -84,10 +84,13 @@ fn passage() -> Result<(Passage, Streams)> {
             stderr: own(stderr())?,
         })
     };
-    opened().map_err(|error| match error.kind() {
-        io::ErrorKind::IsADirectory => usage("a directory is standard input, output or error")
-            .hint("give the command a file, a pipe or a terminal"),
-        _ => Error::io("cannot pass the standard streams on", error),
+    opened().map_err(|error| {
+        if error.kind() == io::ErrorKind::IsADirectory {
+            usage("a directory is standard input, output or error")
+                .hint("give the command a file, a pipe or a terminal")
+        } else {
+            Error::io("cannot pass the standard streams on", error)
+        }
     })
 }
 

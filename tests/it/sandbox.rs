@@ -539,7 +539,7 @@ fn one_command_has_a_terminal_where_the_user_has_one() {
 fn keys_that_end_a_program_mean_the_command() {
     for tier in tiers() {
         let pty = native_pty_system().openpty(PtySize::default()).unwrap();
-        let script = "trap 'echo caught; exit 7' INT; echo ready; sleep 60";
+        let script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep .05; done";
         let project = in_tier(tier, script);
         let mut child = pty.slave.spawn_command(project.typed()).unwrap();
         drop(pty.slave);

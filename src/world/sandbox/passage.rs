@@ -187,7 +187,9 @@ fn copy(from: &OwnedFd, to: &OwnedFd, over: Option<&Interrupt>) -> Result<(), Er
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
                 // The user's stream is one that does not wait.
-                Err(Errno::AGAIN) => drop(wait(to.as_fd(), PollFlags::OUT, None)?),
+                Err(Errno::AGAIN) => {
+                    wait(to.as_fd(), PollFlags::OUT, None)?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -220,10 +222,10 @@ fn wait(
 }
 
 fn no_directory(stream: &OwnedFd) -> io::Result<()> {
-    match FileType::from_raw_mode(fstat(stream)?.st_mode) {
-        FileType::Directory => Err(io::Error::new(io::ErrorKind::IsADirectory, IsDirectory)),
-        _ => Ok(()),
+    if FileType::from_raw_mode(fstat(stream)?.st_mode) == FileType::Directory {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, IsDirectory));
     }
+    Ok(())
 }
 
 /// Whether two streams of the user's lead to the same place: what is written to them keeps its order.

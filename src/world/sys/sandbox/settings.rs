@@ -1,10 +1,6 @@
 //! Owns the search for what the machine's settings keep from everybody but their owner. To a command
 //! that root starts they would be open: it is their owner.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "this is where the disk is"
-)]
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::fs;
 use std::io;
@@ -33,19 +29,19 @@ pub(crate) fn kept_from_others(top: &Path, confinement: &Confinement) -> io::Res
             entries => entries?,
         };
         for entry in entries {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
             entries_left = entries_left.checked_sub(1).ok_or_else(too_many)?;
-            let meta = match fs::symlink_metadata(&path) {
+            let meta = match entry.metadata() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 meta => meta?,
             };
             let wanted = if meta.is_dir() { READ_AND_PASS } else { READ };
             let is_kept = !meta.is_symlink() && meta.mode() & wanted != wanted;
             match opened(&path, confinement) {
-                Opened::Itself => {}
                 Opened::Nothing if is_kept => kept.push(path),
                 Opened::Nothing | Opened::Below if meta.is_dir() => directories.push(path),
-                Opened::Nothing | Opened::Below => {}
+                Opened::Itself | Opened::Nothing | Opened::Below => {}
             }
         }
     }
