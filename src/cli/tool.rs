@@ -49,6 +49,7 @@ pub(crate) fn carry_out(
             content: error.to_string(),
             changes: Vec::new(),
             exit_code: None,
+            summary: None,
         })
     } else {
         exec::run(permitted)
