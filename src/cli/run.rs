@@ -148,19 +148,7 @@ async fn prepare(
         open(&mut opened, &host.cwd, access.into(), turn);
     }
     open_mentions(&mut opened, &prompt, turn);
-    if let Some(seconds) = arguments.orchestrator_timeout {
-        config.timeouts.orchestrator_seconds = seconds;
-    }
-    config
-        .rate_limits
-        .extend(arguments.rate_limit.iter().cloned());
-    apply_limits(&mut config, &arguments.limits);
-    if let Some(choice) = arguments.sandbox {
-        config.hold_commands(choice);
-        if !config.has_local_commands() {
-            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine");
-        }
-    }
+    apply_flags(&mut config, arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
@@ -175,6 +163,22 @@ async fn prepare(
         going_on,
         telemetry,
     })
+}
+
+/// Puts what the flags say in the place of what the config says.
+fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
+    if let Some(seconds) = arguments.orchestrator_timeout {
+        config.timeouts.orchestrator_seconds = seconds;
+    }
+    let rates = arguments.rate_limit.iter().cloned();
+    config.rate_limits.extend(rates);
+    apply_limits(config, &arguments.limits);
+    if let Some(choice) = arguments.sandbox {
+        config.hold_commands(choice);
+        if !config.has_local_commands() {
+            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine");
+        }
+    }
 }
 
 /// What earlier turns opened and is still open; what is not is told.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -308,4 +308,30 @@ fn a_command_is_told_before_it_has_ended() {
     assert!(until("tool_finished").unwrap().contains("\"success\":true"));
     assert!(until("run_ended").is_some());
     assert!(run.wait().unwrap().success());
+}
+
+#[test]
+fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
+    if !has(Tier::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - {name: execute_command, arguments: {command: "echo new >> '{{cwd}}/src/old.txt'"}}
+- text: "done"
+"#;
+    let run = |choice: &str| {
+        let project = project(choice, replies);
+        chown(project.path("src"), Some(1234), Some(1234)).unwrap();
+        chown(project.path("src/old.txt"), Some(1234), Some(1234)).unwrap();
+        project.run()
+    };
+    let refused = run("A");
+    assert_eq!(refused.code(), Some(3));
+    let why = "belongs to another user or group";
+    assert!(refused.stderr().contains(why), "{}", refused.stderr());
+    let done = run("auto");
+    assert_eq!(done.code(), Some(0), "{}", done.stderr());
+    assert!(done.stderr().contains("sandbox B"), "{}", done.stderr());
+    let _changed = done.has_file("src/old.txt", "old\nnew\n");
 }

@@ -61,13 +61,13 @@ pub(super) fn missing(
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();
     let look = format!("NAMES='{}'; {LOOK}", names.join(" "));
     let finished = container.run(&look, &root, wait).map_err(failed)?;
-    match finished.ended {
-        Ended::Exited(_) => Ok(finished.stdout.text.lines().map(str::to_owned).collect()),
-        ended => {
-            let message = format!("a container of `{image}` runs no command: {ended}");
-            Err(Error::new(ErrorKind::Environment, message)
-                .hint("take an image that has a shell, bash, git and Python"))
-        }
+    if let Ended::Exited(_) = finished.ended {
+        Ok(finished.stdout.text.lines().map(str::to_owned).collect())
+    } else {
+        let ended = finished.ended;
+        let message = format!("a container of `{image}` runs no command: {ended}");
+        Err(Error::new(ErrorKind::Environment, message)
+            .hint("take an image that has a shell, bash, git and Python"))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::obstacles::{Obstacle, mounted_inside, obstacles};
+use crate::world::sandbox::obstacles::{Obstacle, no_layers_over, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::sandbox::running::{Bounds, Running, Stream};
@@ -177,11 +177,12 @@ impl Sandbox {
         };
         for tier in candidates {
             let obstacle = match tier {
-                Tier::A => mounted_inside(trees),
+                Tier::A => no_layers_over(trees),
                 Tier::B | Tier::C | Tier::D | Tier::Off => Ok(None),
             };
-            let obstacle = obstacle
-                .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
+            let obstacle = obstacle.map_err(|error| {
+                Error::io("cannot find out what layers can be laid over", error)
+            })?;
             let fault = match obstacle {
                 None => trial::fault(&of(tier, Vec::new()), place)?,
                 obstacle => obstacle,

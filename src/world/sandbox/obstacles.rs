@@ -6,6 +6,7 @@ use std::io;
 use crate::path::AbsPath;
 use crate::world::sys::own::file;
 use crate::world::sys::proc::mount_points_below;
+use crate::world::sys::trial::writable_of_others;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 4096;
@@ -80,6 +81,21 @@ pub fn obstacles() -> Vec<Obstacle> {
         });
     }
     found
+}
+
+/// Why layers over `trees` would not do, if so: see [`mounted_inside`]; and in the namespaces of a
+/// sandbox only the user and group of massgen's process exist, so that the kernel copies no file of
+/// others into a layer.
+pub(super) fn no_layers_over(trees: &[AbsPath]) -> io::Result<Option<String>> {
+    for tree in trees {
+        if let Some(path) = writable_of_others(tree)? {
+            return Ok(Some(format!(
+                "`{path}` belongs to another user or group, and commands could not change it through \
+                 a layer: give it your user and group, or use tier B"
+            )));
+        }
+    }
+    mounted_inside(trees)
 }
 
 /// Why no layer can be laid over one of `trees`, if so: the kernel lays none over a directory in

@@ -8,9 +8,11 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, statfs, statvfs};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat, openat, statfs, statvfs};
+use rustix::process::{getegid, geteuid};
 
 use crate::path::AbsPath;
 
@@ -34,6 +36,32 @@ pub(crate) fn room(dir: &AbsPath) -> io::Result<Room> {
         free_files: has_limit.then_some(found.f_favail),
         magic: statfs(dir.as_path())?.f_type,
     })
+}
+
+/// How many entries of a directory are looked at for those of others.
+const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
+
+/// Of the directory `tree` and what is directly in it, the first that the user may write to and that
+/// belongs to another user or group than those of this process.
+pub(crate) fn writable_of_others(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let is_of_others = |path: &Path| -> io::Result<bool> {
+        let found = fs::symlink_metadata(path)?;
+        let is_theirs = (found.uid(), found.gid()) != (user, group);
+        Ok(is_theirs && !found.is_symlink() && access(path, Access::WRITE_OK).is_ok())
+    };
+    if is_of_others(tree.as_path())? {
+        return Ok(Some(tree.clone()));
+    }
+    for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_LOOKED_AT_MAX) {
+        let name = entry?.file_name();
+        let path = tree.join(name);
+        // What goes meanwhile is nobody's.
+        if is_of_others(path.as_path()).unwrap_or_default() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// Writes a file and reads it back. It stays for the others.
