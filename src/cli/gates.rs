@@ -22,6 +22,7 @@ use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::config::Config;
+use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
@@ -97,12 +98,13 @@ pub(crate) fn explain_path(
     }
 }
 
-/// Prints what a command line is made of, and whether and in what it may be run.
+/// Prints what a command line is made of, and whether and in what it may be run. The status says
+/// whether it may.
 pub(crate) fn explain_command(
     host: &Host,
     question: &ExplainCommandArguments,
     output: &mut Output<'_>,
-) -> Result<()> {
+) -> Result<ExitStatus> {
     let phase = question.phase.into();
     let config = question.config.as_deref();
     let has_team = config.is_some() || TeamFile::default(host)?.is_some();
@@ -125,9 +127,14 @@ pub(crate) fn explain_command(
         CommandReport::new(&question.command, phase, None)
     };
     match Form::from(question.json) {
-        Form::Json => output.result(&report.to_json()),
-        Form::Text => output.result(&report.to_string()),
+        Form::Json => output.result(&report.to_json())?,
+        Form::Text => output.result(&report.to_string())?,
     }
+    Ok(if report.is_refused() {
+        ExitStatus::Denied
+    } else {
+        ExitStatus::Delivered
+    })
 }
 
 /// Answers the calls on standard input.
@@ -159,7 +166,7 @@ pub(crate) fn tool(
     let mut gates = of_source(&call.caller.source, needs, host, output)?;
     let caller = gates.take(call.caller.agent.as_deref())?;
     let gate = caller.gate(call.caller.phase.into());
-    let (report, status) = tool::carry_out(gate, &call.name, &arguments);
+    let (report, status) = tool::carry_out(gate, &call.name, &arguments, host.hangup);
     output.result(&format!("{report}\n"))?;
     Ok(status)
 }
@@ -183,13 +190,21 @@ fn of_source(
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
+    if let Needs::Commands(Some(Hold::Sandbox(TierChoice::Only(Tier::Off)))) = needs {
+        output.warning("nothing holds the command: it may do whatever you may do");
+    }
     match &source.grants {
-        Some(file) => of_grants_file(file, needs, host),
+        Some(file) => of_grants_file(file, needs, host, output),
         None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
+fn of_grants_file(
+    file: &str,
+    needs: Needs<'_>,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -203,6 +218,9 @@ fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
         Needs::Files => None,
         Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
+    for said in shell.iter().flat_map(Shell::swept) {
+        output.warning(said);
+    }
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
@@ -259,7 +277,11 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        team.run_commands_in(Shells::prepare(team.runners(), &layout, &machine(&host))?);
+        let shells = Shells::prepare(team.runners(), &layout, &machine(&host))?;
+        for said in shells.swept() {
+            output.warning(said);
+        }
+        team.run_commands_in(shells);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
@@ -327,6 +349,7 @@ fn no_team() -> Error {
         "there is no config here whose grants could be asked",
     )
     .hint("name one: `--config FILE` or `--config @examples/NAME`")
+    .hint("or list the grants in a file: `--grants FILE`, where the command takes one")
 }
 
 impl Gates {

@@ -89,6 +89,7 @@ impl Room {
             limits: Limits::default(),
             reach: Reach::None,
             layers: vec![layer],
+            identities: BTreeMap::new(),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
             identities: ["ws", "read", "project"]

@@ -100,13 +100,13 @@ fn redirections_belong_to_their_command() {
     check_commands(
         "cat <<E | sort > f\n$(a) b\nE",
         &[
-            "cat <<",
+            "cat <<…",
             "sort >f <- pipeline",
             "a <- here-document, substitution",
         ],
     );
-    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<", "ls"]);
-    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-", "ls"]);
+    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<…", "ls"]);
+    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-…", "ls"]);
 }
 
 #[test]
@@ -148,6 +148,9 @@ fn commands_that_start_commands_are_looked_through() {
         "watch -n 1 rm x",
         "busybox rm x",
         "coproc rm x",
+        "prlimit --nproc=9 -o NOFILE rm x",
+        "unbuffer -p rm x",
+        "readarray -d : -C 'rm x' lines",
         "trap 'rm x' EXIT",
         "xargs -0 -n1 -I '{}' rm x",
         "su ann -c 'rm x'",
@@ -261,7 +264,7 @@ fn large_lines_are_read_up_to_a_bound() {
     assert_eq!(parse(&long).unread, Some(Unread::TooLarge));
     let script = format!("cat > f <<'E'\n{}E", "some text\n".repeat(10_000));
     assert_eq!(parse(&script).unread, None);
-    let deep = "nice ".repeat(5_000) + "sudo x";
+    let deep = "nice ".repeat(500) + "sudo x";
     assert_eq!(parse(&deep).unread, Some(Unread::TooDeep));
     for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
         let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
@@ -273,6 +276,23 @@ fn large_lines_are_read_up_to_a_bound() {
         let many = dear.repeat(LINE_BYTES_MAX / dear.len());
         assert_eq!(parse(&many).unread, Some(Unread::TooLarge), "{dear}");
     }
+}
+
+#[test]
+fn what_is_read_again_and_again_is_bounded() {
+    let read = |line: &str| {
+        let parsed = parse(line);
+        (parsed.unread, parsed.commands.len())
+    };
+    let words = "w ".repeat(4_000);
+    let nested = |times: usize| "eval ".repeat(times) + &words;
+    assert_eq!(read(&nested(8)), (None, 9));
+    assert_eq!(read(&nested(40)).0, Some(Unread::TooLarge));
+    let listed = vec![nested(4); 7].join("; ");
+    assert_eq!(read(&listed).0, Some(Unread::TooLarge));
+    let started = |times: usize| "nice ".repeat(times) + &words;
+    assert_eq!(read(&started(8)), (None, 9));
+    assert_eq!(read(&started(40)).0, Some(Unread::TooLarge));
 }
 
 #[test]

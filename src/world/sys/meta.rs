@@ -6,12 +6,13 @@ use std::fmt;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, RawMode, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::process::{Gid, Uid};
+use serde::{Deserialize, Serialize};
 
 use crate::permissions::history::Version;
 use crate::world::sys::fault::Fault;
 
 /// What stands at a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// A regular file; nothing else is ever opened for reading.
     File,
