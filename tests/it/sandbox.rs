@@ -2,6 +2,10 @@
 //! nothing of them is ever left. What a sandbox keeps them from is shown elsewhere; here everything
 //! holds in each tier that the machine can enforce, and without one.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "massgen is given files of the tests for its streams"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
