@@ -155,7 +155,8 @@ pub enum Event {
         success: bool,
         /// Whether it was refused after all, by a rule that is known only on the disk.
         denied: bool,
-        /// What the model reads, shortened.
+        /// What the model reads, shortened; of a command, how it ended and the first line of its
+        /// output.
         summary: String,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,

@@ -187,6 +187,7 @@ impl Mind {
             content: brief::call_broke_off().to_owned(),
             changes: Vec::new(),
             exit_code: None,
+            summary: None,
         });
         let finished = Event::ToolFinished {
             agent: self.agent.clone(),
@@ -194,7 +195,10 @@ impl Mind {
             tool: request.name.clone(),
             success: observation.outcome == Outcome::Done,
             denied: observation.outcome == Outcome::Denied,
-            summary: beginning(&observation.content, SHOWN_CHARS_MAX),
+            summary: beginning(
+                observation.summary.as_ref().unwrap_or(&observation.content),
+                SHOWN_CHARS_MAX,
+            ),
             elapsed_ms: milliseconds(begun.elapsed()),
         };
         self.emit(finished).await;

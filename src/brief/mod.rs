@@ -147,7 +147,7 @@ fn places(out: &mut String, standing: &Standing<'_>) {
     for place in standing.places {
         let _ = writeln!(out, "- {}: {}", place.path, place.note);
     }
-    out.push_str("What you have not read, you cannot delete or overwrite.\n");
+    out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
 }
 
 /// What the user wants, as agents read it.

@@ -42,7 +42,9 @@ Examples:
   massgen explain path src/main.rs --config team.yaml --phase final
   massgen explain command \"timeout 60 pytest -q | tail\" --config team.yaml --agent tester
   massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
-  massgen explain calls --grants grants.json < calls.jsonl";
+  massgen explain calls --grants grants.json < calls.jsonl
+
+Exit status of `explain command`: 0 it may be run, 4 it is refused.";
 
 const MODELS_EXAMPLES: &str = "\
 Examples:
@@ -57,7 +59,10 @@ they are for requests with more input tokens than that.";
 const TOOL_EXAMPLES: &str = "\
 Examples:
   massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
-  massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json";
+  massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json
+
+Exit status: 0 done, 1 it failed, 2 usage, config or arguments that the tool does not take, 3 no
+sandbox, 4 denied.";
 
 const SANDBOX_EXAMPLES: &str = "\
 Examples:
@@ -136,8 +141,8 @@ Examples:
 Each case is one call of `massgen tool` in a directory of its own, in which alone anything happens.
 No model is asked, and nothing leaves this machine.
 
-Exit status: 0 no attack did harm and all ordinary work went through, 3 otherwise, or there is no
-sandbox to try.";
+Exit status: 0 no attack did harm and all ordinary work went through, 2 usage, 3 otherwise, or there
+is no sandbox to try.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::brief::{self, Task};
 use crate::cli::conduct::connect_all;
+use crate::cli::explain::command::in_a_line;
 use crate::cli::output::Output;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
@@ -50,6 +51,9 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         heading(&mut text, agent, member);
         prices(&mut text, agent, models);
         line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
+        if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
+            line(&mut text, &format!("  commands: {}", in_a_line(commands)));
+        }
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }

@@ -22,6 +22,7 @@ use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::config::Config;
+use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
@@ -94,12 +95,13 @@ pub(crate) fn explain_path(
     }
 }
 
-/// Prints what a command line is made of, and whether and in what it may be run.
+/// Prints what a command line is made of, and whether and in what it may be run. The status says
+/// whether it may.
 pub(crate) fn explain_command(
     host: &Host,
     question: &ExplainCommandArguments,
     output: &mut Output<'_>,
-) -> Result<()> {
+) -> Result<ExitStatus> {
     let phase = question.phase.into();
     let config = question.config.as_deref();
     let has_team = config.is_some() || TeamFile::default(host)?.is_some();
@@ -122,9 +124,14 @@ pub(crate) fn explain_command(
         CommandReport::new(&question.command, phase, None)
     };
     match Form::from(question.json) {
-        Form::Json => output.result(&report.to_json()),
-        Form::Text => output.result(&report.to_string()),
+        Form::Json => output.result(&report.to_json())?,
+        Form::Text => output.result(&report.to_string())?,
     }
+    Ok(if report.is_refused() {
+        ExitStatus::Denied
+    } else {
+        ExitStatus::Delivered
+    })
 }
 
 /// Answers the calls on standard input.
@@ -180,6 +187,9 @@ fn of_source(
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
+    if let Needs::Commands(Some(Hold::Sandbox(TierChoice::Only(Tier::Off)))) = needs {
+        output.warning("nothing holds the command: it may do whatever you may do");
+    }
     match &source.grants {
         Some(file) => of_grants_file(file, needs, host, output),
         None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
@@ -334,6 +344,7 @@ fn no_team() -> Error {
         "there is no config here whose grants could be asked",
     )
     .hint("name one: `--config FILE` or `--config @examples/NAME`")
+    .hint("or list the grants in a file: `--grants FILE`, where the command takes one")
 }
 
 impl Gates {

@@ -164,7 +164,9 @@ fn carry_out(
 fn explained(host: &Host, question: ExplainCommand, output: &mut Output<'_>) -> Result<ExitStatus> {
     match question {
         ExplainCommand::Path(question) => gates::explain_path(host, &question, output)?,
-        ExplainCommand::Command(question) => gates::explain_command(host, &question, output)?,
+        ExplainCommand::Command(question) => {
+            return gates::explain_command(host, &question, output);
+        }
         ExplainCommand::Prompt { text, base, json } => {
             mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
         }

@@ -210,9 +210,14 @@ impl<'w> Output<'w> {
         self.err.write_or_close(&line);
     }
 
+    /// Whether it is a terminal that progress is shown on.
+    pub(crate) fn has_terminal(&self) -> bool {
+        self.err.stream == Stream::Terminal
+    }
+
     /// Shows a line that the next one overwrites. Only a terminal gets it.
     pub(crate) fn transient(&mut self, text: &str) {
-        if self.err.stream == Stream::Terminal {
+        if self.has_terminal() {
             let line = self.err.styled(&[(Style::Faint, text)]);
             self.transient = Transient::Shown;
             self.err.write_or_close(&format!("{CLEAR_LINE}{line}"));

@@ -115,10 +115,9 @@ async fn prepare(
     let completed = environment::complete(host);
     let host = completed.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
-    let warnings = completed.warnings.into_iter();
-    for warning in warnings.chain(mentions::warnings(&prompt)) {
-        output.warning(&warning);
-    }
+    let warned = mentions::warnings(&prompt);
+    let all = completed.warnings.iter().chain(&warned);
+    all.for_each(|warning| output.warning(warning));
     refuse_broad(&prompt)?;
     let mut going_on = match (wanted(&arguments.session), &arguments.config) {
         (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),

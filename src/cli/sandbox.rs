@@ -13,7 +13,7 @@ use crate::host::Hangup;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::exec::pass_through::Passed;
 use crate::world::exec::{Observation, run_on};
-use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::gate::{Action, Denial, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::{Ended, Streams};
 
@@ -35,13 +35,23 @@ pub(crate) fn run(
         dir: workspace,
     };
     let permitted = gate.check(call);
-    let permitted =
-        permitted.map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
+    let permitted = permitted.map_err(|denial| denied(&denial))?;
     let passed = runtime()?.block_on(follow(permitted, hangup))?;
+    if let Some(delivered) = &passed.delivered {
+        output.note(delivered);
+    }
     for note in &passed.notes {
         output.warning(note);
     }
     status(&passed.ended)
+}
+
+/// What was refused, with the way out as a hint.
+fn denied(denial: &Denial) -> Error {
+    let told = denial.to_string();
+    let mut lines = told.lines();
+    let error = Error::new(ErrorKind::Denied, lines.next().unwrap_or_default());
+    lines.fold(error, Error::hint)
 }
 
 /// Waits for the command; a signal that would end massgen ends the command first.

@@ -7,6 +7,7 @@ use crate::cli::interrupts::listen;
 use crate::cli::run::runtime;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Hangup;
+use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Action, Gate, Permitted};
@@ -23,7 +24,8 @@ struct Report<'a> {
 }
 
 /// Carries out the call of the tool `name` with `arguments` (JSON), and says how the process ends:
-/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed.
+/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed, with 2 if
+/// the arguments are none of the tool's.
 pub(crate) fn carry_out(
     gate: &Gate,
     name: &str,
@@ -32,7 +34,8 @@ pub(crate) fn carry_out(
 ) -> (String, ExitStatus) {
     let call = match parse(name, arguments) {
         Ok(call) => call,
-        Err(error) => return denied(&error.to_string()),
+        Err(error @ ParseError::UnknownTool { .. }) => return denied(&error.to_string()),
+        Err(error) => return not_carried_out(&error.to_string(), "invalid", ExitStatus::Usage),
     };
     let is_command = call.command().is_some();
     let permitted = match gate.check(call) {
@@ -82,13 +85,17 @@ async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Observat
 }
 
 fn denied(why: &str) -> (String, ExitStatus) {
+    not_carried_out(why, "deny", ExitStatus::Denied)
+}
+
+fn not_carried_out(why: &str, decision: &'static str, status: ExitStatus) -> (String, ExitStatus) {
     let report = Report {
         ok: false,
         output: why,
         exit: None,
-        decision: "deny",
+        decision,
     };
-    (report.to_json(), ExitStatus::Denied)
+    (report.to_json(), status)
 }
 
 impl Report<'_> {

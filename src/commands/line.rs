@@ -220,7 +220,7 @@ impl Redirection {
 impl fmt::Display for Redirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.operator.starts_with("<<") && self.operator != "<<<" {
-            f.write_str(&self.operator)
+            write!(f, "{}…", self.operator)
         } else {
             write!(f, "{}{}", self.operator, self.target.raw)
         }

@@ -121,6 +121,7 @@ pub static RULES: &[Rule] = &[
         refused: &[
             "> /dev/sda",
             "cat image > /dev/nvme0n1",
+            "cat image > /dev/../dev/sda",
             "dd if=image of=/dev/sdb bs=1M",
             "echo x | tee /dev/mapper/root",
             "cp image /dev/vda",
@@ -132,6 +133,7 @@ pub static RULES: &[Rule] = &[
             "x 2>/dev/null",
             "dd if=/dev/zero of=f bs=1k count=1",
             "ls -l /dev/sda",
+            "echo a > /dev/../tmp/sda",
             "echo \"> /dev/sda\"",
             "cat < /dev/urandom > f",
             "echo a > /dev/stderr",
@@ -171,11 +173,14 @@ pub static RULES: &[Rule] = &[
             "rm -r -f \"/\"",
             "rm -rf /*",
             "rm -rf // --no-preserve-root",
+            "rm -rf /../",
+            "rm -rf /./..",
         ],
         passed: &[
             "rm -r build",
             "rm -rf ./x",
             "rm -rf /tmp/x",
+            "rm -rf /...",
             "rm f",
             "echo 'rm -rf /'",
             "rm -rf -- ./-x",
@@ -205,6 +210,10 @@ pub static RULES: &[Rule] = &[
             "mv f /dev/null",
             "find . -name '*.o' -delete",
             "busybox rm x",
+            "prlimit --cpu=9 rm x",
+            "unbuffer rm x",
+            "mapfile -C 'rm x' -c 1 lines",
+            "coproc X { rm x; }",
             "$HOME/bin/rm x",
         ],
         passed: &[
@@ -276,10 +285,14 @@ fn is_raw_device(path: &str) -> bool {
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md", "loop", "nbd", "zram", "ram",
         "mapper/", "disk/", "mem", "kmem", "port",
     ];
-    let parts: Vec<&str> = path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
     let Some(name) = parts.join("/").strip_prefix("dev/").map(str::to_owned) else {
         return false;
     };
@@ -299,7 +312,9 @@ fn removes_root(command: &SimpleCommand) -> bool {
     let mut words = command.words.iter().skip(1).map(Word::shown);
     is_recursive
         && words.any(|word| {
-            let is_of = |c: char| matches!(c, '/' | '*' | '.');
-            word.starts_with('/') && !word.contains("..") && word.chars().all(is_of)
+            let is_pattern =
+                |part: &str| part.contains('*') && part.trim_matches(['*', '.']).is_empty();
+            let stays = |part: &str| matches!(part, "" | "." | "..") || is_pattern(part);
+            word.starts_with('/') && word.split('/').all(stays)
         })
 }

@@ -61,6 +61,8 @@ enum How {
     Instead,
     /// The words after its options are the command.
     Words,
+    /// As `Instead`, and the command may be the first one in braces, with a name before them.
+    Coprocess,
     /// It is a shell: `-c`, a file, or its input.
     Shell,
     /// The words after its options, joined by spaces, are read by a shell.
@@ -84,8 +86,27 @@ const BASE: Starter = Starter {
 static STARTERS: &[Starter] = &[
     Starter {
         names: &[
-            "nohup", "setsid", "builtin", "noglob", "busybox", "toybox", "coproc", "fakeroot",
+            "nohup", "setsid", "builtin", "noglob", "busybox", "toybox", "fakeroot", "unbuffer",
         ],
+        ..BASE
+    },
+    Starter {
+        names: &["coproc"],
+        how: How::Coprocess,
+        ..BASE
+    },
+    Starter {
+        names: &["prlimit"],
+        letters: "po",
+        long: &["pid", "output"],
+        ..BASE
+    },
+    Starter {
+        names: &["mapfile", "readarray"],
+        how: How::Words,
+        letters: "dnOsuCc",
+        script: ("C", &[]),
+        operands: usize::MAX,
         ..BASE
     },
     Starter {
@@ -294,6 +315,12 @@ pub(super) fn started(command: &SimpleCommand, is_fed: bool) -> Started {
         (How::Shell, words) => shell(command, &rest.letters, words, is_fed),
         (_, []) | (How::Find, _) => Started::Nothing,
         (How::Instead, words) => Started::OneInstead(words.to_vec()),
+        (How::Coprocess, words) => {
+            let is_open = |word: &Word| matches!(word.raw.as_str(), "{" | "(");
+            let begin = words.iter().take(2).position(is_open);
+            let inner = begin.map_or(words, |begin| words.get(begin + 1..).unwrap_or_default());
+            Started::OneInstead(inner.to_vec())
+        }
         (How::Words, words) => Started::Commands(vec![words.to_vec()]),
         (How::First, [first, ..]) => script_of(std::slice::from_ref(first)),
         (How::Joined, words) => {

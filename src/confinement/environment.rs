@@ -19,7 +19,7 @@ pub struct Surroundings<'a> {
     pub added: &'a BTreeMap<String, String>,
     /// The private home.
     pub home: &'a AbsPath,
-    /// The private directory for temporary files where `/tmp` is not private.
+    /// The private directory for temporary files, where `/tmp` does not show it.
     pub scratch: &'a AbsPath,
     /// The Python environment that the working directory holds (`.venv`), if it does.
     pub venv: Option<&'a AbsPath>,
@@ -42,6 +42,18 @@ const FIXED: &[(&str, &str)] = &[
     ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
     ("SHELL", "/bin/bash"),
     ("TERM", "dumb"),
+];
+
+/// Where there is no network, package managers look at what is there and fail at once, instead of
+/// trying for a minute.
+const OFFLINE: &[(&str, &str)] = &[
+    ("CARGO_NET_OFFLINE", "true"),
+    ("GOPROXY", "off"),
+    ("GOTOOLCHAIN", "local"),
+    ("PIP_RETRIES", "0"),
+    ("UV_OFFLINE", "1"),
+    ("YARN_ENABLE_NETWORK", "0"),
+    ("npm_config_offline", "true"),
 ];
 
 /// Where programs are looked for in any case, after what the user's `PATH` names.
@@ -77,7 +89,9 @@ pub fn environment(around: &Surroundings<'_>) -> BTreeMap<String, String> {
     let mut set = |name: &str, value: String| {
         env.insert(name.to_owned(), value);
     };
-    for (name, value) in FIXED {
+    // Without a sandbox, nothing keeps the network from commands.
+    let is_offline = around.reach == Reach::None && around.tier != Tier::Off;
+    for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
         set(name, (*value).to_owned());
     }
     for (name, value) in &around.toolchains.variables {
@@ -193,7 +207,7 @@ mod tests {
             ("TERM", "xterm"),
             ("http_proxy", "http://u:secret@proxy"),
         ];
-        let env = made(&own, &[], |_| ());
+        let env = made(&own, &[], |around| around.reach = Reach::Host);
         let names: Vec<&str> = env.keys().map(String::as_str).collect();
         let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
             PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
@@ -272,6 +286,25 @@ mod tests {
             "HTTPS_PROXY",
             None,
         );
+    }
+
+    #[test]
+    fn package_managers_fail_at_once_where_there_is_no_network() {
+        let with = |tier, reach| {
+            made(&[], &[], |around| {
+                (around.tier, around.reach) = (tier, reach);
+            })
+        };
+        for tier in [Tier::A, Tier::B, Tier::C] {
+            check(&with(tier, Reach::None), "CARGO_NET_OFFLINE", Some("true"));
+            check(&with(tier, Reach::None), "PIP_RETRIES", Some("0"));
+            check(&with(tier, Reach::Host), "PIP_RETRIES", None);
+            let proxied = with(tier, Reach::Proxy { port: 9 });
+            check(&proxied, "npm_config_offline", None);
+        }
+        check(&with(Tier::Off, Reach::None), "npm_config_offline", None);
+        let added = made(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
+        check(&added, "GOPROXY", Some("file:///w/proxy"));
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub struct Confinement {
     pub toolchains: Vec<AbsPath>,
     /// A private directory, writable, which `HOME` names.
     pub home: AbsPath,
-    /// A private directory, writable, which `TMPDIR` names where `/tmp` cannot be private (tier C).
+    /// A private directory, writable, which is what `/tmp` shows in tiers A and B, and which `TMPDIR`
+    /// names where `/tmp` is the machine's (tier C).
     pub scratch: AbsPath,
     /// The directory that the program begins in.
     pub dir: AbsPath,
@@ -51,7 +52,8 @@ pub struct Confinement {
     pub env: BTreeMap<String, String>,
     /// What it may use up.
     pub limits: Limits,
-    /// The program and its arguments; the program is looked for in `PATH` of `env`.
+    /// The program and its arguments; the program is looked for in `PATH` of `env`, and where
+    /// programs usually are.
     pub program: Vec<String>,
 }
 

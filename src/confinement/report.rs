@@ -24,6 +24,8 @@ pub enum Report {
         /// What the system said.
         why: String,
     },
+    /// The program has ended, and something that it had started has not: it is ended now.
+    LeftBehind,
     /// The program has ended, and all that it had started is gone.
     Ended {
         /// Its exit status, unless a signal ended it.

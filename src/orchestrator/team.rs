@@ -9,10 +9,11 @@ use crate::agent::Mind;
 use crate::agent::account::Account;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
-use crate::brief::commands::{Shell, UserPaths};
+use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
+use crate::config::command_line::ExecutionMode;
 use crate::config::{AgentConfig, Config};
-use crate::confinement::tier::Tier;
+use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
@@ -218,12 +219,17 @@ impl Team {
         if shells.is_some_and(|shells| shells.refuses(&member.id)) {
             return None;
         }
-        let tier = self.commands(member).map(Commands::tier);
+        let tier = match commands.sandbox {
+            TierChoice::Only(tier) => tier,
+            TierChoice::Auto => self.commands(member).map_or(Tier::A, Commands::tier),
+        };
         Some(Shell {
             network: &commands.network,
-            writes: match tier {
-                Some(Tier::C) => UserPaths::ReadOnly,
-                _ => UserPaths::Delivered,
+            held: match (&commands.mode, tier) {
+                (ExecutionMode::Docker(_), _) => Held::Contained,
+                (ExecutionMode::Local, Tier::A | Tier::B | Tier::D) => Held::Apart,
+                (ExecutionMode::Local, Tier::C) => Held::Narrowly,
+                (ExecutionMode::Local, Tier::Off) => Held::Loosely,
             },
         })
     }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use crate::tools::call::{Edit, UserPath};
+use crate::tools::call::{Edit, UserPath, WORKSPACE};
 use crate::tools::error::{ParseError, excerpt};
 use crate::tools::spec::ToolSpec;
 
@@ -158,7 +158,7 @@ impl Arguments {
     /// A path; without one, the agent's workspace.
     pub(crate) fn path_or_workspace(&mut self, name: &'static str) -> Result<UserPath, ParseError> {
         let text = self.optional_text(name)?;
-        self.checked_path(name, text.unwrap_or_else(|| ".".to_owned()))
+        self.checked_path(name, text.unwrap_or_else(|| WORKSPACE.to_owned()))
     }
 
     fn checked_path(&self, parameter: &'static str, text: String) -> Result<UserPath, ParseError> {

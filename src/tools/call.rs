@@ -9,6 +9,9 @@ use crate::permissions::grant::Permission;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPath(String);
 
+/// The agent's workspace, as a relative path.
+pub const WORKSPACE: &str = ".";
+
 /// The longest path that the kernel takes (`PATH_MAX` of Linux, without the final NUL).
 pub const USER_PATH_BYTES_MAX: usize = 4095;
 

@@ -199,7 +199,10 @@ fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
 /// A text that the shell can be given.
 fn command(take: &mut Arguments) -> Result<String, ParseError> {
     let command = take.text("command")?;
-    if command.trim().is_empty() || command.contains('\0') {
+    if command.trim().is_empty() {
+        return Err(take.refused("command", &command, "a command: this one is empty"));
+    }
+    if command.contains('\0') {
         return Err(take.refused("command", &command, "a command without NUL bytes"));
     }
     if command.len() > COMMAND_BYTES_MAX {

@@ -361,7 +361,8 @@ pub const TOOLS: &[ToolSpec] = &[
 pub const COMMANDS: &[ToolSpec] = &[
     ToolSpec {
         name: "execute_command",
-        purpose: "Run a shell command (bash) in a sandbox with your permissions, and wait for it.",
+        purpose: "Run a shell command (bash) in a sandbox with your permissions, and wait for it. \
+                  What it leaves running ends with it.",
         permission: Permission::Read,
         parameters: &[
             required("command", Kind::Text, ""),
@@ -373,7 +374,8 @@ pub const COMMANDS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "start_background_command",
-        purpose: "Start a shell command that goes on while you do other things.",
+        purpose: "Start a shell command that goes on while you do other things. No other \
+                  command of a sandbox can connect to it.",
         permission: Permission::Read,
         parameters: &[
             required("command", Kind::Text, ""),

@@ -42,7 +42,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
-use crate::tools::call::{Access, FinalLink, ToolCall, UserPath};
+use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::world::commands::Commands;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -324,6 +324,7 @@ impl Gate {
     /// Follows every path of `call` and asks the manager about it. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        let call = self.begun_where_open(call);
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -341,6 +342,30 @@ impl Gate {
             action,
             gate: self.clone(),
         })
+    }
+
+    /// A command that would begin in the agent's workspace begins in the first directory that is
+    /// open to the agent, where the workspace itself is not.
+    fn begun_where_open(&self, mut call: ToolCall) -> ToolCall {
+        if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
+            &mut call
+            && dir.as_str() == WORKSPACE
+            && !self.allows(&self.0.policy.base, Permission::Read)
+            && let Some(open) = self.first_directory()
+        {
+            *dir = open;
+        }
+        call
+    }
+
+    /// The first directory that the agent may read; those that the user names come before those that
+    /// massgen adds.
+    fn first_directory(&self) -> Option<UserPath> {
+        let roots = self.roots();
+        let trees = || roots.iter().filter(|root| root.scope == Scope::Tree);
+        let named = trees().find(|root| root.kind == GrantKind::Context);
+        let first = named.or_else(|| trees().next())?;
+        UserPath::parse(first.path.as_path().to_str()?).ok()
     }
 
     /// Asks the text rules about what `call` gives to the shell.
@@ -378,10 +403,9 @@ impl Gate {
 
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<Verdict> {
-        call.accesses()
-            .iter()
-            .map(|access| self.verdict(access))
-            .collect()
+        let call = self.begun_where_open(call.clone());
+        let accesses = call.accesses().into_iter();
+        accesses.map(|access| self.verdict(&access)).collect()
     }
 
     /// The decision about one path, with its reason.

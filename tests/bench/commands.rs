@@ -10,7 +10,6 @@
     clippy::as_conversions,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::unwrap_used,

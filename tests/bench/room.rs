@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use massgen::confinement::compile::{Facts, compile};
 use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
 use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::confinement::{Confinement, Layer};
+use massgen::confinement::{Confinement, Identity, Layer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -88,11 +89,22 @@ impl Room {
             limits: Limits::default(),
             reach: Reach::None,
             layers: vec![layer],
+            identities: BTreeMap::new(),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
+            identities: ["ws", "read", "project"]
+                .map(|name| self.identity(name))
+                .into(),
             program: vec![TRUE.to_owned()],
         };
         compile(&self.manager(), tier, facts).unwrap()
+    }
+
+    fn identity(&self, name: &str) -> (AbsPath, Identity) {
+        let path = self.path(name);
+        let found = fs::metadata(path.as_path()).unwrap();
+        let (device, inode) = (found.dev(), found.ino());
+        (path, Identity { device, inode })
     }
 
     /// `true` as it is.

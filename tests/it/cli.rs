@@ -34,6 +34,7 @@ fn help_names_every_flag() {
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
       logs         Lists, shows, follows and packs the records of runs
+      sessions     Lists, shows, forks, packs and removes sessions
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
       schema       Prints the schemas of what scripts read
@@ -95,6 +96,10 @@ fn help_names_every_flag() {
               How often vendors may be asked in a minute, all agents together: requests, or tokens with
               `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's
 
+          --sandbox <TIER>
+              What holds local commands of all agents to their grants: `auto`, `A`, `B`, `C`, or `off`
+              for nothing. Default: what the config says, else `auto`
+
           --max-cost-usd <DOLLARS>
               US dollars that the run may cost; it replaces the limit of the config, higher or lower.
               When they are spent, the best answer so far is the result, and the exit status is 5.
@@ -109,6 +114,14 @@ fn help_names_every_flag() {
 
           --models <FILE>
               The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
+
+          --continue
+              Goes on with the session of this directory that was used last: the agents know its turns,
+              begin with the files of the last one, and may use the paths that it opened. Default: a new
+              session
+
+          --session-id <ID>
+              Goes on with this session: its id, the beginning of it, or `last`. Default: a new session
 
           --debug
               Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
@@ -220,9 +233,9 @@ fn flags_of_the_peer_that_are_not_served_name_what_to_do_instead() {
          hint: follow the run on the terminal, or with `--automation` through its `status.json`\n",
     );
     check_usage(
-        &["--continue"],
-        "error: `--continue` is not in this version of massgen\n\
-         hint: each run stands for itself: give the whole task at once\n",
+        &["--interactive"],
+        "error: `--interactive` is not in this version of massgen\n\
+         hint: give the whole task at once, and the next one with `--continue`\n",
     );
     check_usage(
         &["serve"],
@@ -587,6 +600,12 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-logs-show",
             "massgen-logs-follow",
             "massgen-logs-export",
+            "massgen-sessions",
+            "massgen-sessions-list",
+            "massgen-sessions-show",
+            "massgen-sessions-fork",
+            "massgen-sessions-export",
+            "massgen-sessions-delete",
             "massgen-replay",
             "massgen-schema",
             "massgen-schema-events",

@@ -1,5 +1,6 @@
 //! Whole runs whose agents run commands: what these change in the user's own paths is delivered and
 //! told, in each tier that this machine has.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +68,7 @@ fn rows(finished: &Finished) -> BTreeMap<String, String> {
         let path = row["path"].as_str().unwrap();
         let name = path.rsplit('/').next().unwrap().to_owned();
         let hash = match row["sha256"].as_str() {
-            Some(hash) => format!(" {} {}", row["bytes"], &hash[..6]),
+            Some(hash) => format!(" {} {}", row["bytes"], hash.get(..6).unwrap()),
             None => String::new(),
         };
         (name, format!("{}{hash}", row["outcome"].as_str().unwrap()))
@@ -239,7 +240,7 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
 "#;
     let chosen = |flag: &[&str]| project("C", replies).args(flag);
     let off = chosen(&["--sandbox", "off"]).success();
-    let first = "sandbox off (switched off, so nothing enforces)";
+    let first = "the sandbox is off, and nothing holds those of one";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
     if has(Tier::C) {
@@ -299,8 +300,8 @@ fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
 "#;
     let run = |choice: &str| {
         let project = project(choice, replies);
-        chown(project.path("src"), Some(1234), Some(1234)).unwrap();
-        chown(project.path("src/old.txt"), Some(1234), Some(1234)).unwrap();
+        chown(project.path("src"), None, Some(1234)).unwrap();
+        chown(project.path("src/old.txt"), None, Some(1234)).unwrap();
         project.run()
     };
     let refused = run("A");
@@ -311,4 +312,86 @@ fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
     assert_eq!(done.code(), Some(0), "{}", done.stderr());
     assert!(done.stderr().contains("sandbox B"), "{}", done.stderr());
     let _changed = done.has_file("src/old.txt", "old\nnew\n");
+}
+
+#[test]
+fn people_read_in_a_line_how_a_command_ended() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "echo; echo first; echo second"}
+    - name: execute_command
+      arguments: {command: "echo out; echo bad >&2; exit 3"}
+    - name: start_background_command
+      arguments: {command: "sleep 60"}
+- text: "done"
+"#;
+    let finished = run(Tier::Off, replies);
+    for told in [
+        "nothing holds the agent's commands: they may do whatever you may do\n",
+        "commands: the sandbox is off, and nothing holds those of one: ",
+        "did execute_command: status 0 after ",
+        " s: first\n",
+        "failed execute_command: status 3 after ",
+        " s: bad\n",
+        "did start_background_command: command 1: it goes on\n",
+    ] {
+        assert!(
+            finished.stderr().contains(told),
+            "{told}\n{}",
+            finished.stderr()
+        );
+    }
+}
+
+#[test]
+fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "echo kept > /tmp/kept"}
+    - name: start_background_command
+      arguments: {command: "cat /tmp/kept > /tmp/copied; sleep 60"}
+    - name: execute_command
+      arguments: {command: "until [ -s /tmp/copied ]; do sleep 0.05; done; cat /tmp/copied"}
+- text: "done"
+"#;
+    for tier in [Tier::A, Tier::B] {
+        if !has(tier) {
+            continue;
+        }
+        let finished = run(tier, replies);
+        let told = finished.stderr();
+        assert!(told.contains(" s: kept\n"), "tier {tier}: {told}");
+        let rooms = finished.project().path(".massgen/sandboxes");
+        let left = std::fs::read_dir(rooms).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "tier {tier}");
+    }
+}
+
+#[test]
+fn commands_begin_where_a_guard_lets_them() {
+    let config = r#"
+agent:
+  id: one
+  folder_guard: {read: [src], write: []}
+  backend:
+    type: scripted
+    cwd: w1
+    enable_mcp_command_line: true
+    replies:
+      - calls:
+          - {name: execute_command, arguments: {command: "cat a.txt"}}
+          - {name: execute_command, arguments: {command: "ls", work_dir: "/"}}
+      - {text: "done"}
+orchestrator: {skip_coordination_rounds: true}
+"#;
+    if !has(Tier::C) {
+        return;
+    }
+    let project = Project::new().config(config).file("src/a.txt", "inside\n");
+    let finished = project.args(["look"]).run();
+    let told = finished.stderr();
+    assert!(told.contains(" s: inside\n"), "{told}");
+    assert!(told.contains("is denied execute_command"), "{told}");
 }

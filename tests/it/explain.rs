@@ -63,6 +63,11 @@ fn a_single_call_is_carried_out_or_denied() {
     let _in_time = tool("write_file", &there(&source("a.txt")), "final", 0);
     let _protected = tool("write_file", &there(&source(".env")), "final", 4);
     let _unknown = tool("format_disk", &json!({}), "final", 4);
+    let malformed = tool("write_file", &json!({"path": "new.txt"}), "final", 2);
+    assert_eq!(
+        (&malformed["ok"], &malformed["decision"]),
+        (&json!(false), &json!("invalid"))
+    );
     let missing = tool("read_text_file", &json!({"path": "gone.txt"}), "final", 1);
     assert_eq!(
         (&missing["ok"], &missing["decision"]),
@@ -122,7 +127,7 @@ fn single_calls_of_an_agent_share_its_workspace() {
 #[test]
 fn a_command_line_is_explained_by_its_commands() {
     let words = ["explain", "command", "timeout 5 ls; sudo id", "--json"];
-    let finished = Project::new().args(words).success();
+    let finished = Project::new().args(words).failure(4);
     let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let commands = report["commands"].as_array().unwrap();
     let texts: Vec<&str> = commands
@@ -162,12 +167,12 @@ agent:
 orchestrator:
   context_paths: [{path: src, permission: write}]
 ";
-    let explained = |line: &str, phase: &str| {
+    let explained = |line: &str, phase: &str, code| {
         let project = project().file("run.yaml", team);
         let words = [
             "explain", "command", line, "--config", "run.yaml", "--phase", phase, "--json",
         ];
-        let finished = project.args(words).success();
+        let finished = project.args(words).failure(code);
         let report: Value = serde_json::from_str(finished.stdout()).unwrap();
         report
     };
@@ -183,7 +188,7 @@ orchestrator:
         });
         open.collect::<Vec<String>>()
     };
-    let early = explained("ls -l", "coordination");
+    let early = explained("ls -l", "coordination", 0);
     assert_eq!(early["decision"], "allow");
     assert_eq!(
         open(&early),
@@ -191,8 +196,9 @@ orchestrator:
     );
     assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
     assert_eq!(early["holds"]["timeout_seconds"], 7);
-    assert_eq!(early["holds"]["network"], json!(["off"]));
-    let late = explained("ls | sort", "final");
+    // Nothing keeps it from the network: the sandbox is off.
+    assert_eq!(early["holds"]["network"], json!(["on"]));
+    let late = explained("ls | sort", "final", 4);
     assert_eq!(
         open(&late),
         ["read 00000000", "write ann_00000000", "write src"]

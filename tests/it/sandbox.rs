@@ -185,6 +185,7 @@ fn a_command_has_its_output_its_status_and_its_environment() {
         assert_eq!(finished.ended, Ended::Exited(3), "{finished:?}");
         assert_eq!(finished.stdout.text, "out\n");
         assert_eq!(finished.stderr.text, "err\n");
+        assert_eq!(finished.notes, Vec::<String>::new());
         assert_eq!(room.run("kill -9 $$").ended, Ended::Signalled(9));
         assert_eq!(room.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
         let env = room.run("env").stdout.text;
@@ -231,6 +232,46 @@ fn nothing_outlives_a_command_that_has_ended() {
         assert_eq!(finished.ended, Ended::Exited(0), "{finished:?}");
         assert_eq!(finished.stdout.text, "done\n");
         assert_eq!(processes_with(&time), Vec::<String>::new());
+        let [note] = finished.notes.as_slice() else {
+            panic!("{finished:?}");
+        };
+        assert!(note.starts_with("what it left running was ended"), "{note}");
+        let waited = room.run("sleep 0 & wait; echo done");
+        assert_eq!(waited.notes, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn the_limit_that_ended_a_command_is_told() {
+    in_each_tier(|room| {
+        let interrupt = Interrupt::new().unwrap();
+        let ran = |command: &str, edit: fn(&mut Limits)| {
+            let wait = Wait {
+                time_max: LONG,
+                output_bytes_max: KEPT_BYTES,
+                interrupt: &interrupt,
+                network: None,
+            };
+            let confined = room.confined(command, |facts| edit(&mut facts.limits));
+            room.sandbox.run(&confined, wait).unwrap()
+        };
+        let busy = ran("while :; do :; done", |limits| {
+            limits.cpu_seconds = Some(1);
+        });
+        let told = busy.ended.to_string();
+        assert_eq!(told, "its limit on processor time ended it");
+        let greedy = ran(
+            "exec head -c 400M /dev/zero | tail -c 400M > /dev/null",
+            |limits| {
+                limits.memory_bytes = Some(64 << 20);
+            },
+        );
+        // Where no control group holds it, memory is refused and nobody is killed.
+        let notes = greedy.notes.concat();
+        assert!(
+            notes.is_empty() || notes.starts_with("its limit on memory was met"),
+            "{greedy:?}"
+        );
     });
 }
 
@@ -456,7 +497,8 @@ fn one_command_runs_on_the_users_streams_with_its_own_status() {
     let project = sandboxed(granted().stdin("typed\n"), &words);
     let finished = project.failure(5);
     assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
-    assert_eq!(finished.stderr(), "it's\n");
+    let warning = "warning: nothing holds the command: it may do whatever you may do\n";
+    assert_eq!(finished.stderr(), format!("{warning}it's\n"));
     sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
     sandboxed(granted(), &["true"]).success();
 }

@@ -21,6 +21,9 @@ use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
 
+/// The decision that refuses a command.
+const DENY: &str = "deny";
+
 /// What is explained about one command line, for one agent in one phase.
 #[derive(Debug, Serialize)]
 pub struct CommandReport {
@@ -46,6 +49,9 @@ pub struct CommandReport {
 #[derive(Debug, Serialize)]
 struct CommandPart {
     text: String,
+    /// What stands in the place of its name.
+    #[serde(skip)]
+    name_as_written: Option<String>,
     /// Its name; none if only the run shows it.
     name: Option<String>,
     arguments: Vec<String>,
@@ -145,7 +151,7 @@ impl CommandReport {
             phase,
             command: line.to_owned(),
             decision: if is_refused || !may_run {
-                "deny"
+                DENY
             } else {
                 "allow"
             },
@@ -161,6 +167,11 @@ impl CommandReport {
         }
     }
 
+    /// Whether the command would be refused.
+    pub fn is_refused(&self) -> bool {
+        self.decision == DENY
+    }
+
     /// One line of JSON.
     pub fn to_json(&self) -> String {
         // Texts always have a form in JSON.
@@ -172,6 +183,7 @@ impl CommandPart {
     fn of(rules: &CommandRules, command: &SimpleCommand) -> Self {
         Self {
             text: command.to_string(),
+            name_as_written: command.words.first().map(|word| word.raw.clone()),
             name: command.name(),
             arguments: command.words.iter().skip(1).map(Word::shown).collect(),
             reached: command.steps.iter().map(ToString::to_string).collect(),
@@ -232,6 +244,9 @@ impl By {
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            By::Sandbox {
+                tier: Some(Tier::Off),
+            } => f.write_str("nothing: the sandbox is switched off"),
             By::Sandbox { tier: Some(tier) } => write!(f, "sandbox {tier} ({})", tier.means()),
             By::Sandbox { tier: None } => f.write_str("the strongest sandbox of this machine"),
             By::Container { image } => write!(f, "a container of `{image}`"),
@@ -242,6 +257,16 @@ impl fmt::Display for By {
 impl Hold {
     fn of(runner: &Runner<'_>) -> Option<Self> {
         let config = runner.commands?;
+        let (open, hidden) = reach(runner.permissions, By::of(config).assumed());
+        Some(Self {
+            open: open.iter().map(Open::of).collect(),
+            hidden: hidden.iter().map(AbsPath::to_string).collect(),
+            ..Self::without_paths(config)
+        })
+    }
+
+    /// What would hold commands, whatever is open to them.
+    fn without_paths(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
             network,
             limits,
@@ -250,7 +275,6 @@ impl Hold {
             ..
         } = config;
         let by = By::of(config);
-        let (open, hidden) = reach(runner.permissions, by.assumed());
         let Limits {
             memory_bytes,
             processes,
@@ -262,12 +286,13 @@ impl Hold {
             timeout_seconds,
             output_bytes_max,
         } = *bounds;
-        Some(Self {
+        Self {
             leaves_open: by.leaves_open().to_vec(),
             by,
-            open: open.iter().map(Open::of).collect(),
-            hidden: hidden.iter().map(AbsPath::to_string).collect(),
+            open: Vec::new(),
+            hidden: Vec::new(),
             network: match network {
+                _ if config.sandbox == TierChoice::Only(Tier::Off) => vec!["on".to_owned()],
                 Network::Off => vec!["off".to_owned()],
                 Network::On => vec!["on".to_owned()],
                 Network::Domains(domains) => domains.iter().map(ToString::to_string).collect(),
@@ -279,8 +304,30 @@ impl Hold {
             timeout_seconds,
             output_bytes: output_bytes_max,
             env: env.keys().cloned().collect(),
-        })
+        }
     }
+
+    /// What a command may use up, for people.
+    fn limits(&self) -> String {
+        let mut limits = vec![
+            format!("{} processes", self.processes),
+            format!("files of {}", size::describe(self.file_bytes)),
+            format!("{} seconds", self.timeout_seconds),
+            format!("output of {}", size::describe(self.output_bytes)),
+        ];
+        let memory = self.memory_bytes.map(size::describe);
+        limits.extend(memory.map(|memory| format!("memory of {memory}")));
+        let processor = self.cpu_seconds;
+        limits.extend(processor.map(|seconds| format!("{seconds} seconds of processor")));
+        limits.join(", ")
+    }
+}
+
+/// What would hold the commands of an agent, and what they may use up, in a line.
+pub(crate) fn in_a_line(config: &CommandLineConfig) -> String {
+    let hold = Hold::without_paths(config);
+    let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());
+    format!("held by {by}; network {network}; at most {limits}")
 }
 
 impl Open {
@@ -317,7 +364,13 @@ impl fmt::Display for CommandReport {
 
 impl fmt::Display for CommandPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  {}", self.text)?;
+        match (&self.name_as_written, &self.name) {
+            (None, _) => writeln!(f, "  (no command) {}", self.text)?,
+            (Some(written), Some(name)) if written != name => {
+                writeln!(f, "  {}\n    name     {name}", self.text)?;
+            }
+            (Some(_), _) => writeln!(f, "  {}", self.text)?,
+        }
         if !self.reached.is_empty() {
             writeln!(f, "    reached  {}", self.reached.join(", "))?;
         }
@@ -357,19 +410,7 @@ impl fmt::Display for Hold {
             writeln!(f, "    hidden   {path}")?;
         }
         writeln!(f, "    network  {}", self.network.join(", "))?;
-        let mut limits = vec![
-            format!("{} processes", self.processes),
-            format!("files of {}", size::describe(self.file_bytes)),
-            format!("{} seconds", self.timeout_seconds),
-            format!("output of {}", size::describe(self.output_bytes)),
-        ];
-        let memory = self.memory_bytes.map(size::describe);
-        limits.extend(memory.map(|memory| format!("memory of {memory}")));
-        limits.extend(
-            self.cpu_seconds
-                .map(|seconds| format!("{seconds} seconds of processor")),
-        );
-        writeln!(f, "    limits   {}", limits.join(", "))?;
+        writeln!(f, "    limits   {}", self.limits())?;
         if !self.env.is_empty() {
             writeln!(f, "    env      {}", self.env.join(", "))?;
         }

@@ -162,7 +162,14 @@ fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
     let call = one_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
     match denied {
         None => (Style::Plain, "calls", call),
-        Some(why) => (Style::Bad, "is denied", format!("{call}: {why}")),
+        Some(why) => {
+            let why: Vec<&str> = why.lines().collect();
+            (
+                Style::Bad,
+                "is denied",
+                format!("{call}: {}", why.join("; ")),
+            )
+        }
     }
 }
 

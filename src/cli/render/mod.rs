@@ -173,12 +173,21 @@ impl<'o, 'w> Render<'o, 'w> {
     /// Says what holds the commands of `agents`, and what that does not promise.
     fn confined(&mut self, agents: &[AgentId], by: &Enclosure, leaves_open: &[String]) {
         let (agents, open) = (joined(agents), leaves_open.join("; "));
-        let text = format!("{by} holds those of {agents}; left open: {open}");
-        let style = match by {
+        let (style, text) = match by {
             Enclosure::Sandbox {
                 tier: Tier::Off, ..
-            } => Style::Bad,
-            Enclosure::Sandbox { .. } | Enclosure::Container { .. } => Style::Strong,
+            } => (
+                Style::Bad,
+                format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
+            ),
+            Enclosure::Sandbox { tier: Tier::D, .. } => (
+                Style::Bad,
+                format!("those of {agents} are refused: nothing on this machine can hold them"),
+            ),
+            Enclosure::Sandbox { .. } | Enclosure::Container { .. } => (
+                Style::Strong,
+                format!("{by} holds those of {agents}; left open: {open}"),
+            ),
         };
         self.line("commands", style, &text);
     }

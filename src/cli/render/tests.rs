@@ -129,7 +129,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         called(
             ("bob", "read_text_file"),
             "{\"path\":\"/etc/shadow\"}",
-            Some("no grant reaches it"),
+            Some("no grant reaches it\nyou may read under: /w"),
         ),
         Event::Answered {
             agent: id("ann"),
@@ -157,7 +157,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     [ann] Writing
     [ann] calls write_file {"path":"a", "content":"b"}
     [ann] did write_file: wrote 1 byte
-    [bob] is denied read_text_file {"path":"/etc/shadow"}: no grant reaches it
+    [bob] is denied read_text_file {"path":"/etc/shadow"}: no grant reaches it; you may read under: /w
     [ann] answers as agent1.1:
     [ann] | It is so.
     [ann] | Because.

@@ -62,6 +62,10 @@ pub(crate) fn run(
                 missing: missing.clone(),
                 place: place.clone(),
             };
+            if !output.has_terminal() {
+                let name = trials.enclosure.name();
+                output.note(&format!("{name}: trying {} cases", cases.len()));
+            }
             let outcome = all(&trials, &cases, jobs, &stop, output).await?;
             if form == Form::Text {
                 outcome.show(output)?;
@@ -89,8 +93,11 @@ pub(crate) fn run(
 fn chosen(only: Option<&str>) -> Result<Vec<Case>> {
     let mut cases = case::all()?;
     if let Some(pattern) = only {
-        let pattern = Regex::new(pattern)
-            .map_err(|error| usage("`--only` is no regular expression").caused_by(error))?;
+        let pattern = Regex::new(pattern).map_err(|error| {
+            usage("`--only` is no regular expression")
+                .caused_by(error)
+                .hint("name a class or a case, as in `--only network`")
+        })?;
         cases.retain(|case| pattern.is_match(&case.id) || pattern.is_match(&case.class));
     }
     if cases.is_empty() {
@@ -114,7 +121,9 @@ fn tiers(
         let sandbox = open(choice)?;
         return match sandbox.tier() {
             Tier::A | Tier::B | Tier::C => Ok((vec![by(sandbox.tier())], BTreeMap::new())),
-            Tier::D | Tier::Off => Err(nothing_enforces(sandbox.reasons())),
+            Tier::D => Err(nothing_enforces(sandbox.reasons())),
+            Tier::Off => Err(usage("`--sandbox off` is no sandbox that could be tried")
+                .hint("name `A`, `B` or `C`, or leave it out to try all that this machine has")),
         };
     }
     let mut tiers = Vec::new();

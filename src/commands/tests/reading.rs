@@ -100,13 +100,13 @@ fn redirections_belong_to_their_command() {
     check_commands(
         "cat <<E | sort > f\n$(a) b\nE",
         &[
-            "cat <<",
+            "cat <<…",
             "sort >f <- pipeline",
             "a <- here-document, substitution",
         ],
     );
-    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<", "ls"]);
-    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-", "ls"]);
+    check_commands("cat > f <<'E'\nrm $(a)\nE\nls", &["cat >f <<…", "ls"]);
+    check_commands("cat <<-E\n\ta\n\tE\nls", &["cat <<-…", "ls"]);
 }
 
 #[test]
@@ -148,6 +148,9 @@ fn commands_that_start_commands_are_looked_through() {
         "watch -n 1 rm x",
         "busybox rm x",
         "coproc rm x",
+        "prlimit --nproc=9 -o NOFILE rm x",
+        "unbuffer -p rm x",
+        "readarray -d : -C 'rm x' lines",
         "trap 'rm x' EXIT",
         "xargs -0 -n1 -I '{}' rm x",
         "su ann -c 'rm x'",

@@ -8,14 +8,17 @@ use crate::commands::CommandPolicy;
 use crate::commands::pattern::Pattern;
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::walk::is_default;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, Variable};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::node::{Node, Value};
+use crate::config::keys::Key;
+use crate::config::keys::agents::BACKEND;
+use crate::config::node::{Entry, Node, Value};
 use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
-use crate::confinement::tier::TierChoice;
+use crate::confinement::tier::{Tier, TierChoice};
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -35,7 +38,18 @@ impl Checker<'_> {
             env: self.variables(backend),
         };
         if backend.flag("enable_mcp_command_line") != Some(true) {
+            let remedy = "add `enable_mcp_command_line: true`, or remove it";
+            self.without_effect(backend, "command_", "the agent runs no commands", remedy);
             return None;
+        }
+        match config.mode {
+            ExecutionMode::Local => {
+                let remedy = "add `command_line_execution_mode: docker`, or remove it";
+                let why = "commands run on this machine";
+                self.without_effect(backend, "command_line_docker_", why, remedy);
+                self.what_is_open(backend, &config);
+            }
+            ExecutionMode::Docker(_) => {}
         }
         if backend.get("cwd").is_none() {
             let path = backend.path_of("enable_mcp_command_line");
@@ -46,6 +60,46 @@ impl Checker<'_> {
             return None;
         }
         Some(config)
+    }
+
+    /// Says of each key that begins with `beginning` that it changes nothing.
+    fn without_effect(&mut self, backend: &View<'_>, beginning: &str, why: &str, remedy: &str) {
+        for Entry {
+            key,
+            key_span,
+            value,
+        } in backend.node.entries()
+        {
+            let is_meant = |row: &Key| row.is_acted_on() && !is_default(value, row.default);
+            let is_meant = BACKEND.find(key).is_some_and(is_meant);
+            if is_meant && key.starts_with(beginning) && value.value != Value::Null {
+                let message = format!("`{key}` has no effect: {why}");
+                let warning = Diagnostic::warning(backend.path_of(key), message);
+                self.findings.push(warning.at(key_span).suggest(remedy));
+            }
+        }
+    }
+
+    /// Says what the config opens that is closed unless somebody says so.
+    fn what_is_open(&mut self, backend: &View<'_>, config: &CommandLineConfig) {
+        let mut warn = |key: &str, message: &str, remedy: &str| {
+            let warning = Diagnostic::warning(backend.path_of(key), message);
+            let warning = warning.at(backend.span_of(key));
+            self.findings.push(warning.suggest(remedy));
+        };
+        if config.sandbox == TierChoice::Only(Tier::Off) {
+            warn(
+                "command_line_sandbox",
+                "nothing holds the agent's commands: they may do whatever you may do",
+                "remove it, and see what `massgen doctor` says about the sandbox",
+            );
+        } else if config.network == Network::On {
+            warn(
+                "command_line_network",
+                "the agent's commands reach the whole network, and what this machine serves",
+                "list the hosts that they need: `command_line_network: [example.org]`",
+            );
+        }
     }
 
     fn execution_mode(&mut self, backend: &View<'_>) -> ExecutionMode {
@@ -66,9 +120,9 @@ impl Checker<'_> {
 
     fn allowed_commands(&mut self, backend: &View<'_>) -> Option<Vec<Pattern>> {
         let key = "command_line_allowed_commands";
-        let _written = backend.get(key)?;
+        let written = backend.get(key)?;
         let patterns = self.patterns(backend, key);
-        if backend.items(key).is_empty() {
+        if matches!(&written.value, Value::List(items) if items.is_empty()) {
             let message = format!("`{key}` is empty: no command is allowed");
             let warning = Diagnostic::warning(backend.path_of(key), message);
             let warning = warning.at(backend.span_of(key));
@@ -141,6 +195,7 @@ impl Checker<'_> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(backend, "env") {
             if self.is_variable(&text) {
+                self.is_set(&text);
                 variables.insert(text.written.to_owned(), Variable::Passed);
             }
         }
@@ -152,7 +207,11 @@ impl Checker<'_> {
                 span: &entry.key_span,
             };
             if self.is_variable(&name) {
-                variables.insert(entry.key.clone(), self.variable(&entry.value));
+                let variable = self.variable(&entry.value);
+                if entry.value.value == Value::Null {
+                    self.is_set(&name);
+                }
+                variables.insert(entry.key.clone(), variable);
             }
         }
         variables
@@ -168,6 +227,17 @@ impl Checker<'_> {
             Variable::Written(text.written.to_owned())
         } else {
             Variable::Filled(SecretString::from(text.written))
+        }
+    }
+
+    /// Says so if a variable that is passed on has no value.
+    fn is_set(&mut self, name: &Text<'_>) {
+        let Text { written, path, .. } = name;
+        if !self.context.env.contains_key(*written) {
+            let message = format!("the variable `{written}` is not set: commands go without it");
+            let warning = Diagnostic::warning(path, message).at(name.span);
+            let hint = format!("export {written}, or write `env: {{{written}: value}}`");
+            self.findings.push(warning.suggest(hint));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{Key, SECTIONS, Section, Shape, Status, nearest};
+use crate::config::keys::{ABOUT_COMMANDS, Key, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 use crate::config::size;
 use crate::config::vendors::VENDORS;
@@ -122,7 +122,13 @@ impl Checker<'_> {
         let hint = match (near, home_of(&entry.key)) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(home)) => format!("it belongs into `{home}`"),
-            (None, None) => format!("keys here are {}", listed(&served_names(section), "and")),
+            (None, None) => {
+                let mut names = served_names(section);
+                if entry.key.starts_with(ABOUT_COMMANDS) {
+                    names.retain(|name| name.starts_with(ABOUT_COMMANDS));
+                }
+                format!("keys here are {}", listed(&names, "and"))
+            }
         };
         let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
         self.findings.push(error.at(&entry.key_span).suggest(hint));
@@ -297,7 +303,7 @@ fn fits(node: &Node, shape: &Shape) -> bool {
 }
 
 /// Whether a value is the default, which holds anyway.
-fn is_default(node: &Node, default: Option<&str>) -> bool {
+pub(super) fn is_default(node: &Node, default: Option<&str>) -> bool {
     match (&node.value, default) {
         (Value::Scalar(scalar), Some(default)) => {
             let flag = scalar.as_flag().map(|flag| flag.to_string());

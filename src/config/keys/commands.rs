@@ -148,7 +148,7 @@ pub static COMMAND_LIMITS: Section = Section {
         Key::served(
             &["cpu_seconds"],
             Shape::Integer(1, SECONDS_MAX),
-            "Processor time of each of its processes.",
+            "Processor time of each of its processes; one that takes longer is ended by `SIGXCPU`.",
         ),
         Key::served(
             &["timeout"],
@@ -159,7 +159,8 @@ pub static COMMAND_LIMITS: Section = Section {
         Key::served(
             &["output"],
             Shape::Size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-            "How much is kept of each of its outputs; the middle of a longer one is left out.",
+            "How much is kept of each of its outputs, which the model reads whole; the middle of a \
+             longer one is left out.",
         )
         .or("1m"),
     ],

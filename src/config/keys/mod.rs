@@ -12,6 +12,8 @@ pub mod models;
 pub mod orchestrator;
 pub mod root;
 
+/// What keys about commands begin with.
+pub const ABOUT_COMMANDS: &str = "command_line_";
 /// The longest unknown key for which a known one is looked up, in bytes.
 const SUGGESTED_KEY_BYTES_MAX: usize = 64;
 
@@ -200,6 +202,8 @@ impl Section {
     pub fn passes_on(&self, name: &str) -> bool {
         match self.others {
             Others::Refused => false,
+            // No vendor has parameters about commands: whoever writes one wants to hold them.
+            _ if name.starts_with(ABOUT_COMMANDS) => false,
             Others::Passed => true,
             Others::AsInBackend => agents::BACKEND.find(name).is_none(),
         }

@@ -17,7 +17,7 @@ const ALL_OFFERS_BYTES_MAX: usize = 7680;
 const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 
 /// The most bytes of the tools that run commands, as a request carries them.
-const COMMANDS_OFFERS_BYTES_MAX: usize = 1600;
+const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
     [TOOLS, COMMANDS, COORDINATION, EVALUATION]

@@ -47,7 +47,7 @@ impl Room {
         self.0.root.join("home")
     }
 
-    /// What `TMPDIR` names where `/tmp` is not private.
+    /// What `/tmp` shows, and what `TMPDIR` names where `/tmp` is the machine's.
     pub fn scratch(&self) -> AbsPath {
         self.0.root.join("tmp")
     }

@@ -122,12 +122,15 @@ impl Recipe {
     }
 
     fn ulimits(&self) -> Vec<ResourcesUlimits> {
-        let limit = |name: &str, most: u64| ResourcesUlimits {
+        let limits = |name: &str, soft: u64, hard: u64| ResourcesUlimits {
             name: Some(name.to_owned()),
-            soft: Some(number(most)),
-            hard: Some(number(most)),
+            soft: Some(number(soft)),
+            hard: Some(number(hard)),
         };
-        let cpu = self.limits.cpu_seconds.map(|seconds| limit("cpu", seconds));
+        let limit = |name: &str, most: u64| limits(name, most, most);
+        // At the soft limit a signal says what ends a process; at the hard one it is killed.
+        let cpu = |seconds: u64| limits("cpu", seconds, seconds.saturating_add(1));
+        let cpu = self.limits.cpu_seconds.map(cpu);
         // An engine cannot give more than it has itself, and Podman tries unless it is told. Podman
         // has no more processes than the machine has numbers for.
         let open = getrlimit(Resource::Nofile)

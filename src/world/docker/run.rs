@@ -103,6 +103,7 @@ impl Kept {
             stdout,
             stderr: self.stderr.finish(),
             elapsed,
+            notes: Vec::new(),
         }
     }
 }

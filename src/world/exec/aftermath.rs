@@ -51,7 +51,13 @@ impl Aftermath {
 
     /// What the model is told, at most so many names in one note for each reason.
     pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
-        let mut notes = self.notes.clone();
+        let mut notes: Vec<String> = self.delivered().into_iter().collect();
+        notes.extend(self.warnings(gate, names_max));
+        notes
+    }
+
+    /// How many files came to the user's tree or went from it; `None` if none did.
+    pub(super) fn delivered(&self) -> Option<String> {
         let done = self.changes.iter().filter(|change| {
             let Change { kind, .. } = change;
             matches!(
@@ -60,9 +66,14 @@ impl Aftermath {
             )
         });
         match done.count() {
-            0 => {}
-            count => notes.push(format!("{} delivered", counted(count, "change"))),
+            0 => None,
+            count => Some(format!("{} to files delivered", counted(count, "change"))),
         }
+    }
+
+    /// What else there is to say, at most so many names in one note for each reason.
+    pub(super) fn warnings(&self, gate: &Gate, names_max: usize) -> Vec<String> {
+        let mut notes = self.notes.clone();
         for change in &self.changes {
             if let ChangeKind::Unlisted { reason } = &change.kind {
                 let path = shown_path(gate, &change.path);

@@ -71,6 +71,7 @@ impl Observation {
             content: content.into(),
             changes: Vec::new(),
             exit_code: None,
+            summary: None,
         }
     }
 

@@ -94,7 +94,8 @@ fn in_container(
     move || {
         Ok(Box::new(
             move |interrupt: &Interrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
-                container.follow((&command, &dir), &reachable, interrupt, taken)
+                let ended = container.follow((&command, &dir), &reachable, interrupt, taken)?;
+                Ok((ended, Vec::new()))
             },
         ))
     }
@@ -117,7 +118,10 @@ pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
         answer.insert("note".to_owned(), note.into());
     }
     answer.insert("next_offset".to_owned(), part.next.into());
-    Ok(Observation::done(Value::Object(answer).to_string()))
+    Ok(Observation {
+        summary: Some(summary(&status)),
+        ..Observation::done(Value::Object(answer).to_string())
+    })
 }
 
 /// `get_background_status`
@@ -151,7 +155,17 @@ fn unknown(id: BackgroundId) -> Stop {
 }
 
 fn told(status: &Status) -> Observation {
-    Observation::done(Value::Object(fields(status)).to_string())
+    Observation {
+        summary: Some(summary(status)),
+        ..Observation::done(Value::Object(fields(status)).to_string())
+    }
+}
+
+/// How a command stands, for people.
+fn summary(status: &Status) -> String {
+    let ended = status.ended.as_ref();
+    let stands = ended.map_or_else(|| "it goes on".to_owned(), Ended::to_string);
+    format!("command {}: {stands}", status.id)
 }
 
 /// How a command stands.

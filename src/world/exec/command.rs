@@ -188,6 +188,7 @@ fn observation(
     if exit_code.is_none() {
         notes.push(finished.ended.to_string());
     }
+    notes.extend(finished.notes.clone());
     notes.extend(aftermath.notes(gate, LEFT_OUT_TOLD_MAX));
     if !notes.is_empty() {
         tell("notes", notes.into());
@@ -201,7 +202,27 @@ fn observation(
         content: Value::Object(answer).to_string(),
         changes: aftermath.changes,
         exit_code,
+        summary: Some(summary(finished)),
     }
+}
+
+/// For people: how a command ended, after how long, and the first line that it wrote.
+fn summary(finished: &Finished) -> String {
+    let Finished { ended, elapsed, .. } = finished;
+    let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
+    let (how, texts) = match ended {
+        Ended::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
+        Ended::Exited(status) => (format!("status {status}"), [stderr, stdout]),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
+    };
+    let mut lines = texts.into_iter().flat_map(|text| text.lines());
+    let said = lines.find(|line| !line.trim().is_empty());
+    let said = said.map_or_else(String::new, |line| format!(": {line}"));
+    format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
 }
 
 /// The exit status that is told of a command that did not end by itself.

@@ -217,6 +217,7 @@ impl Transfer {
             content: content.to_string(),
             changes: self.changes,
             exit_code: None,
+            summary: None,
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct Observation {
     pub changes: Vec<Change>,
     /// The exit status of a command that ended by itself; file tools have none.
     pub exit_code: Option<i32>,
+    /// The same as the content in a line for people, where the content is made for models alone.
+    pub summary: Option<String>,
 }
 
 /// Whether an action did what was asked.
@@ -227,6 +229,7 @@ impl Shape {
             content,
             changes,
             exit_code: None,
+            summary: None,
         }
     }
 }

@@ -12,7 +12,9 @@ use crate::world::sandbox::{Ended, Streams};
 pub struct Passed {
     /// How it ended.
     pub ended: Ended,
-    /// What became of the user's files, and what was left out.
+    /// How much came to the user's files, if anything did.
+    pub delivered: Option<String>,
+    /// What the user should know beside that: what was left out, what ended it.
     pub notes: Vec<String>,
 }
 
@@ -28,15 +30,17 @@ pub(super) fn pass_through(
         return Err(cannot_run(&"the agent's commands run in a container"));
     };
     let (facts, network) = facts(gate, commands, asked)?;
-    let (ended, mut aftermath) = carried(gate, commands, facts, |confinement| {
+    let ((ended, mut notes), mut aftermath) = carried(gate, commands, facts, |confinement| {
         let ended = sandbox.run_on(confinement, streams, interrupt, network.as_deref());
         ended.map_err(|error| cannot_run(&error))
     })?;
     if let Some(proxy) = &network {
         aftermath.refused_hosts(&proxy.visits());
     }
+    notes.extend(aftermath.warnings(gate, LEFT_OUT_TOLD_MAX));
     Ok(Passed {
         ended,
-        notes: aftermath.notes(gate, LEFT_OUT_TOLD_MAX),
+        delivered: aftermath.delivered(),
+        notes,
     })
 }

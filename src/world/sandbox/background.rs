@@ -63,10 +63,14 @@ pub enum NotStarted {
 /// What is done when a command has ended, before anybody is told; it gives what there is to say.
 pub(in crate::world) type Afterwards = Box<dyn FnOnce() -> Vec<String> + Send>;
 
+/// How a command ended, and what else is to be said about that.
+type EndedWithNotes = (Ended, Vec<String>);
+
 /// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
 /// interrupted.
-pub(in crate::world) type Follow =
-    Box<dyn FnOnce(&Interrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<Ended> + Send>;
+pub(in crate::world) type Follow = Box<
+    dyn FnOnce(&Interrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<EndedWithNotes> + Send,
+>;
 
 #[derive(Debug)]
 struct Entry {
@@ -136,7 +140,7 @@ impl Background {
                 let ended = running.conduct(&mut [Stream::new(read, taken)], &bounds);
                 // It answers as long as the command goes on.
                 drop(network);
-                ended
+                Ok((ended?, running.notes()))
             });
             Ok(follow)
         };
@@ -294,12 +298,12 @@ impl Watch {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
-        let (ended, fault) = match follow(&self.interrupt, &mut taken) {
-            Ok(ended) => (ended, None),
-            Err(error) => (Ended::Interrupted, Some(error.to_string())),
+        let (ended, mut notes) = match follow(&self.interrupt, &mut taken) {
+            Ok(ended) => ended,
+            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
         };
         let elapsed = self.begun.elapsed();
-        let notes = fault.into_iter().chain(afterwards()).collect();
+        notes.extend(afterwards());
         lock().end = Some(End {
             ended,
             notes,

@@ -81,6 +81,8 @@ pub struct Finished {
     pub stderr: Captured,
     /// How long it took, the building of its sandbox included.
     pub elapsed: Duration,
+    /// What else is to be said about its end.
+    pub notes: Vec<String>,
 }
 
 /// How a command ended.
@@ -109,6 +111,10 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ended::Exited(status) => write!(f, "it ended with status {status}"),
+            Ended::Signalled(libc::SIGXCPU) => f.write_str("its limit on processor time ended it"),
+            Ended::Signalled(libc::SIGXFSZ) => {
+                f.write_str("its limit on the size of files ended it")
+            }
             Ended::Signalled(signal) => write!(f, "signal {signal} ended it"),
             Ended::OutOfTime => f.write_str("it took too long and was killed"),
             Ended::Interrupted => f.write_str("it was interrupted"),
@@ -242,11 +248,12 @@ impl Sandbox {
             stdout: stdout.finish(),
             stderr: stderr.finish(),
             elapsed: begun.elapsed(),
+            notes: running.notes(),
         })
     }
 
     /// Runs a command on streams that somebody else reads and writes, to its end or until
-    /// `interrupt` is raised. It blocks.
+    /// `interrupt` is raised; says how it ended, and what else is to be said about that. It blocks.
     ///
     /// # Errors
     /// No process could be started or spoken with.
@@ -256,7 +263,7 @@ impl Sandbox {
         streams: Streams,
         interrupt: &Interrupt,
         network: Option<&Proxy>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<(Ended, Vec<String>)> {
         let disk = DiskWatch::over(confinement);
         let bounds = Bounds {
             interrupt: Some(interrupt),
@@ -264,7 +271,9 @@ impl Sandbox {
             network,
             ..Bounds::default()
         };
-        self.begin(confinement, streams)?.conduct(&mut [], &bounds)
+        let mut running = self.begin(confinement, streams)?;
+        let ended = running.conduct(&mut [], &bounds)?;
+        Ok((ended, running.notes()))
     }
 
     /// Starts a process that goes on by itself, and waits until it runs.

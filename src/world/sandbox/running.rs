@@ -26,6 +26,12 @@ const START_TIME_MAX: Duration = Duration::from_secs(20);
 const END_TIME_MAX: Duration = Duration::from_secs(3);
 /// How long the kernel may take to end what was killed.
 const KILL_TIME_MAX: Duration = Duration::from_secs(1);
+/// What is said of a command for which there was not enough memory.
+const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
+/// What is said of a command that ended before what it had started.
+const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a server or \
+    another process has to run in the same command";
+
 /// How much of a stream is read at once, in bytes: what a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -36,6 +42,8 @@ pub struct Running {
     /// `None` once nothing more comes from there.
     control: Option<Control>,
     stage: Stage,
+    /// Whether something that it had started was left when it ended.
+    has_left_others: bool,
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
@@ -132,6 +140,7 @@ impl Running {
             process: spawner.start(ends)?,
             control: Some(control),
             stage: Stage::Building,
+            has_left_others: false,
             next_look: begun,
             group,
             _spawner: spawner.clone(),
@@ -169,6 +178,14 @@ impl Running {
     /// How many of its processes were killed because together they took more memory than they may.
     pub fn killed_for_memory(&self) -> u64 {
         self.group.killed_for_memory()
+    }
+
+    /// What is to be said about its end besides how it ended.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let for_memory = (self.killed_for_memory() > 0).then_some(KILLED_FOR_MEMORY);
+        let others = self.has_left_others.then_some(OTHERS_ENDED);
+        let notes = for_memory.into_iter().chain(others);
+        notes.map(str::to_owned).collect()
     }
 
     /// Leads it to its end, which `bounds` may bring about; reads what it writes.
@@ -288,6 +305,9 @@ impl Running {
                 }
                 Heard::Told(Report::Refused { step, why }) => {
                     self.end(Ended::Refused { step, why });
+                }
+                Heard::Told(Report::LeftBehind) => {
+                    self.has_left_others = self.stage == Stage::Started;
                 }
                 Heard::Told(Report::Ended { code, signal }) => self.end(ended(code, signal)),
                 Heard::Told(Report::Listening | Report::Started) => {}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Such numbers, by SplitMix64 (Steele, Lea and Flood, 2014).
+/// Such numbers, by `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(super) struct Random(u64);
 
 impl Random {

@@ -1,5 +1,9 @@
 //! A place on disk where massgen runs, all of whose processes, mounts and files can be told from
 //! those of other tests: its path stands in the words or the environment of each.
+#![expect(
+    clippy::disallowed_types,
+    reason = "a process writes to a file of its own"
+)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -50,7 +50,7 @@ command_policy: strict
 command_line_sandbox: C
 command_line_network: [PyPI.org, '*.example.org']
 command_line_limits: {memory: 2g, processes: 64, file_size: 100M, cpu_seconds: 9, timeout: 5, output: 64k}
-env: [LANG_X, TOKEN]",
+env: [NUMBER, TOKEN]",
     );
     assert!(matches!(commands.mode, ExecutionMode::Docker(_)));
     assert_eq!(commands.sandbox, TierChoice::Only(Tier::C));
@@ -64,7 +64,7 @@ env: [LANG_X, TOKEN]",
     assert_eq!(commands.bounds.output_bytes_max, 64 << 10);
     assert_eq!(
         format!("{:?}", commands.env),
-        r#"{"LANG_X": Passed, "TOKEN": Passed}"#
+        r#"{"NUMBER": Passed, "TOKEN": Passed}"#
     );
     let rules = commands.rules(Tier::A);
     assert_eq!(rules.policy, CommandPolicy::Strict);
@@ -113,11 +113,58 @@ fn bad_patterns_are_errors_with_their_place() {
 }
 
 #[test]
+fn what_has_no_effect_or_opens_much_is_told() {
+    let without = "cwd: w1\ncommand_policy: strict\ncommand_line_network: on";
+    check(
+        &with_backend(without),
+        &[
+            "warning agent.backend.command_policy: `command_policy` has no effect: the agent runs",
+            "warning agent.backend.command_line_network: `command_line_network` has no effect",
+        ],
+    );
+    let container = "command_line_docker_enable_sudo: true";
+    check(
+        &with_commands(container),
+        &["`command_line_docker_enable_sudo` has no effect: commands run on this machine"],
+    );
+    let elsewhere = "command_line_execution_mode: docker\ncommand_line_network: on";
+    check(&with_commands(elsewhere), &[]);
+    check(
+        &with_commands("command_line_sandbox: off"),
+        &["warning agent.backend.command_line_sandbox: nothing holds the agent's commands"],
+    );
+    check(
+        &with_commands("command_line_network: on"),
+        &["warning agent.backend.command_line_network: the agent's commands reach the whole"],
+    );
+    check(&with_commands("command_line_network: [example.org]"), &[]);
+    for list in ["env: [NOT_SET]", "env: {NOT_SET: }"] {
+        check(&with_commands(list), &["the variable `NOT_SET` is not set"]);
+    }
+    check(&with_commands("env: {NOT_SET: value}"), &[]);
+}
+
+#[test]
+fn a_key_about_commands_that_is_not_known_is_no_vendors() {
+    check(
+        &with_commands("command_line_colour: red"),
+        &[
+            "error agent.backend.command_line_colour: unknown key `command_line_colour` (keys here are `command_line_",
+        ],
+    );
+    check(&with_commands("colour_of_replies: red"), &[]);
+}
+
+#[test]
 fn values_about_commands_have_their_shape() {
     for (lines, expected) in [
         ("command_line_sandbox: D", "`command_line_sandbox` is `D`"),
         ("command_line_sandbox: a", "did you mean `A`?"),
         ("command_policy: none", "`command_policy` is `none`"),
+        (
+            "command_line_allowed_commands: ls",
+            "error agent.backend.command_line_allowed_commands: `command_line_allowed_commands` is `ls`",
+        ),
         ("command_line_network: offf", "did you mean `off`?"),
         (
             "command_line_network: [127.0.0.1]",
@@ -142,13 +189,13 @@ fn values_about_commands_have_their_shape() {
 
 #[test]
 fn a_variable_knows_whether_its_value_stands_in_the_config() {
-    let commands = commands("env: {A: plain, B: '${KEY}', C: 7, D: 'x${KEY}', E:}");
+    let commands = commands("env: {A: plain, B: '${KEY}', C: 7, D: 'x${KEY}', TOKEN:}");
     let is = |name: &str| match &commands.env[name] {
         Variable::Passed => "passed".to_owned(),
         Variable::Written(value) => format!("written {value}"),
         Variable::Filled(value) => format!("filled {}", value.expose_secret()),
     };
-    let found = ["A", "B", "C", "D", "E"].map(is);
+    let found = ["A", "B", "C", "D", "TOKEN"].map(is);
     assert_eq!(
         found,
         [
@@ -167,10 +214,12 @@ fn a_variable_knows_whether_its_value_stands_in_the_config() {
         aliased.env["A"],
         Variable::Filled(_) | Variable::Written(_)
     ));
-    let key = VENDORS
-        .iter()
-        .find_map(|vendor| vendor.key_variables.first())
-        .unwrap();
+    let key = "GROQ_API_KEY";
+    assert!(
+        VENDORS
+            .iter()
+            .any(|vendor| vendor.key_variables.contains(&key))
+    );
     check(
         &with_commands(&format!("env: [{key}]")),
         &[&format!("every command of the agent can read `{key}`")],

@@ -33,6 +33,7 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
         ("EMPTY", ""),
         ("URL", "http://h/v1"),
         ("GROQ_API_KEY", "gsk-1"),
+        ("TOKEN", "t-1"),
     ];
     let env: BTreeMap<String, String> = set
         .iter()

@@ -119,9 +119,10 @@ impl Control {
                         let missing = || io::Error::other("the sandbox's listener is missing");
                         listener.map(Heard::Listening).ok_or_else(missing)
                     }
-                    told @ (Report::Started | Report::Refused { .. } | Report::Ended { .. }) => {
-                        Ok(Heard::Told(told))
-                    }
+                    told @ (Report::Started
+                    | Report::Refused { .. }
+                    | Report::LeftBehind
+                    | Report::Ended { .. }) => Ok(Heard::Told(told)),
                 };
             }
             match self.receive() {

@@ -111,7 +111,7 @@ fn signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
 }
 
 /// Takes the status of all that have ended; whether there is no other child.
-fn none_is_left() -> bool {
+pub(crate) fn none_is_left() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}

@@ -58,8 +58,12 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// The writable places of the sandbox's own.
-pub(crate) const SHARED: &[&str] = &["/tmp", "/dev/shm"];
+/// Where the agent's directory for temporary files stands, which all its commands have.
+const TEMPORARY: &str = "/tmp";
+/// Where memory is shared by name. Each sandbox has its own.
+const MEMORY: &str = "/dev/shm";
+/// The writable places of every sandbox.
+pub(crate) const SHARED: &[&str] = &[TEMPORARY, MEMORY];
 
 /// Which file stood at a path: its device and its number there.
 pub(crate) type Identities = BTreeMap<AbsPath, (u64, u64)>;
@@ -86,10 +90,12 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<
     let mut root = Root::new()?;
     system(&root, confinement.reach)?;
     devices(&root)?;
-    for path in SHARED {
-        let shared = root.share(Path::new(path));
-        shared.during(format_args!("making `{path}`"))?;
-    }
+    let memory = root.share(Path::new(MEMORY));
+    memory.during(format_args!("making `{MEMORY}`"))?;
+    let temporary = machine(&confinement.scratch)
+        .map_err(io::Error::from)
+        .and_then(|scratch| root.show_as_own(Path::new(TEMPORARY), scratch));
+    temporary.during(format_args!("mounting `{TEMPORARY}`"))?;
     toolchains(&root, confinement)?;
     for (path, piece) in pieces(confinement) {
         put(&mut root, &path, piece, known).during(format_args!("mounting `{path}`"))?;

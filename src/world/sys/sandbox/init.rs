@@ -17,6 +17,7 @@ use crate::confinement::Confinement;
 use crate::confinement::report::Report;
 use crate::permissions::grant::Permission;
 use crate::world::sys::sandbox::control::{Control, Order, framed};
+use crate::world::sys::sandbox::descendants::none_is_left;
 use crate::world::sys::sandbox::domain::{Domain, Ports, Rights};
 use crate::world::sys::sandbox::filter;
 use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, furnished};
@@ -57,6 +58,9 @@ pub(crate) fn run(
         }
         Err(refusal) => refusal.into(),
     };
+    if !none_is_left() {
+        outcome.write_all(&framed(&Report::LeftBehind)?)?;
+    }
     outcome.write_all(&framed(&report)?)
 }
 

@@ -64,12 +64,16 @@ pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
-        let most = getrlimit(resource)
-            .maximum
-            .map_or(most, |held| held.min(most));
+        let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let hard = if resource == Resource::Cpu {
+            // At the soft limit a signal says what ends the process; at the hard one it is killed.
+            most.saturating_add(1)
+        } else {
+            most
+        };
         let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
+            current: Some(held.min(most)),
+            maximum: Some(held.min(hard)),
         };
         setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))?;
     }

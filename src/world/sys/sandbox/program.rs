@@ -15,7 +15,8 @@ use crate::world::sys::sandbox::refusal::{Built, During};
 /// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
 const OOM_SCORE: &str = "500";
 
-/// Where programs are looked for if the environment has no `PATH`.
+/// Where programs are looked for after what the environment's `PATH` names: a shell is found also
+/// where that names none.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Lets this process, and all that it starts, be ended before others when memory is short.
@@ -35,11 +36,8 @@ pub(crate) fn command(confinement: &Confinement, input: Option<OwnedFd>) -> Buil
     let program = if name.contains('/') {
         Some(AbsPath::resolve(&confinement.dir, name))
     } else {
-        let path = confinement
-            .env
-            .get("PATH")
-            .map_or(USUAL_PATH, String::as_str);
-        process::find(name, path)
+        let path = confinement.env.get("PATH").map_or("", String::as_str);
+        process::find(name, path).or_else(|| process::find(name, USUAL_PATH))
     };
     let program = program
         .ok_or(Errno::NOENT)

@@ -1,14 +1,15 @@
 //! Owns the root directory of a sandbox: a small file system of its own that holds the system
-//! read-only, devices, a private `/tmp`, and what the confinement opens. Nothing is ever made outside
-//! of it: each time a mount point is missing, the device number of the directory is asked first.
+//! read-only, devices, the agent's own `/tmp`, and what the confinement opens. Nothing is ever made
+//! outside of these: each time a mount point is missing, it is asked first which mount the directory
+//! is in.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, chmodat, fstat, mkdirat, openat, openat2,
-    readlinkat, symlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, chmodat, fstat, mkdirat,
+    openat, openat2, readlinkat, statx, symlinkat,
 };
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
@@ -18,11 +19,11 @@ use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY};
 use crate::world::sys::sandbox::plan::Below;
 use crate::world::sys::sandbox::refusal::{Built, During};
 
-/// How much `/tmp` and `/dev/shm` may hold together, in bytes and in files.
+/// How much `/dev/shm` may hold, in bytes and in files.
 const OWN_BYTES_MAX: &str = "2g";
 const OWN_FILES_MAX: &str = "500k";
 
-/// Directories that everybody may write to: `/tmp` and its like.
+/// Directories that everybody may write to.
 const SHARED: Mode = Mode::from_raw_mode(0o1777);
 const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
@@ -64,7 +65,7 @@ impl Nothing {
 #[derive(Debug)]
 pub(crate) struct Root {
     mount: Mount,
-    /// The device numbers of the file systems that are the sandbox's own.
+    /// The numbers of the mounts in which mount points may be made.
     own: Vec<u64>,
     /// Own file systems that become read-only at the end.
     unfinished: Vec<Mount>,
@@ -81,14 +82,14 @@ impl Root {
             ("mode", "755"),
         ];
         let mount = Mount::new("tmpfs", &options, PLAIN).during("making a file system")?;
-        let device = device(&mount).during("looking at the new file system")?;
+        let number = number(&mount).during("looking at the new file system")?;
         let over = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let attached = over.and_then(|over| mount.attach(over));
         attached.during("attaching the new root")?;
         let nothing = Nothing::within(&mount).during("making a place for what is hidden")?;
         Ok(Self {
             mount,
-            own: vec![device],
+            own: vec![number],
             unfinished: Vec::new(),
             nothing,
         })
@@ -105,6 +106,15 @@ impl Root {
         let copy = Mount::copy_of(source)?;
         copy.restrict(attributes)?;
         self.place(path, &copy, is_directory)
+    }
+
+    /// Shows the directory `source`, which is the agent's own, at `path`. It can be written to, and
+    /// mount points may be made in there.
+    pub(crate) fn show_as_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
+        let copy = Mount::copy_of(source)?;
+        copy.restrict(PLAIN)?;
+        self.own.push(number(&copy)?);
+        self.place(path, &copy, IsDirectory::Yes)
     }
 
     /// Hangs `mount` at `path`.
@@ -149,7 +159,7 @@ impl Root {
             (IsDirectory::Yes, Below::Openings) => {
                 let own = Mount::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
                 own.attach(place)?;
-                self.own.push(device(&own)?);
+                self.own.push(number(&own)?);
                 self.unfinished.push(own);
                 return Ok(());
             }
@@ -179,10 +189,11 @@ impl Root {
     }
 
     /// A writable directory of the sandbox's own at `path`.
-    pub(crate) fn share(&self, path: &Path) -> std::io::Result<()> {
+    pub(crate) fn share(&mut self, path: &Path) -> std::io::Result<()> {
         let place = self.made(path, IsDirectory::Yes)?;
         chmodat(&self.mount, below(path), SHARED, AtFlags::empty())?;
         let copy = Mount::copy_of(&place)?;
+        self.own.push(number(&copy)?);
         Ok(copy.attach(place)?)
     }
 
@@ -231,15 +242,18 @@ impl Root {
     ) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(place, name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if self.own.contains(&device(place)?) => {}
+            Err(Errno::NOENT) if self.own.contains(&number(place)?) => {}
             opened => return opened,
         }
-        if is_directory == IsDirectory::Yes {
-            mkdirat(place, name, PLAIN_DIRECTORY)?;
-        } else {
-            return openat(place, name, NEW_FILE, PLAIN_FILE);
+        let made = match is_directory {
+            IsDirectory::Yes => mkdirat(place, name, PLAIN_DIRECTORY),
+            IsDirectory::No => openat(place, name, NEW_FILE, PLAIN_FILE).map(drop),
+        };
+        match made {
+            // Another command of the agent makes the same in its `/tmp` at the same time.
+            Ok(()) | Err(Errno::EXIST) => openat(place, name, flags, Mode::empty()),
+            Err(errno) => Err(errno),
         }
-        openat(place, name, flags, Mode::empty())
     }
 }
 
@@ -275,8 +289,11 @@ pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
     })
 }
 
-fn device(handle: impl AsFd) -> Result<u64, Errno> {
-    Ok(fstat(handle)?.st_dev)
+/// The number of the mount that `handle` leads through.
+fn number(handle: impl AsFd) -> Result<u64, Errno> {
+    let found = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+    is_told.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
 }
 
 /// `path` without the slash that it begins with.

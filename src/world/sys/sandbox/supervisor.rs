@@ -19,7 +19,7 @@ use crate::confinement::tier::Tier;
 use crate::path::AbsPath;
 use crate::world::sys::sandbox::caller::Caller;
 use crate::world::sys::sandbox::control::{Control, Order};
-use crate::world::sys::sandbox::descendants::Descendants;
+use crate::world::sys::sandbox::descendants::{Descendants, none_is_left};
 use crate::world::sys::sandbox::link::{Link, Said};
 use crate::world::sys::sandbox::metadata;
 use crate::world::sys::sandbox::notice::{Notice, Notices};
@@ -79,6 +79,9 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
             let massgen = control.try_clone().during("watching massgen")?;
             let watch = move || end_with(&massgen, &handle, descendants);
             let ended = in_thread("massgen", watch).and_then(|()| program.attend(&link));
+            if !none_is_left() {
+                control.report(&Report::LeftBehind).unwrap_or_default();
+            }
             descendants.end();
             Ok(control.report(&ended.unwrap_or_else(Report::from)))
         }
