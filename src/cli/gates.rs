@@ -52,9 +52,12 @@ enum Missing {
     LeftOut,
 }
 
-/// Gates, and the workspaces that nobody else may use meanwhile.
+/// Gates, with what they and their commands need as long as they are asked.
 struct Gates {
     agents: Vec<AgentGates>,
+    /// The directories of commands go with their team.
+    _team: Option<Team>,
+    /// Nobody else may use them meanwhile.
     _held: Vec<Workspace>,
     _shell: Option<Shell>,
 }
@@ -168,7 +171,7 @@ pub(crate) fn tool(
     Ok(status)
 }
 
-/// Runs one command on the user's own streams, and gives the exit status that it ended with.
+/// Runs one command whose streams lead to the user's, and gives the exit status that it ended with.
 pub(crate) fn sandbox(
     host: &Host,
     asked: &SandboxArguments,
@@ -226,6 +229,7 @@ fn of_grants_file(
     };
     Ok(Gates {
         agents: vec![agents],
+        _team: None,
         _held: Vec::new(),
         _shell: shell,
     })
@@ -288,6 +292,7 @@ fn of_team(
     });
     Ok(Gates {
         agents: gates.collect::<Result<_>>()?,
+        _team: Some(team),
         _held: held,
         _shell: None,
     })

@@ -50,6 +50,7 @@ pub(crate) fn carry_out(
             summary: None,
             changes: Vec::new(),
             exit_code: None,
+            summary: None,
         })
     } else {
         exec::run(permitted)

@@ -109,10 +109,15 @@ impl Meta {
         Ok(Self::from_stat(&stat))
     }
 
-    /// The permission bits that a copy takes over: never those that lend the owner's rights. Its
-    /// owner may change it, also if it is a copy of a snapshot, which nobody may change.
+    /// The permission bits without those that lend the rights of the owner or the group.
+    pub(crate) fn plain_bits(&self) -> Mode {
+        self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+    }
+
+    /// The permission bits that a copy takes over. Its owner may change it, also if it is a copy of
+    /// a snapshot, which nobody may change.
     pub(crate) fn permission_bits(&self) -> Mode {
-        (self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)) | Mode::WUSR
+        self.plain_bits() | Mode::WUSR
     }
 
     /// Whether its owner may write to it.
