@@ -47,7 +47,6 @@ pub(crate) fn carry_out(
         followed.unwrap_or_else(|error| Observation {
             outcome: Outcome::Failed,
             content: error.to_string(),
-            summary: None,
             changes: Vec::new(),
             exit_code: None,
             summary: None,
