@@ -1,6 +1,5 @@
 //! The directories that the commands of a run write into: they go with the run, whatever commands
 //! made of them, and what a broken off run left goes with the next.
-#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
