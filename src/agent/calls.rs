@@ -155,9 +155,10 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        // A command ends when nobody waits for it any more.
+        // A command ends when nobody waits for it any more, or when patience is over.
         let interrupt = call.command().and_then(|_| Interrupt::new().ok());
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
+        let ending = interrupt.clone();
         let tool = request.name.clone();
         let ask = move || {
             let asked = gate.check(call);
@@ -181,7 +182,14 @@ impl Mind {
         self.called(request, None, None).await;
         let begun = Instant::now();
         let work = move || exec::run_until(permitted, interrupt.as_ref());
-        let done = tokio::task::spawn_blocking(work).await;
+        let mut working = tokio::task::spawn_blocking(work);
+        let done = tokio::select! {
+            done = &mut working => done,
+            () = self.out_of_patience() => {
+                ending.as_ref().map(Interrupt::raise).unwrap_or_default();
+                working.await
+            }
+        };
         let observation = done.unwrap_or_else(|_| Observation {
             outcome: Outcome::Failed,
             content: brief::call_broke_off().to_owned(),
@@ -206,6 +214,13 @@ impl Mind {
             content, changes, ..
         } = observation;
         (content, Worked::done(changes))
+    }
+
+    async fn out_of_patience(&self) {
+        match &self.patience {
+            Some(patience) => drop(patience.over().await),
+            None => std::future::pending().await,
+        }
     }
 
     /// A call that is not carried out changes nothing, and the model reads why. `rule` forbids it,

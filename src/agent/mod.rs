@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::account::Account;
+use crate::agent::patience::Patience;
 use crate::backend::Model;
 use crate::backend::conversation::{Conversation, Message};
 use crate::event::Event;
@@ -45,6 +46,8 @@ pub struct Mind {
     pub conversation: Conversation,
     /// Requests in one round or presentation, so that it does not go on forever.
     pub steps_max: u32,
+    /// Until when its commands may go on. Without it they end when nobody waits for them any more.
+    pub patience: Option<Patience>,
     /// What its requests and calls are charged to.
     pub account: Account,
     /// Where events go.

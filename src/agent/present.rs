@@ -30,13 +30,16 @@ pub enum BrokenOff {
 }
 
 /// Lets the final agent work until it replies without a call. A call that has begun is always
-/// carried out to its end, so that what it changed is in the result, however this one ends.
+/// carried out to its end, so that what it changed is in the result, however this one ends; a
+/// command is ended when patience is over.
 pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
+    mind.patience = Some(patience.clone());
     let mut presentation = Presentation::default();
     for _ in 0..mind.steps_max {
         let step = tokio::select! {
-            step = mind.step() => step.map_err(BrokenOff::Failed),
+            biased;
             over = patience.over() => Err(BrokenOff::Over(over)),
+            step = mind.step() => step.map_err(BrokenOff::Failed),
         };
         let said = match step {
             Ok(said) => said,

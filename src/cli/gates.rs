@@ -52,9 +52,12 @@ enum Missing {
     LeftOut,
 }
 
-/// Gates, and the workspaces that nobody else may use meanwhile.
+/// Gates, with what they and their commands need as long as they are asked.
 struct Gates {
     agents: Vec<AgentGates>,
+    /// The directories of commands go with their team.
+    _team: Option<Team>,
+    /// Nobody else may use them meanwhile.
     _held: Vec<Workspace>,
     _shell: Option<Shell>,
 }
@@ -163,12 +166,12 @@ pub(crate) fn tool(
     let mut gates = of_source(&call.caller.source, needs, host, output)?;
     let caller = gates.take(call.caller.agent.as_deref())?;
     let gate = caller.gate(call.caller.phase.into());
-    let (report, status) = tool::carry_out(gate, &call.name, &arguments);
+    let (report, status) = tool::carry_out(gate, &call.name, &arguments, host.hangup);
     output.result(&format!("{report}\n"))?;
     Ok(status)
 }
 
-/// Runs one command on the user's own streams, and gives the exit status that it ended with.
+/// Runs one command whose streams lead to the user's, and gives the exit status that it ended with.
 pub(crate) fn sandbox(
     host: &Host,
     asked: &SandboxArguments,
@@ -191,12 +194,17 @@ fn of_source(
         output.warning("nothing holds the command: it may do whatever you may do");
     }
     match &source.grants {
-        Some(file) => of_grants_file(file, needs, host),
+        Some(file) => of_grants_file(file, needs, host, output),
         None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
     }
 }
 
-fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
+fn of_grants_file(
+    file: &str,
+    needs: Needs<'_>,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -210,6 +218,9 @@ fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
         Needs::Files => None,
         Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
     };
+    for said in shell.iter().flat_map(Shell::swept) {
+        output.warning(said);
+    }
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
@@ -218,6 +229,7 @@ fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
     };
     Ok(Gates {
         agents: vec![agents],
+        _team: None,
         _held: Vec::new(),
         _shell: shell,
     })
@@ -265,7 +277,11 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        team.run_commands_in(Shells::prepare(team.runners(), &layout, &machine(&host))?);
+        let shells = Shells::prepare(team.runners(), &layout, &machine(&host))?;
+        for said in shells.swept() {
+            output.warning(said);
+        }
+        team.run_commands_in(shells);
     }
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
@@ -276,6 +292,7 @@ fn of_team(
     });
     Ok(Gates {
         agents: gates.collect::<Result<_>>()?,
+        _team: Some(team),
         _held: held,
         _shell: None,
     })

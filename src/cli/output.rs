@@ -242,8 +242,9 @@ impl<'w> Output<'w> {
         self.line(&[(Style::Plain, text)]);
     }
 
-    /// Tells the user something that ends nothing.
+    /// Tells the user something that ends nothing, on one line: a name in it cannot make another.
     pub(crate) fn warning(&mut self, message: &str) {
+        let message = &message.replace('\n', "\\n");
         if self.warned.len() < WARNED_MAX {
             self.warned.push(message.to_owned());
         }

@@ -1,13 +1,16 @@
-//! Owns `massgen sandbox`: one command, run as an agent would run it, on the user's own streams.
+//! Owns `massgen sandbox`: one command, run as an agent would run it, whose streams lead to the
+//! user's.
 
 use std::io::{self, stderr, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::cli::interrupts::listen;
 use crate::cli::output::Output;
 use crate::cli::run::runtime;
+use crate::cli::usage::usage;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Hangup;
 use crate::tools::call::{ToolCall, UserPath};
@@ -15,6 +18,7 @@ use crate::world::exec::pass_through::Passed;
 use crate::world::exec::{Observation, run_on};
 use crate::world::gate::{Action, Denial, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::passage::Passage;
 use crate::world::sandbox::{Ended, Streams};
 
 /// What is added to the number of a signal that ended a command, as shells do.
@@ -58,27 +62,45 @@ fn denied(denial: &Denial) -> Error {
 async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> {
     let failed = |error: io::Error| Error::io("cannot run a command", error);
     let interrupt = Interrupt::new().map_err(failed)?;
-    let streams = streams().map_err(failed)?;
     let stop = listen(hangup)?;
+    let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
+    let (mut passage, streams) = passage()?;
     let raised = interrupt.clone();
     let mut running = spawn_blocking(move || run_on(permitted, streams, &raised));
-    let ended = tokio::select! {
-        ended = &mut running => ended,
-        () = stop.soon.cancelled() => {
-            interrupt.raise();
-            running.await
+    let ended = loop {
+        tokio::select! {
+            ended = &mut running => break ended,
+            _ = resized.recv() => passage.resize(),
+            () = stop.soon.cancelled() => {
+                interrupt.raise();
+                break running.await;
+            }
         }
     };
+    tokio::select! {
+        () = passage.copied() => {}
+        () = stop.at_once.cancelled() => {}
+    }
     let ended = ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))?;
     ended.map_err(|Observation { content, .. }| Error::new(ErrorKind::Environment, content))
 }
 
-/// The standard streams of massgen itself.
-fn streams() -> io::Result<Streams> {
-    Ok(Streams {
-        stdin: Some(own(stdin())?),
-        stdout: own(stdout())?,
-        stderr: own(stderr())?,
+/// A way to the standard streams of massgen itself, and what the command has in their place.
+fn passage() -> Result<(Passage, Streams)> {
+    let opened = || {
+        Passage::open(Streams {
+            stdin: Some(own(stdin())?),
+            stdout: own(stdout())?,
+            stderr: own(stderr())?,
+        })
+    };
+    opened().map_err(|error| {
+        if error.kind() == io::ErrorKind::IsADirectory {
+            usage("a directory is standard input, output or error")
+                .hint("give the command a file, a pipe or a terminal")
+        } else {
+            Error::io("cannot pass the standard streams on", error)
+        }
     })
 }
 

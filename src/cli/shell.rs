@@ -1,5 +1,5 @@
 //! Owns the commands of single calls (`massgen tool`): what holds them, and the directories that
-//! they have as long as the call lasts.
+//! they have as long as the call lasts. What was taken out of the user's trees stays.
 
 use std::sync::Arc;
 
@@ -61,11 +61,11 @@ impl Hold<'_> {
     }
 }
 
-/// The commands of one call, whose directories go with this.
+/// The commands of one call, whose directories go with this but for their quarantine.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) commands: Commands,
-    _rooms: Sandboxes,
+    rooms: Sandboxes,
 }
 
 impl Shell {
@@ -87,10 +87,12 @@ impl Shell {
             env: &machine.env,
             home: machine.home.as_ref(),
         });
-        Ok(Self {
-            commands,
-            _rooms: rooms,
-        })
+        Ok(Self { commands, rooms })
+    }
+
+    /// What was done about commands that an earlier call was broken off with, for people.
+    pub(crate) fn swept(&self) -> &[String] {
+        self.rooms.swept()
     }
 }
 

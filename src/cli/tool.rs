@@ -1,12 +1,17 @@
 //! Owns `massgen tool`: one call, carried out as an agent would, through the same gate.
 
 use serde::Serialize;
+use tokio::task::spawn_blocking;
 
-use crate::error::ExitStatus;
+use crate::cli::interrupts::listen;
+use crate::cli::run::runtime;
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Hangup;
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
-use crate::world::exec::{self, Outcome};
-use crate::world::gate::Gate;
+use crate::world::exec::{self, Observation, Outcome};
+use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// The one line of JSON that is printed.
 #[derive(Debug, Serialize)]
@@ -21,17 +26,34 @@ struct Report<'a> {
 /// Carries out the call of the tool `name` with `arguments` (JSON), and says how the process ends:
 /// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed, with 2 if
 /// the arguments are none of the tool's.
-pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatus) {
+pub(crate) fn carry_out(
+    gate: &Gate,
+    name: &str,
+    arguments: &str,
+    hangup: Hangup,
+) -> (String, ExitStatus) {
     let call = match parse(name, arguments) {
         Ok(call) => call,
         Err(error @ ParseError::UnknownTool { .. }) => return denied(&error.to_string()),
         Err(error) => return not_carried_out(&error.to_string(), "invalid", ExitStatus::Usage),
     };
+    let is_command = call.command().is_some();
     let permitted = match gate.check(call) {
         Ok(permitted) => permitted,
         Err(denial) => return denied(&denial.to_string()),
     };
-    let observation = exec::run(permitted);
+    let observation = if is_command {
+        let followed = runtime().and_then(|runtime| runtime.block_on(follow(permitted, hangup)));
+        followed.unwrap_or_else(|error| Observation {
+            outcome: Outcome::Failed,
+            content: error.to_string(),
+            changes: Vec::new(),
+            exit_code: None,
+            summary: None,
+        })
+    } else {
+        exec::run(permitted)
+    };
     let (decision, status) = match observation.outcome {
         Outcome::Done => ("allow", ExitStatus::Delivered),
         Outcome::Failed => ("allow", ExitStatus::NoAnswer),
@@ -44,6 +66,23 @@ pub fn carry_out(gate: &Gate, name: &str, arguments: &str) -> (String, ExitStatu
         decision,
     };
     (report.to_json(), status)
+}
+
+/// Waits for a command; a signal that would end massgen ends the command first, so that what it
+/// left in the user's trees is looked at.
+async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Observation> {
+    let interrupt = Interrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
+    let stop = listen(hangup)?;
+    let raised = interrupt.clone();
+    let mut running = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
+    let ended = tokio::select! {
+        ended = &mut running => ended,
+        () = stop.soon.cancelled() => {
+            interrupt.raise();
+            running.await
+        }
+    };
+    ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))
 }
 
 fn denied(why: &str) -> (String, ExitStatus) {

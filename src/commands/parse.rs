@@ -15,6 +15,11 @@ use crate::commands::word::text_of;
 /// The longest line that is looked at, in bytes: the longest argument of a program on Linux
 /// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
 pub const LINE_BYTES_MAX: usize = 128 * 1024;
+/// The most that is read of a line with all that its commands start, in bytes: a text that a shell is
+/// given by `eval` or `-c` is read once more.
+const READ_BYTES_MAX: usize = 2 * LINE_BYTES_MAX;
+/// The most words of all commands of a line, with all that they start.
+const WORDS_MAX: usize = 50_000;
 /// The most nodes of a line's tree.
 const NODES_MAX: usize = 200_000;
 /// The most simple commands of a line, with all that they start.
@@ -34,6 +39,8 @@ const REPORTS_MAX: usize = 500;
 pub fn parse(text: &str) -> Line {
     let mut reading = Reading {
         parser: Parser::new(),
+        bytes: 0,
+        words: 0,
         nodes: 0,
         line: Line::default(),
     };
@@ -54,6 +61,8 @@ pub fn parse(text: &str) -> Line {
 /// What is read so far.
 struct Reading {
     parser: Parser,
+    bytes: usize,
+    words: usize,
     nodes: usize,
     line: Line,
 }
@@ -90,7 +99,9 @@ impl Reading {
         if is_binary {
             return Err(Unread::Syntax);
         }
+        self.bytes = self.bytes.saturating_add(text.len());
         let is_too_much = text.len() > LINE_BYTES_MAX
+            || self.bytes > READ_BYTES_MAX
             || text.matches("<<").count() > HERE_DOCUMENTS_MAX
             || text.matches("=(").count() > ARRAYS_MAX;
         if is_too_much {
@@ -175,7 +186,8 @@ impl Reading {
 
     /// Takes a command and then what it starts.
     fn take(&mut self, mut command: SimpleCommand, context: &Context) -> Result<(), Unread> {
-        if self.line.commands.len() >= COMMANDS_MAX {
+        self.words = self.words.saturating_add(command.words.len());
+        if self.line.commands.len() >= COMMANDS_MAX || self.words > WORDS_MAX {
             return Err(Unread::TooLarge);
         }
         command.steps.clone_from(&context.steps);

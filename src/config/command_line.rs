@@ -14,6 +14,9 @@ use crate::confinement::tier::{Tier, TierChoice};
 
 /// How long a command may run where neither the config nor the call says it, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
+/// The longest that a call may let its command run, in seconds, unless the config lets all run
+/// longer.
+pub const TIMEOUT_SECONDS_MAX: u64 = 60 * 60;
 /// How much is kept of what a command writes where the config does not say it, in bytes.
 pub const OUTPUT_BYTES_DEFAULT: u64 = 1024 * 1024;
 

@@ -88,8 +88,9 @@ impl Tier {
                 "bugs of the kernel",
             ],
             Tier::C => &[
-                "names and sizes of closed files can be seen",
-                "command lines of other processes and `/dev/shm` are shared",
+                "names, sizes, link texts and attributes of closed files can be seen",
+                "command lines of other processes can be seen",
+                "`/dev/shm` is the machine's: your files there can be read, changed and deleted",
                 "commands cannot write the user's paths: delivery goes through the file tools",
                 "no private `/tmp`, no loopback, no Unix sockets",
             ],

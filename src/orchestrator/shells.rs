@@ -42,7 +42,7 @@ pub struct Shells {
     ready: BTreeMap<AgentId, Commands>,
     refused: BTreeMap<AgentId, Enclosure>,
     /// Their directories, which go at the end of the run.
-    _rooms: Option<Sandboxes>,
+    rooms: Option<Sandboxes>,
 }
 
 /// An agent that may run commands.
@@ -115,13 +115,18 @@ impl Shells {
         Ok(Self {
             ready,
             refused,
-            _rooms: Some(rooms),
+            rooms: Some(rooms),
         })
     }
 
     /// What the commands of an agent run in; `None` where it may run none.
     pub fn of(&self, agent: &AgentId) -> Option<&Commands> {
         self.ready.get(agent)
+    }
+
+    /// What was done about commands that an earlier run was broken off with, for people.
+    pub fn swept(&self) -> &[String] {
+        self.rooms.as_ref().map_or(&[], Sandboxes::swept)
     }
 
     /// Whether nothing on this machine can hold the commands of an agent.
@@ -151,10 +156,11 @@ impl Shells {
             let notes = commands.notes().iter();
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
+        let swept = self.swept().iter().cloned();
         let warning = |message| Event::Warning { message };
         held.into_iter()
             .map(event)
-            .chain(notes.map(warning))
+            .chain(notes.chain(swept).map(warning))
             .collect()
     }
 }

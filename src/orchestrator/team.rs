@@ -278,6 +278,7 @@ impl Team {
             gate: self.gate(member, phase)?,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
+            patience: None,
             account: Account::new(member.id.clone(), line.ledger),
             events: line.events,
         };

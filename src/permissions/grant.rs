@@ -49,7 +49,7 @@ impl fmt::Display for Phase {
 }
 
 /// What a grant is for; the rules differ by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GrantKind {
     /// The agent's own tree. Protected names do not apply in it.
     Workspace,

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::path::{RealPath, RelPath};
 
 /// A file's identity and state as the kernel reports them; two equal versions have equal content
 /// unless someone set the clock back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// The device that holds the file.
     pub device: u64,

@@ -76,6 +76,15 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
     None
 }
 
+/// Whether `rel` is `place` or lies below it, in any disguise of its names that some file system
+/// takes for the same.
+pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
+    let mut names = rel.names();
+    place
+        .names()
+        .all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted)))
+}
+
 /// Whether a file of this name holds secrets by convention (`.env*`, private keys, `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded = fold(name);

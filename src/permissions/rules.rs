@@ -3,7 +3,7 @@
 
 use crate::path::RelPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::protected::protected_name;
+use crate::permissions::protected::{is_within, protected_name};
 
 /// What a rule looks at: one path, as the grant that reaches it sees it.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +234,7 @@ pub const RULES: &[Rule] = &[
         name: "protected-path",
         because: "the config protects it",
         ceiling: |subject| {
-            let protects = |path: &RelPath| subject.rel.is_within(path);
+            let protects = |path: &RelPath| is_within(subject.rel, path);
             if subject.grant.protected.iter().any(protects) {
                 READ
             } else {
@@ -257,13 +257,22 @@ pub const RULES: &[Rule] = &[
                 Permission::Read,
             ),
         ],
-        denies: &[example(
-            GrantKind::Context,
-            Permission::Write,
-            Phase::Final,
-            "LICENSE",
-            Permission::Write,
-        )],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "LICENSE",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "License./a",
+                Permission::Write,
+            ),
+        ],
     },
     Rule {
         name: "protected-name",

@@ -366,7 +366,7 @@ pub const COMMANDS: &[ToolSpec] = &[
         permission: Permission::Read,
         parameters: &[
             required("command", Kind::Text, ""),
-            optional("timeout", Kind::Count, "seconds, default 60"),
+            optional("timeout", Kind::Count, "seconds, default 60, at most 3600"),
             optional("work_dir", Kind::Text, "default your workspace"),
         ],
         result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \

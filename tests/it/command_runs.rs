@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use massgen::config::command_line::CommandLineConfig;
 use massgen::confinement::tier::{Tier, TierChoice};
@@ -19,6 +21,7 @@ use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::exec;
 use massgen::world::gate::{Gate, GatePolicy};
 use massgen::world::sandbox::Sandbox;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::project::{Finished, Project, binary};
 use crate::runs::status;
@@ -100,6 +103,26 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
         }
         assert_eq!(rows(&finished), expected, "tier {tier}");
     }
+}
+
+#[test]
+fn one_interrupt_ends_a_command_of_the_final_phase() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments:
+        command: "touch '{{cwd}}/src/begun' && sleep 3000"
+        timeout: 3600
+- text: "done"
+"#;
+    let project = project("off", replies);
+    let mut massgen = project.command().spawn().unwrap();
+    while !project.path("src/begun").exists() {
+        assert_eq!(massgen.try_wait().unwrap(), None);
+        sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&massgen), Signal::INT).unwrap();
+    assert_eq!(massgen.wait().unwrap().code(), Some(130));
 }
 
 #[test]
@@ -300,8 +323,8 @@ fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
 "#;
     let run = |choice: &str| {
         let project = project(choice, replies);
-        chown(project.path("src"), Some(1234), Some(1234)).unwrap();
-        chown(project.path("src/old.txt"), Some(1234), Some(1234)).unwrap();
+        chown(project.path("src"), None, Some(1234)).unwrap();
+        chown(project.path("src/old.txt"), None, Some(1234)).unwrap();
         project.run()
     };
     let refused = run("A");

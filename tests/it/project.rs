@@ -172,6 +172,18 @@ impl Project {
         command
     }
 
+    /// The same for a terminal.
+    pub(crate) fn typed(&self) -> CommandBuilder {
+        let mut command = CommandBuilder::new(binary());
+        command.args(&self.arguments);
+        command.cwd(self.path(""));
+        command.env_clear();
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        command
+    }
+
     /// Runs on a terminal of 80 columns, and returns what is shown there.
     pub(crate) fn on_terminal(self) -> Finished {
         let size = PtySize {
@@ -181,14 +193,8 @@ impl Project {
             pixel_height: 0,
         };
         let pty = native_pty_system().openpty(size).expect("a terminal");
-        let mut command = CommandBuilder::new(binary());
-        command.args(&self.arguments);
-        command.cwd(self.path(""));
-        command.env_clear();
-        for (name, value) in self.environment() {
-            command.env(name, value);
-        }
-        let mut child = pty.slave.spawn_command(command).expect("the binary starts");
+        let typed = self.typed();
+        let mut child = pty.slave.spawn_command(typed).expect("the binary starts");
         drop(pty.slave);
         let mut shown = Vec::new();
         // Linux reports the end of a terminal's last process as an error.

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process;
+use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +25,7 @@ use massgen::tools::call::BackgroundId;
 use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use portable_pty::{PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -501,6 +504,129 @@ fn one_command_runs_on_the_users_streams_with_its_own_status() {
     assert_eq!(finished.stderr(), format!("{warning}it's\n"));
     sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
     sandboxed(granted(), &["true"]).success();
+}
+
+#[test]
+fn one_command_holds_no_stream_of_the_users() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let shut = "chmod 400 /dev/stdin; cat";
+    let project = granted().file("typed", "typed\n");
+    let typed = project.path("typed");
+    let project = sandboxed(project, &["sh", "-c", shut]);
+    let by = |mut command: Command| {
+        fs::set_permissions(&typed, fs::Permissions::from_mode(0o600)).unwrap();
+        let output = command.stdin(fs::File::open(&typed).unwrap()).output();
+        let output = output.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "typed\n");
+        mode(&typed)
+    };
+    let mut alone = Command::new("sh");
+    alone.args(["-c", shut]);
+    assert_eq!(by(alone), 0o400);
+    assert_eq!(by(project.command()), 0o600);
+}
+
+#[test]
+fn one_command_has_no_directory_for_a_stream() {
+    let project = sandboxed(granted(), &["true"]);
+    let with = |stdin: &Path| {
+        let mut command = project.command();
+        let output = command.stdin(fs::File::open(stdin).unwrap()).output();
+        output.unwrap().status.code()
+    };
+    assert_eq!(with(&project.path("src")), Some(2));
+    assert_eq!(with(&project.path("grants.json")), Some(0));
+}
+
+#[test]
+fn one_command_writes_in_order_where_both_streams_are_one() {
+    let words = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+    let project = sandboxed(granted(), &["sh", "-c", words]);
+    let written = project.path("written");
+    let file = fs::File::create(&written).unwrap();
+    let mut command = project.command();
+    command.stdout(file.try_clone().unwrap()).stderr(file);
+    assert!(command.status().unwrap().success());
+    assert_eq!(
+        fs::read_to_string(written).unwrap(),
+        "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
+    );
+}
+
+/// The tiers that this machine has.
+fn tiers() -> impl Iterator<Item = &'static str> {
+    let all = ["A", "B", "C", "off"].into_iter();
+    all.filter(|tier| Room::new(tier_named(tier)).is_some())
+}
+
+/// A project whose command line is this one in a tier.
+fn in_tier(tier: &str, script: &str) -> Project {
+    let options = ["sandbox", "--grants", "grants.json", "--sandbox", tier];
+    granted().args(options).args(["--", "sh", "-c", script])
+}
+
+#[test]
+fn one_command_has_a_terminal_where_the_user_has_one() {
+    for tier in tiers() {
+        let script = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size && echo own > /dev/tty";
+        let finished = in_tier(tier, script).on_terminal();
+        assert_eq!(finished.stdout(), "24 80\r\nown\r\n", "tier {tier}");
+        assert_eq!(finished.code(), Some(0), "tier {tier}");
+        let none = in_tier(tier, "[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || : < /dev/tty");
+        assert_ne!(none.run().code(), Some(0), "tier {tier}");
+    }
+}
+
+#[test]
+fn keys_that_end_a_program_mean_the_command() {
+    for tier in tiers() {
+        let pty = native_pty_system().openpty(PtySize::default()).unwrap();
+        let script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep .05; done";
+        let project = in_tier(tier, script);
+        let mut child = pty.slave.spawn_command(project.typed()).unwrap();
+        drop(pty.slave);
+        let mut shown = BufReader::new(pty.master.try_clone_reader().unwrap()).lines();
+        assert_eq!(shown.next().unwrap().unwrap(), "ready");
+        pty.master
+            .take_writer()
+            .unwrap()
+            .write_all(b"\x03")
+            .unwrap();
+        let caught = shown.map_while(Result::ok);
+        assert!(caught.last().is_some_and(|line| line.ends_with("caught")));
+        assert_eq!(child.wait().unwrap().exit_code(), 7, "tier {tier}");
+    }
+}
+
+/// A team of one that may run commands.
+const TEAM: &str = "agents:
+  - id: one
+    backend:
+      type: scripted
+      replies: [{text: done}]
+      cwd: w1
+      enable_mcp_command_line: true
+";
+
+#[test]
+fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
+    for tier in tiers() {
+        let with = |words: &[&str]| {
+            let options = ["--config", "team.yaml", "--sandbox", tier];
+            let project = Project::new().file("team.yaml", TEAM);
+            let (name, words) = words.split_first().unwrap();
+            project.args([name]).args(options).args(words).success()
+        };
+        let call = [
+            "tool",
+            "execute_command",
+            "--args",
+            r#"{"command": "echo told"}"#,
+        ];
+        let told = with(&call);
+        assert!(told.stdout().contains("told\\\\n"), "{}", told.stdout());
+        assert_eq!(with(&["sandbox", "--", "echo", "told"]).stdout(), "told\n");
+    }
 }
 
 #[test]

@@ -475,6 +475,13 @@ fn privileges_are_gone() {
     }
 }
 
+#[test]
+fn no_command_takes_all_watches_of_the_user() {
+    for cell in cells() {
+        cell.check("cat /proc/sys/user/max_inotify_instances", "32");
+    }
+}
+
 /// What `perl` says that a system call came to.
 fn call(number: i64, arguments: &str) -> String {
     format!("perl -e '$! = 0; syscall({number}, {arguments}); print $! + 0'")

@@ -487,6 +487,8 @@ fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
 struct Others {
     tcp: TcpListener,
     other_tcp: TcpListener,
+    /// At the port of `tcp` and another address.
+    _elsewhere: TcpListener,
     udp: UdpSocket,
     stream: UnixListener,
     datagram: UnixDatagram,
@@ -495,8 +497,11 @@ struct Others {
 impl Others {
     /// The sockets with paths lie in the workspace, where a command surely finds them.
     fn new(room: &Room) -> Self {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = tcp.local_addr().unwrap().port();
         let others = Self {
-            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            tcp,
+            _elsewhere: TcpListener::bind(("127.0.0.2", port)).unwrap(),
             other_tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
             stream: UnixListener::bind(room.path("ws/stream")).unwrap(),
@@ -523,6 +528,7 @@ def tried(name, what):
 S = socket
 tried("tcp", lambda: S.create_connection(("127.0.0.1", {tcp}), 5))
 tried("other", lambda: S.create_connection(("127.0.0.1", {other}), 5))
+tried("elsewhere", lambda: S.create_connection(("127.0.0.2", {tcp}), 5))
 tried("fast", lambda: S.socket().sendto(b"x", 0x20000000, ("127.0.0.1", {other})))
 tried("mptcp", lambda: S.socket(2, 1, 262).connect(("127.0.0.1", {other})))
 tried("udp", lambda: S.socket(2, 2).sendto(b"x", ("127.0.0.1", {udp})))
@@ -570,7 +576,16 @@ fn sockets_lead_only_where_the_network_is_open_to() {
     let port = |others: &Others| others.tcp.local_addr().unwrap().port();
     let to_proxy = |others: &Others| Reach::Proxy { port: port(others) };
     check_reach(to_proxy, &["tcp", "streams"]);
-    let on_host = ["tcp", "other", "fast", "mptcp", "udp", "listen", "streams"];
+    let on_host = [
+        "tcp",
+        "other",
+        "elsewhere",
+        "fast",
+        "mptcp",
+        "udp",
+        "listen",
+        "streams",
+    ];
     check_reach(|_| Reach::Host, &on_host);
 }
 

@@ -1,15 +1,20 @@
 //! The directories that the commands of a run write into: they go with the run, whatever commands
 //! made of them, and what a broken off run left goes with the next.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use massgen::id::AgentId;
 use massgen::path::AbsPath;
 use massgen::world::store::sandboxes::Sandboxes;
 use rustix::fs::{CWD, Mode, mkfifoat};
+
+use crate::project::binary;
 
 fn abs(path: &Path) -> AbsPath {
     AbsPath::new(path).unwrap()
@@ -138,4 +143,57 @@ fn what_a_broken_off_call_left_is_cleared_by_the_next_and_nothing_else() {
     assert!(fs::metadata(room.as_path()).is_ok());
     drop(going_on);
     assert!(fs::metadata(room.as_path()).is_err());
+}
+
+/// How often a file is looked for that a command makes, and how long between two looks.
+const LOOKS: u32 = 3_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+/// A call of `execute_command` in tier B and the final phase, below `dir`.
+fn call(dir: &Path, line: &str) -> Command {
+    let grants = serde_json::json!({
+        "workspace": dir.join("ws"),
+        "context_paths": [{"path": dir.join("src"), "permission": "write"}],
+    });
+    fs::write(dir.join("grants.json"), grants.to_string()).unwrap();
+    for name in ["ws", "src", "tmp", "home"] {
+        fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    let arguments = serde_json::json!({"command": line}).to_string();
+    let mut call = Command::new(binary());
+    call.args(["tool", "execute_command", "--grants", "grants.json"])
+        .args(["--sandbox", "B", "--phase", "final", "--args", &arguments])
+        .current_dir(dir)
+        .env("TMPDIR", dir.join("tmp"))
+        .env("HOME", dir.join("home"));
+    call
+}
+
+#[test]
+fn the_next_call_sweeps_after_one_that_was_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let first = call(&dir, "true").output().unwrap();
+    if !first.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&first.stderr));
+        return;
+    }
+    let line = "mkdir ../src/.git; echo evil > ../src/.git/config; touch ready; sleep 600";
+    let mut killed = call(&dir, line).stdout(Stdio::null()).spawn().unwrap();
+    let is_ready = || dir.join("ws/ready").exists();
+    let waited = (0..LOOKS).find(|_| {
+        thread::sleep(BETWEEN_LOOKS);
+        is_ready()
+    });
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(waited.is_some(), "the command did nothing");
+    let made = dir.join("src/.git/config");
+    assert!(made.exists());
+    let next = call(&dir, "true").output().unwrap();
+    let said = String::from_utf8_lossy(&next.stderr);
+    assert!(said.contains("after a run that was broken off"), "{said}");
+    assert!(!made.exists());
+    let last = call(&dir, "true").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&last.stderr), "");
 }

@@ -201,7 +201,7 @@ fn a_new_run_knows_nothing_of_sessions() {
     with_team(&finished, looks);
     let finished = finished.then(["And again"]).failure(1);
     assert!(
-        finished.stderr().contains("what the replies"),
+        finished.stderr().contains("waits for `contains: red, see`"),
         "{}",
         finished.stderr()
     );

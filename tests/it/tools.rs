@@ -363,6 +363,34 @@ fn searches_find_names_and_lines() {
 }
 
 #[test]
+fn a_file_that_lent_rights_lends_none_when_it_holds_something_else() {
+    let disk = Disk::new();
+    let gate = disk.gate(Final);
+    disk.file("ws/other", "other");
+    for (mode, expected) in [(0o4755, 0o755), (0o2775, 0o775), (0o751, 0o751)] {
+        disk.file("rw/tool", "tool");
+        let tool = disk.path("rw/tool");
+        let calls = [
+            ("write_file", json!({"path": tool, "content": "new"})),
+            (
+                "edit_file",
+                json!({"path": tool, "edits": [{"oldText": "new", "newText": "newer"}]}),
+            ),
+            (
+                "copy_file",
+                json!({"source_path": "other", "destination_path": tool, "overwrite": true}),
+            ),
+        ];
+        for (name, arguments) in calls {
+            fs::set_permissions(&tool, fs::Permissions::from_mode(mode)).unwrap();
+            done(&gate, name, &arguments);
+            let found = fs::metadata(&tool).unwrap().mode() & 0o7777;
+            assert_eq!(found, expected, "{name}: {mode:o}");
+        }
+    }
+}
+
+#[test]
 fn copies_take_links_as_links_and_leave_special_files() {
     let disk = Disk::new();
     disk.file("ws/out/css/m.css", "a");

@@ -165,10 +165,12 @@ fn cgroups(found: &Holds) -> Finding {
             return finds(Verdict::Ok, message);
         }
         (false, true) => "memory is limited for each process of a command alone",
-        (true, false) => "processes are limited by the number that the user has",
+        (true, false) => {
+            "processes are limited by the number that the user has, and root's are not"
+        }
         (false, false) => {
             "limits are loose: of memory for each process of a command alone, and of processes by \
-             the number that the user has"
+             the number that the user has; root's are not limited"
         }
     };
     let boot = "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, its host decides";

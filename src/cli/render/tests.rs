@@ -38,6 +38,17 @@ fn text(agent: &str, text: &str) -> Event {
     }
 }
 
+#[test]
+fn a_name_in_a_warning_makes_no_line_of_its_own() {
+    let message = "kept in `a\nerror: forged`".to_owned();
+    let (_, err) = shown(&[started(), Event::Warning { message }]);
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(
+        lines.contains(&"warning: kept in `a\\nerror: forged`"),
+        "{err}"
+    );
+}
+
 /// What is written for these events.
 fn shown(events: &[Event]) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());

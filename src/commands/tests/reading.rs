@@ -264,7 +264,7 @@ fn large_lines_are_read_up_to_a_bound() {
     assert_eq!(parse(&long).unread, Some(Unread::TooLarge));
     let script = format!("cat > f <<'E'\n{}E", "some text\n".repeat(10_000));
     assert_eq!(parse(&script).unread, None);
-    let deep = "nice ".repeat(5_000) + "sudo x";
+    let deep = "nice ".repeat(500) + "sudo x";
     assert_eq!(parse(&deep).unread, Some(Unread::TooDeep));
     for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
         let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
@@ -276,6 +276,23 @@ fn large_lines_are_read_up_to_a_bound() {
         let many = dear.repeat(LINE_BYTES_MAX / dear.len());
         assert_eq!(parse(&many).unread, Some(Unread::TooLarge), "{dear}");
     }
+}
+
+#[test]
+fn what_is_read_again_and_again_is_bounded() {
+    let read = |line: &str| {
+        let parsed = parse(line);
+        (parsed.unread, parsed.commands.len())
+    };
+    let words = "w ".repeat(4_000);
+    let nested = |times: usize| "eval ".repeat(times) + &words;
+    assert_eq!(read(&nested(8)), (None, 9));
+    assert_eq!(read(&nested(40)).0, Some(Unread::TooLarge));
+    let listed = vec![nested(4); 7].join("; ");
+    assert_eq!(read(&listed).0, Some(Unread::TooLarge));
+    let started = |times: usize| "nice ".repeat(times) + &words;
+    assert_eq!(read(&started(8)), (None, 9));
+    assert_eq!(read(&started(40)).0, Some(Unread::TooLarge));
 }
 
 #[test]

@@ -153,7 +153,7 @@ pub static COMMAND_LIMITS: Section = Section {
         Key::served(
             &["timeout"],
             Shape::Integer(1, SECONDS_MAX),
-            "Seconds that it may run, unless its call says how long.",
+            "Seconds that it may run, unless its call says how long: 3600 at most, or this if it is more.",
         )
         .or("60"),
         Key::served(

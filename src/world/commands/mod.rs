@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::commands::CommandRules;
-use crate::config::command_line::CommandLineConfig;
+use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
 use crate::confinement::compile::Facts;
 use crate::confinement::environment::{Surroundings, environment};
 use crate::confinement::network::{Network, Reach};
@@ -185,7 +185,9 @@ impl Commands {
 
     /// How long a command may run that asks for `seconds`.
     pub(super) fn time_max(&self, seconds: Option<u64>) -> Duration {
-        Duration::from_secs(seconds.unwrap_or(self.0.config.bounds.timeout_seconds))
+        let usual = self.0.config.bounds.timeout_seconds;
+        let most = usual.max(TIMEOUT_SECONDS_MAX);
+        Duration::from_secs(seconds.map_or(usual, |seconds| seconds.min(most)))
     }
 
     /// How much is kept of each output of a command, in bytes.

@@ -54,7 +54,15 @@ impl Room {
 
     /// Where protected names go that a command made.
     pub fn quarantine(&self) -> AbsPath {
-        self.0.root.join("quarantine")
+        quarantine(&self.0.root)
+    }
+
+    /// A file that no other command uses, for what has to be known if massgen ends before a sweep.
+    pub fn note(&self) -> Result<AbsPath> {
+        let notes = notes(&self.0.root);
+        dir::create_all(&notes, Audience::User)?;
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        Ok(notes.join(number.to_string()))
     }
 
     /// The layer over `root`; the same one in every command that is waited for.
@@ -86,4 +94,14 @@ impl Room {
     fn layers(&self) -> MutexGuard<'_, BTreeMap<RealPath, Layer>> {
         self.0.layers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where protected names go that a command made, whose room is or was at `root`.
+pub fn quarantine(root: &AbsPath) -> AbsPath {
+    root.join("quarantine")
+}
+
+/// Where the notes of commands are that are to be swept after, whose room is or was at `root`.
+pub fn notes(root: &AbsPath) -> AbsPath {
+    root.join("unswept")
 }

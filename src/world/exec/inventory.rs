@@ -4,15 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::path::{RealPath, RelPath};
+use crate::path::RealPath;
 use crate::permissions::history::{History, Version};
 use crate::world::change::{Change, ChangeKind};
-use crate::world::gate::Place;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::meta::Meta;
 
 /// How many files are looked at; that takes about half a second.
-pub(super) const FILES_MAX: usize = 200_000;
+const FILES_MAX: usize = 200_000;
 
 /// What stands in the user's trees.
 #[derive(Debug, Default)]
@@ -24,29 +21,12 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Looks at these files of a tree, seen from its `root`. What is gone by now is left out.
-    pub(super) fn add(&mut self, root: &Place, files: &[RelPath]) {
-        let mut open: Option<(RelPath, Dir)> = None;
-        for rel in files {
-            if self.files.len() == FILES_MAX {
-                self.add_partial(root.real());
-                return;
-            }
-            let place = root.at(rel);
-            let below = place.below();
-            let (Some(parent), Some(name)) = (below.parent(), below.name()) else {
-                continue;
-            };
-            let known = open.take().filter(|(at, _)| *at == parent);
-            let dir = match known {
-                Some((_, dir)) => Ok(dir),
-                None => place.dir().dir(&parent),
-            };
-            let Ok(dir) = dir else { continue };
-            if let Ok(meta) = Meta::named(&dir, name) {
-                self.files.insert(place.real().clone(), meta.version);
-            }
-            open = Some((parent, dir));
+    /// Adds a file of the tree `root` as it stands. Once there are too many, none is added.
+    pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: Version) {
+        if self.files.len() < FILES_MAX {
+            self.files.insert(path.clone(), version);
+        } else if !self.partial.contains(root) {
+            self.add_partial(root);
         }
     }
 
@@ -100,7 +80,7 @@ impl Inventory {
             }
         }
         for root in self.partial.union(&now.partial) {
-            let reason = format!("it holds more than {FILES_MAX} files, or is too deep");
+            let reason = format!("it holds more than {FILES_MAX} files");
             tell(root, ChangeKind::Unlisted { reason });
         }
         changes

@@ -2,20 +2,26 @@
 //! that the command sees an error, and remembered, so that what it makes there all the same is known.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::os::unix::ffi::OsStringExt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::permissions::grant::Permission;
 use crate::permissions::history::{History, Version};
 use crate::permissions::protected::protected_name;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::answer::Stop;
-use crate::world::exec::inventory::{FILES_MAX, Inventory};
+use crate::world::exec::inventory::Inventory;
+use crate::world::exec::rounds::{Class, Inspector, Name, PATH_BYTES_MAX, go_round, users_trees};
 use crate::world::gate::{Gate, Place};
+use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::sys::patrol::Turn;
 
 /// How many names are looked at before a command; looking takes about a second then.
 const NAMES_BEFORE_MAX: usize = 1_000_000;
@@ -37,22 +43,38 @@ pub(super) struct Standing {
 }
 
 /// What stands at one closed name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stood {
     /// What it is.
-    pub(super) meta: Meta,
-    /// Of a link, its text.
-    pub(super) target: Option<PathBuf>,
+    pub(super) kind: Kind,
+    /// Its identity and state.
+    pub(super) version: Version,
+    /// Its permission bits.
+    pub(super) mode_bits: u32,
+    /// Of a link, the bytes of its text.
+    pub(super) target: Option<Vec<u8>>,
 }
 
 impl Stood {
     fn at(place: &Place) -> Result<Self, Fault> {
-        let meta = place.dir().meta(&place.below())?;
+        let below = place.below();
+        let (dir, name) = place.dir().parent_of(&below)?;
+        Self::of(&dir, name, &Meta::named(&dir, name)?)
+    }
+
+    /// What stands at `name` in `dir`, of which the kernel says `meta`.
+    pub(super) fn of(dir: &Dir, name: &OsStr, meta: &Meta) -> Result<Self, Fault> {
+        let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
         let target = match meta.kind {
-            Kind::Link => Some(place.dir().link_target(&place.below())?),
+            Kind::Link => Some(dir.link_target(&rel)?.into_os_string().into_vec()),
             Kind::File | Kind::Directory | Kind::Fifo | Kind::Socket | Kind::Device => None,
         };
-        Ok(Self { meta, target })
+        Ok(Self {
+            kind: meta.kind,
+            version: meta.version,
+            mode_bits: meta.permission_bits().bits(),
+            target,
+        })
     }
 
     /// What tells it from all others, wherever it is moved with its directory.
@@ -62,7 +84,7 @@ impl Stood {
             inode,
             changed_ns,
             ..
-        } = self.meta.version;
+        } = self.version;
         Identity {
             device,
             inode,
@@ -71,8 +93,8 @@ impl Stood {
     }
 
     /// Whether a command can be kept from it: a mask lies on a file or a directory.
-    fn can_be_masked(&self) -> bool {
-        matches!(self.meta.kind, Kind::File | Kind::Directory)
+    pub(super) fn can_be_masked(&self) -> bool {
+        matches!(self.kind, Kind::File | Kind::Directory)
     }
 }
 
@@ -91,12 +113,33 @@ impl Standing {
         &self.names
     }
 
-    /// Directories that could not be looked into, and could `before`.
-    pub(super) fn closed_since<'s>(
-        &'s self,
-        before: &'s Self,
-    ) -> impl Iterator<Item = &'s RealPath> {
-        self.unread.difference(&before.unread)
+    /// Notes what stood at a closed name; of a directory, whether it could not be looked into.
+    pub(super) fn add_closed(&mut self, path: RealPath, stood: Stood, unread: bool) {
+        if unread {
+            self.unread.insert(path.clone());
+        }
+        self.names.insert(path, stood);
+    }
+
+    /// Whether this directory could not be looked into.
+    pub(super) fn is_unread(&self, path: &RealPath) -> bool {
+        self.unread.contains(path)
+    }
+
+    /// Whether no directory could not be looked into.
+    pub(super) fn is_all_read(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// Notes a directory that cannot be looked into.
+    pub(super) fn add_unread(&mut self, path: &RealPath) {
+        self.unread.insert(path.clone());
+    }
+
+    /// Notes a file that is not closed.
+    pub(super) fn add_file(&mut self, name: &Name<'_>) {
+        let (root, path) = (name.root.real(), name.place.real());
+        self.files.add(root, path, name.meta.version);
     }
 
     /// What became of the files that are not closed until `now`.
@@ -133,13 +176,9 @@ pub(super) fn look(gate: &Gate, tier: Tier) -> Result<Standing, Stop> {
     }
 }
 
-/// What stands there after a command that wrote to the trees directly. The error says why nobody
-/// knows.
-pub(super) fn look_again(gate: &Gate, tier: Tier) -> Result<Standing, Stop> {
-    match tier {
-        Tier::Off => Ok(unmasked(gate, NAMES_AFTER_MAX)),
-        Tier::A | Tier::B | Tier::C | Tier::D => everywhere(gate, NAMES_AFTER_MAX),
-    }
+/// The files that stand there after a command that nothing held.
+pub(super) fn look_again(gate: &Gate) -> Standing {
+    unmasked(gate, NAMES_AFTER_MAX)
 }
 
 /// The files alone. Nothing is closed to a command that nothing holds, so that it runs also where
@@ -154,15 +193,6 @@ fn unmasked(gate: &Gate, names_max: usize) -> Standing {
     });
     standing.names.clear();
     standing
-}
-
-/// The roots of the user's trees that may be written to.
-pub(super) fn users_trees(gate: &Gate) -> Vec<Place> {
-    let is_users = |grant: &&Grant| matches!(grant.kind, GrantKind::Context | GrantKind::BuiltIn);
-    let users = gate.manager().grants().iter().filter(is_users);
-    users
-        .filter_map(|grant| gate.writable_tree(&grant.root.to_abs()))
-        .collect()
 }
 
 /// Some names at the root of each tree, and the paths that the config protects.
@@ -188,60 +218,76 @@ fn at_the_roots(gate: &Gate) -> Standing {
 }
 
 /// All closed names of the user's trees that may be written to, and the files that are not closed.
-/// What is behind a closed name is not looked at, and neither is what other grants speak for.
+/// What cannot be looked into is closed as well: nobody knows what is in it.
 pub(super) fn everywhere(gate: &Gate, names_max: usize) -> Result<Standing, Stop> {
-    let mut standing = Standing::default();
-    let mut names_left = names_max;
-    for root in users_trees(gate) {
-        let stop =
-            |why: &dyn std::fmt::Display| Stop::at(gate, "look for protected names in", &root, why);
-        let start = root
-            .dir()
-            .dir(&root.below())
-            .map_err(|fault| stop(&fault))?;
-        let (mut closed, mut files) = (Vec::new(), Vec::new());
-        let survey = Survey::of(&start, &mut |found: &Found| {
-            let Some(left) = names_left.checked_sub(1) else {
-                return Keep::Not;
-            };
-            names_left = left;
-            let place = root.at(&found.rel);
-            if gate.speaking_for(place.real()) != Some(root.grant()) {
-                return Keep::Not;
-            }
-            if !gate.allows(place.real(), Permission::Write) {
-                closed.push(place);
-                return Keep::Not;
-            }
-            match found.kind {
-                Kind::Directory => Keep::Deep,
-                Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
-                    // One more shows that there are more.
-                    if files.len() <= FILES_MAX {
-                        files.push(found.rel.clone());
-                    }
-                    Keep::Not
-                }
-            }
-        });
-        if let Some(cut) = survey.cut {
-            return Err(stop(&cut));
+    let mut look = Look {
+        gate,
+        names_max,
+        names: 0,
+        standing: Standing::default(),
+        refused: None,
+    };
+    go_round(gate, &mut look);
+    look.refused.map_or(Ok(look.standing), Err)
+}
+
+/// The look at all that stands there.
+struct Look<'g> {
+    gate: &'g Gate,
+    names_max: usize,
+    names: usize,
+    standing: Standing,
+    refused: Option<Stop>,
+}
+
+impl Look<'_> {
+    /// Nobody can say what stands in the tree that `place` is of.
+    fn refuse(&mut self, place: &Place, why: impl Display) -> Turn {
+        let stop = Stop::at(self.gate, "look for protected names in", place, why);
+        self.refused.get_or_insert(stop);
+        Turn::Home
+    }
+
+    fn close(&mut self, place: &Place, stood: Result<Stood, Fault>) -> Turn {
+        match stood {
+            Ok(stood) => drop(self.standing.names.insert(place.real().clone(), stood)),
+            // It went while it was looked at.
+            Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => {}
+            Err(fault) => return self.refuse(place, fault),
         }
-        if names_left == 0 {
-            return Err(stop(&format!("it holds more than {names_max} names")));
+        Turn::Past
+    }
+}
+
+impl Inspector for Look<'_> {
+    fn see(&mut self, name: Name<'_>, class: Class) -> Turn {
+        self.names = self.names.saturating_add(1);
+        if self.names > self.names_max {
+            let why = format!("it holds more than {} names", self.names_max);
+            return self.refuse(name.root, why);
         }
-        standing.files.add(&root, &files);
-        let unread = survey.unreadable.iter().map(|(rel, _)| root.at(rel));
-        let unread = unread.map(|place| place.real().clone());
-        standing.unread.extend(unread);
-        for place in closed {
-            match Stood::at(&place) {
-                Ok(stood) => drop(standing.names.insert(place.real().clone(), stood)),
-                // It went while it was looked at.
-                Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => {}
-                Err(fault) => return Err(stop(&fault)),
+        match class {
+            Class::Closed => {
+                let stood = Stood::of(name.dir, name.called, name.meta);
+                self.close(name.place, stood)
+            }
+            Class::TooLong => {
+                let why = format!("a path in it is longer than {PATH_BYTES_MAX} bytes");
+                self.refuse(name.root, why)
+            }
+            Class::Directory => Turn::Inside,
+            Class::File => {
+                self.standing.add_file(&name);
+                Turn::Past
             }
         }
     }
-    Ok(standing)
+
+    fn barred(&mut self, place: &Place, _dir: Option<&Dir>, fault: Fault) -> Turn {
+        if place.real() == &place.grant().root {
+            return self.refuse(place, fault);
+        }
+        self.standing.add_unread(place.real());
+        self.close(place, Stood::at(place))
+    }
 }

@@ -20,9 +20,11 @@ mod put;
 mod read;
 mod reckoning;
 mod relocate;
+mod rounds;
 mod selection;
 mod sweep;
 mod text;
+pub mod unswept;
 mod write;
 
 use serde_json::json;

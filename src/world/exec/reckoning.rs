@@ -8,15 +8,16 @@ use crate::confinement::compile::Facts;
 use crate::confinement::tier::Tier;
 use crate::error::Result as Made;
 use crate::path::{AbsPath, RealPath};
-use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::commit::commit;
-use crate::world::exec::masks::{self, Standing, users_trees};
+use crate::world::exec::masks::{self, Standing};
+use crate::world::exec::rounds::users_trees;
 use crate::world::exec::sweep::sweep;
-use crate::world::gate::{Gate, Place};
+use crate::world::exec::unswept::Note;
+use crate::world::gate::Gate;
 use crate::world::sandbox::obstacles::mounted_inside;
 
 /// What is to be done when a command has ended.
@@ -26,6 +27,8 @@ pub(super) struct Reckoning {
     standing: Standing,
     layers: Vec<Layer>,
     quarantine: AbsPath,
+    /// What is left to the next run if this one ends before the sweep.
+    note: Option<Note>,
 }
 
 /// Whether commands may write to what is the user's. In tier C they may not.
@@ -55,9 +58,18 @@ impl Reckoning {
             Tier::B | Tier::C | Tier::D | Tier::Off => Ok(Vec::new()),
         };
         let layers = layers.map_err(|error| cannot_run(&error))?;
+        let note = match tier {
+            Tier::B => {
+                let made = commands.room().note();
+                let made = made.and_then(|path| Note::write(path, gate, &standing));
+                Some(made.map_err(|error| cannot_run(&error))?)
+            }
+            Tier::A | Tier::C | Tier::D | Tier::Off => None,
+        };
         Ok(Self {
             tier,
             standing,
+            note,
             layers,
             quarantine: commands.room().quarantine(),
         })
@@ -83,25 +95,20 @@ impl Reckoning {
         for layer in &self.layers {
             aftermath.add(commit(gate, layer, told)?);
         }
-        if let Tier::B | Tier::Off = self.tier {
-            let now = masks::look_again(gate, self.tier).map_err(|stop| unlisted(gate, stop))?;
-            aftermath.changes = self.standing.changes(&now, &mut gate.history());
-            if self.tier == Tier::B {
-                aftermath.add(sweep(gate, (&self.standing, &now), &self.quarantine));
+        let now = match self.tier {
+            Tier::B => {
+                let (now, swept) = sweep(gate, &self.standing, &self.quarantine);
+                aftermath.add(swept);
+                if let Some(note) = &self.note {
+                    note.remove();
+                }
+                now
             }
-        }
+            Tier::Off => masks::look_again(gate),
+            Tier::A | Tier::C | Tier::D => return Ok(aftermath),
+        };
+        let changes = self.standing.changes(&now, &mut gate.history());
+        aftermath.changes.splice(0..0, changes);
         Ok(aftermath)
     }
-}
-
-/// `stop`, after which nobody knows what changed.
-fn unlisted(gate: &Gate, stop: Stop) -> Stop {
-    let change = |tree: Place| Change {
-        path: tree.real().clone(),
-        kind: ChangeKind::Unlisted {
-            reason: stop.message.clone(),
-        },
-    };
-    let changes = users_trees(gate).into_iter().map(change).collect();
-    stop.with(changes)
 }

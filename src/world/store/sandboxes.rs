@@ -7,6 +7,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::world::exec::unswept::sweep_left_over;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 
@@ -29,12 +30,13 @@ const CALLER: &str = "caller";
 #[derive(Debug)]
 pub struct Sandboxes {
     dir: AbsPath,
+    swept: Vec<String>,
     _lock: Option<DirLock>,
 }
 
 impl Sandboxes {
     /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
-    /// held by no run is left over, and cleared.
+    /// held by no run is left over, and cleared; what its commands left in the user's trees is swept.
     pub fn make(parent: &AbsPath) -> Result<Self> {
         Self::named(parent, RUN)
     }
@@ -46,7 +48,7 @@ impl Sandboxes {
 
     fn named(parent: &AbsPath, stem: &str) -> Result<Self> {
         dir::create_all(parent, Audience::User)?;
-        clear_left_over(parent, stem)?;
+        let swept = clear_left_over(parent, stem)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, stem, UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
@@ -55,13 +57,22 @@ impl Sandboxes {
                 // Another run took it for one that was left over.
                 Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
             };
-            return Ok(Self { dir, _lock: lock });
+            return Ok(Self {
+                dir,
+                swept,
+                _lock: lock,
+            });
         }
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
             Error::io(format!("cannot keep a directory in `{parent}`"), busy)
                 .hint("start the run again"),
         )
+    }
+
+    /// What was done about commands that a run was broken off with, for people.
+    pub fn swept(&self) -> &[String] {
+        &self.swept
     }
 
     /// The directory of one agent's commands, which nobody else uses.
@@ -88,18 +99,23 @@ impl Drop for Sandboxes {
     }
 }
 
-/// Clears the directories of the user's in `parent` that are named so and that no run holds.
-fn clear_left_over(parent: &AbsPath, stem: &str) -> Result<()> {
+/// Clears the directories of the user's in `parent` that are named so and that no run holds, and says
+/// what was done in the user's trees.
+fn clear_left_over(parent: &AbsPath, stem: &str) -> Result<Vec<String>> {
+    let mut swept = Vec::new();
     let names = dir::names(parent)?.into_iter();
     for name in names.filter(|name| is_named(name, stem)) {
         let dir = parent.join(name);
         if dir::is_users(&dir)
             && let Ok(Hold::Held(_lock)) = dir::hold(&dir)
         {
+            for room in dir::names(&dir)? {
+                swept.extend(sweep_left_over(&dir.join(room)));
+            }
             let _cleared = clear_run(&dir);
         }
     }
-    Ok(())
+    Ok(swept)
 }
 
 /// Whether a directory that is called `name` was made for `stem`.

@@ -8,8 +8,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir as Entries, Mode, OFlags, RenameFlags, ResolveFlags, chmod, linkat, mkdirat,
-    openat, openat2, readlinkat, renameat, renameat_with, symlinkat, syncfs, unlinkat,
+    AtFlags, CWD, Dir as Entries, FileType, Mode, OFlags, RenameFlags, ResolveFlags, chmod, linkat,
+    mkdirat, mknodat, openat, openat2, readlinkat, renameat, renameat_with, symlinkat, syncfs,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -159,22 +160,32 @@ impl Dir {
 
     /// Up to `names_max` names in the directory, in no order.
     pub(crate) fn some_entries(&self, names_max: usize) -> Result<Vec<Entry>, Fault> {
-        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
-        for entry in Entries::new(readable)? {
-            let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
+        for entry in self.listing()? {
             if entries.len() == names_max {
                 break;
             }
-            entries.push(Entry {
-                name: name.to_owned(),
-                kind: self.kind_of(name, entry.file_type().into())?,
-            });
+            entries.push(entry?);
         }
+        Ok(entries)
+    }
+
+    /// All names in the directory, one after the other, in no order.
+    pub(crate) fn listing(&self) -> Result<impl Iterator<Item = Result<Entry, Fault>>, Fault> {
+        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let entries = Entries::new(readable)?.filter_map(|entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(errno) => return Some(Err(errno.into())),
+            };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                return None;
+            }
+            let kind = self.kind_of(name, entry.file_type().into());
+            let name = name.to_owned();
+            Some(kind.map(|kind| Entry { name, kind }))
+        });
         Ok(entries)
     }
 
@@ -205,6 +216,14 @@ impl Dir {
     /// Makes a link at `name` that holds `target`.
     pub(crate) fn symlink(&self, name: &OsStr, target: &Path) -> Result<(), Fault> {
         Ok(symlinkat(target, &self.0, name)?)
+    }
+
+    /// Makes a pipe at `name` with these permission bits, whatever the umask says.
+    pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), Fault> {
+        let mode = Mode::from_raw_mode(mode_bits);
+        mknodat(&self.0, name, FileType::Fifo, mode, 0)?;
+        let pipe = self.handle(&RelPath::default().child(name).ok_or(Fault::Missing)?)?;
+        Ok(chmod(proc_path(&pipe), mode)?)
     }
 
     /// Removes a name that is no directory; a link is removed and not what it points to.

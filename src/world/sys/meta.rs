@@ -6,12 +6,13 @@ use std::fmt;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, RawMode, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::process::{Gid, Uid};
+use serde::{Deserialize, Serialize};
 
 use crate::permissions::history::Version;
 use crate::world::sys::fault::Fault;
 
 /// What stands at a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// A regular file; nothing else is ever opened for reading.
     File,
@@ -108,10 +109,15 @@ impl Meta {
         Ok(Self::from_stat(&stat))
     }
 
-    /// The permission bits that a copy takes over: never those that lend the owner's rights. Its
-    /// owner may change it, also if it is a copy of a snapshot, which nobody may change.
+    /// The permission bits without those that lend the rights of the owner or the group.
+    pub(crate) fn plain_bits(&self) -> Mode {
+        self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+    }
+
+    /// The permission bits that a copy takes over. Its owner may change it, also if it is a copy of
+    /// a snapshot, which nobody may change.
     pub(crate) fn permission_bits(&self) -> Mode {
-        (self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)) | Mode::WUSR
+        self.plain_bits() | Mode::WUSR
     }
 
     /// Whether its owner may write to it.

@@ -1,16 +1,18 @@
 //! Owns the moving of names out of the user's trees into a directory of massgen's, under the path
 //! that they had. Nothing is ever deleted that is not whole there.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::Version;
 use crate::world::sys::dir::Dir;
-use crate::world::sys::displace::remove_only;
+use crate::world::sys::displace::{remove_only, temporary_name};
 use crate::world::sys::fault::Fault;
+use crate::world::sys::layer::open_up;
 use crate::world::sys::meta::Kind;
 use crate::world::sys::staged::{Durability, Over, Staged};
 use crate::world::sys::survey::TREE_DEPTH_MAX;
+use crate::world::sys::unlock::{CLOSED, unlocked};
 
 /// Where names are moved to: a numbered directory of its own for each occasion.
 #[derive(Debug)]
@@ -42,23 +44,25 @@ impl Quarantine {
             Some(number) => number.clone(),
             None => self.number.insert(next(&below)?).clone(),
         };
-        let path = path
+        let kept = path
             .as_path()
             .strip_prefix("/")
             .map_err(|_| Fault::Missing)?;
-        let rel = number.join(&RelPath::new(path).ok_or(Fault::Missing)?);
+        let rel = number.join(&RelPath::new(kept).ok_or(Fault::Missing)?);
         let (to, to_name) = below.make_parent_of(&rel)?;
-        match dir.rename_new(name, &to, to_name) {
-            Err(Fault::Replaced) => carry_over(dir, name, (&to, to_name), TREE_DEPTH_MAX)?,
-            moved => moved?,
+        match displace((dir, name), (&to, to_name), seen) {
+            Err(Fault::Replaced) => {}
+            moved => return moved.map(|()| self.below.join(rel.as_path())),
         }
-        let now = below.meta(&rel)?.version;
-        let is_copy = now.device != seen.device;
-        if !is_copy && now.inode != seen.inode {
-            to.rename_new(to_name, dir, name)?;
-            return Err(Fault::Changed);
-        }
-        Ok(self.below.join(rel.as_path()))
+        // The name is free at once, however long the way to another file system is.
+        let aside = temporary_name();
+        displace((dir, name), (dir, &aside), seen)?;
+        Ok(
+            match carry_over(dir, &aside, (&to, to_name), TREE_DEPTH_MAX) {
+                Ok(()) => self.below.join(rel.as_path()),
+                Err(_) => beside(path, &aside)?,
+            },
+        )
     }
 
     fn open(&self) -> Result<Dir, Fault> {
@@ -74,22 +78,50 @@ fn next(below: &Dir) -> Result<RelPath, Fault> {
     RelPath::new(number.to_string()).ok_or(Fault::Missing)
 }
 
+/// The path of `name` in the directory that holds `path`.
+fn beside(path: &RealPath, name: &OsString) -> Result<AbsPath, Fault> {
+    let parent = path.parent().ok_or(Fault::Missing)?;
+    Ok(parent.to_abs().join(name))
+}
+
+/// Renames `from` to `to`, whatever the modes of its directory and of itself say. What does not look
+/// like `seen` is put back.
+fn displace(from: (&Dir, &OsStr), to: (&Dir, &OsStr), seen: &Version) -> Result<(), Fault> {
+    let ((dir, name), (to, to_name)) = (from, to);
+    unlocked(dir, || {
+        match dir.rename_new(name, to, to_name) {
+            // A directory has to be writable to be moved: its `..` changes.
+            Err(fault) if fault == CLOSED => {
+                open_up(dir, &child(name)?).map_err(|_| fault)?;
+                dir.rename_new(name, to, to_name)
+            }
+            done => done,
+        }
+    })?;
+    let now = to.meta(&child(to_name)?)?.version;
+    if (now.device, now.inode) == (seen.device, seen.inode) {
+        return Ok(());
+    }
+    unlocked(dir, || to.rename_new(to_name, dir, name))?;
+    Err(Fault::Changed)
+}
+
 /// Moves `name` of `dir` to another file system, one file after the other.
 fn carry_over(dir: &Dir, name: &OsStr, to: (&Dir, &OsStr), depth_left: usize) -> Result<(), Fault> {
     let (to, to_name) = to;
-    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    let rel = child(name)?;
     let meta = dir.meta(&rel)?;
+    open_up(dir, &rel)?;
     match meta.kind {
         Kind::Directory => {
             let too_deep = Fault::Limit("it is more than 128 directories deep");
             let depth_left = depth_left.checked_sub(1).ok_or(too_deep)?;
             to.make_dir(to_name, &meta)?;
-            let to_rel = RelPath::default().child(to_name).ok_or(Fault::Missing)?;
-            let (from, to) = (dir.dir(&rel)?, to.dir(&to_rel)?);
+            let (from, to) = (dir.dir(&rel)?, to.dir(&child(to_name)?)?);
             for entry in from.entries()? {
                 carry_over(&from, &entry.name, (&to, &entry.name), depth_left)?;
             }
-            return dir.remove_dir(name);
+            return unlocked(dir, || dir.remove_dir(name));
         }
         Kind::File => {
             let (content, meta) = dir.open_file(&rel)?;
@@ -100,7 +132,13 @@ fn carry_over(dir: &Dir, name: &OsStr, to: (&Dir, &OsStr), depth_left: usize) ->
         }
         Kind::Link => to.symlink(to_name, &dir.link_target(&rel)?)?,
         // There is nothing in it that could be kept.
-        Kind::Fifo | Kind::Socket | Kind::Device => return dir.unlink(name),
+        Kind::Fifo | Kind::Socket | Kind::Device => return unlocked(dir, || dir.unlink(name)),
     }
-    remove_only(dir, dir, name, &meta.version)
+    // The mode may have been opened up since.
+    let now = dir.meta(&rel)?.version;
+    unlocked(dir, || remove_only(dir, dir, name, &now))
+}
+
+fn child(name: &OsStr) -> Result<RelPath, Fault> {
+    RelPath::default().child(name).ok_or(Fault::Missing)
 }

@@ -97,14 +97,15 @@ impl<'d> Staged<'d> {
         self
     }
 
-    /// Gives the file the owner and the permission bits of the one that it will replace. Only root
-    /// may give a file away; for everybody else it becomes the writer's own.
+    /// Gives the file the owner and the permission bits of the one that it will replace, without
+    /// those that lend its owner's rights: it holds something else now. Only root may give a file
+    /// away; for everybody else it becomes the writer's own.
     pub(crate) fn take_over(&self, old: &Meta) -> Result<(), Fault> {
         match fchown(&self.file, Some(old.owner), Some(old.group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),
         }
-        self.set_mode(old.mode)
+        self.set_mode(old.plain_bits())
     }
 
     /// Gives the file these permission bits.

@@ -11,8 +11,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat, openat, statfs, statvfs};
-use rustix::process::{getegid, geteuid};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, statfs, statvfs};
+use rustix::process::{Gid, getegid, geteuid, getgroups};
 
 use crate::path::AbsPath;
 
@@ -41,14 +41,23 @@ pub(crate) fn room(dir: &AbsPath) -> io::Result<Room> {
 /// How many entries of a directory are looked at for those of others.
 const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
 
-/// Of the directory `tree` and what is directly in it, the first that the user may write to and that
-/// belongs to another user or group than those of this process.
+/// Of the directory `tree` and what is directly in it, the first that belongs to another user or group
+/// than those of this process, and that its mode lets the user write to: no capability counts.
 pub(crate) fn writable_of_others(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let mut groups: Vec<u32> = getgroups()?.into_iter().map(Gid::as_raw).collect();
+    groups.push(group);
     let is_of_others = |path: &Path| -> io::Result<bool> {
         let found = fs::symlink_metadata(path)?;
         let is_theirs = (found.uid(), found.gid()) != (user, group);
-        Ok(is_theirs && !found.is_symlink() && access(path, Access::WRITE_OK).is_ok())
+        let needed = if found.uid() == user {
+            0o200
+        } else if groups.contains(&found.gid()) {
+            0o020
+        } else {
+            0o002
+        };
+        Ok(is_theirs && !found.is_symlink() && found.mode() & needed != 0)
     };
     if is_of_others(tree.as_path())? {
         return Ok(Some(tree.clone()));

@@ -8,3 +8,4 @@ mod commit;
 mod ground;
 mod inventory;
 mod sweep;
+mod unswept;

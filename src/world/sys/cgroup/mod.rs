@@ -28,6 +28,9 @@ pub(crate) const ITSELF: &[u8] = b"0";
 /// What each resource is limited to when that is tried out: the most processes that the kernel takes
 /// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
 const TRIED: u64 = 4 * 1024 * 1024;
+/// What the processes that hold a command count for, threads included: in tiers A and B two, in tier C
+/// one that waits and a supervisor of three threads.
+const HOLDING: u64 = 4;
 /// How often it is tried to remove a group whose processes have just been killed.
 const REMOVALS_MAX: u32 = 200;
 /// How long is waited between two such trials.
@@ -199,7 +202,7 @@ impl Drop for Group {
 fn most(resource: Resource, limits: &Limits) -> Option<u64> {
     match resource {
         Resource::Memory => limits.memory_bytes,
-        Resource::Processes => Some(limits.processes),
+        Resource::Processes => Some(limits.processes.saturating_add(HOLDING)),
     }
 }
 

@@ -96,7 +96,8 @@ fn search(rules: &[(u32, Rule)]) -> Program {
     match rules.split_at_checked(middle) {
         Some((lower, upper @ [(first, _), ..])) if rules.len() > LINEAR_MAX => {
             let lower = search(lower)?;
-            let mut program = vec![at_least(*first, length(&lower)?, 0)];
+            // Only a jump without a condition may be long.
+            let mut program = vec![at_least(*first, 0, 1), skip(lower.len())?];
             program.extend(lower);
             program.extend(search(upper)?);
             Ok(program)
@@ -124,7 +125,7 @@ fn judgement(rule: Rule) -> Program {
         let mut fits = vec![verdict(case.verdict)];
         for check in case.checks.iter().rev() {
             let mut look = look(*check)?;
-            look.push(skip(length(&fits)?));
+            look.push(skip(fits.len())?);
             look.append(&mut fits);
             fits = look;
         }
@@ -176,8 +177,9 @@ fn at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     )
 }
 
-fn skip(count: u8) -> sock_filter {
-    instruction(libc::BPF_JMP | libc::BPF_JA, u32::from(count), 0, 0)
+fn skip(count: usize) -> Result<sock_filter, TooLong> {
+    let count = u32::try_from(count).map_err(|_| TooLong)?;
+    Ok(instruction(libc::BPF_JMP | libc::BPF_JA, count, 0, 0))
 }
 
 fn give(answer: u32) -> sock_filter {

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use libc::c_long;
 
 use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict, program};
+use crate::world::sys::sandbox::lending;
 use crate::world::sys::sandbox::raw;
 
 /// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
@@ -108,24 +109,25 @@ pub(crate) const INTO_TERMINALS: Case = Case {
     verdict: DENIED,
 };
 
-/// The right of a program to have those of its owner (`linux/stat.h`). A file that is made with it
-/// loses it when it is written to, so only the calls that change rights are looked at.
-pub(crate) const SET_USER_ID: u32 = 0o4000;
-const MODE_SECOND: Case = Case {
+/// Takes a lease on a file, which needs no right to write: whoever opens the file waits then
+/// (`F_SETLEASE`, `linux/fcntl.h`).
+pub(crate) const LEASE: Case = Case {
     checks: &[Check {
         index: 1,
-        mask: SET_USER_ID,
-        values: &[0],
+        mask: u32::MAX,
+        values: &[1024],
     }],
-    verdict: Verdict::Allow,
+    verdict: DENIED,
 };
-const MODE_THIRD: Case = Case {
+
+/// Leaves a device where a file was (`RENAME_WHITEOUT`, `linux/fs.h`), which Landlock does not see.
+const WHITEOUT: Case = Case {
     checks: &[Check {
-        index: 2,
-        mask: SET_USER_ID,
-        values: &[0],
+        index: 4,
+        mask: 4,
+        values: &[4],
     }],
-    verdict: Verdict::Allow,
+    verdict: DENIED,
 };
 
 /// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
@@ -173,12 +175,13 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
             libc::SYS_ioctl,
             Rule::Cases(&[INTO_TERMINALS], Verdict::Allow),
         ),
-        (libc::SYS_fchmod, Rule::Cases(&[MODE_SECOND], DENIED)),
-        (libc::SYS_fchmodat, Rule::Cases(&[MODE_THIRD], DENIED)),
-        (FCHMODAT2, Rule::Cases(&[MODE_THIRD], DENIED)),
-        #[cfg(target_arch = "x86_64")]
-        (libc::SYS_chmod, Rule::Cases(&[MODE_SECOND], DENIED)),
+        (libc::SYS_fcntl, Rule::Cases(&[LEASE], Verdict::Allow)),
+        (
+            libc::SYS_renameat2,
+            Rule::Cases(&[WHITEOUT], Verdict::Allow),
+        ),
     ]);
+    rules.extend(lending::rules());
     rules
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -21,13 +21,22 @@ use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
 use crate::world::sys::sandbox::plan::{Below, Piece, pieces};
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, Root, show_file};
+use crate::world::sys::sandbox::settings::kept_from_others;
 use crate::world::sys::sandbox::system::PROGRAMS;
 
 /// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
 /// one.
-const SYSTEM: &[&str] = &["/libx32", "/etc", "/gnu/store", "/var/lib/ca-certificates"];
+const SYSTEM: &[&str] = &[
+    "/libx32",
+    SETTINGS,
+    "/gnu/store",
+    "/var/lib/ca-certificates",
+];
 
-/// Files of `/etc` that hold secrets of the machine. Others than root cannot read them anyway.
+/// Where the machine's settings are.
+const SETTINGS: &str = "/etc";
+/// What of them holds secrets, whatever its mode says. Others than root cannot read most of it
+/// anyway.
 const SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -48,6 +57,11 @@ const SECRETS: &[&str] = &[
 /// Where devices stand, and which of them there are: they hold nothing of the machine's.
 pub(crate) const DEVICES: &str = "/dev";
 const EACH_DEVICE: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What a device is mounted with. That can be written to on a read-only mount; who owns it, its mode
+/// and its times are those of the machine and stay as they are.
+const DEVICE: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 
 /// Links in `/dev`, and what they point to.
 const DEVICE_LINKS: &[(&str, &str)] = &[
@@ -105,6 +119,13 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<
             let hidden = root.hide(Path::new(path), Below::Nothing);
             hidden.during(format_args!("hiding `{path}`"))?;
         }
+        let kept = kept_from_others(Path::new(SETTINGS), confinement);
+        let kept = kept.during(format_args!("looking through `{SETTINGS}`"))?;
+        let is_known = |path: &PathBuf| SECRETS.iter().any(|known| path.starts_with(known));
+        for path in kept.iter().filter(|path| !is_known(path)) {
+            let hidden = root.hide(path, Below::Nothing);
+            hidden.during(format_args!("hiding `{}`", path.display()))?;
+        }
     }
     Ok(root)
 }
@@ -144,8 +165,7 @@ fn devices(root: &Root) -> Built<()> {
         let step = format_args!("mounting `{DEVICES}/{name}`");
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let source = openat(CWD, place.join(name), flags, Mode::empty()).during(step)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID;
-        show_file(&directory, name, source, attributes).during(step)?;
+        show_file(&directory, name, source, DEVICE).during(step)?;
     }
     for (path, target) in DEVICE_LINKS {
         let linked = root.link(Path::new(path), *target);

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Signal, WaitOptions, chdir, set_dumpable_behavior,
-    set_parent_process_death_signal, wait,
+    set_parent_process_death_signal, setsid, wait,
 };
 
 use crate::confinement::Confinement;
@@ -125,6 +125,8 @@ fn opened(path: impl AsRef<Path>) -> Built<OwnedFd> {
 }
 
 fn started(confinement: &Confinement, input: Option<OwnedFd>) -> Built<Pid> {
+    setsid().during("beginning a session")?;
+    program::take_terminal(input.as_ref())?;
     let child = program::command(confinement, input)?.spawn();
     let child = child.during(format_args!("starting `{}`", program::name(confinement)))?;
     Ok(Pid::from_child(&child))

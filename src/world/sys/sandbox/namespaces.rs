@@ -16,6 +16,11 @@ use crate::world::sys::sandbox::control::Control;
 use crate::world::sys::sandbox::raw::{self, Half};
 use crate::world::sys::sandbox::refusal::{Built, During};
 
+/// How many watches over files (`inotify_init`) processes may have at once in these namespaces. The
+/// user has 128 of them on most machines, and those in here count among them.
+const WATCHES: &str = "/proc/sys/user/max_inotify_instances";
+const WATCHES_MAX: &str = "32";
+
 /// Splits the process; the inner half begins in namespaces of its own.
 pub(crate) fn enter(reach: Reach) -> Built<Half> {
     let always = libc::CLONE_NEWUSER
@@ -58,6 +63,8 @@ pub(crate) fn settle(owner: Owner) -> Built<()> {
     for (name, map) in maps {
         fs::write(format!("/proc/self/{name}"), map).during(format_args!("writing `{name}`"))?;
     }
+    // Where the switches are closed, the limit of the user's holds, which others share.
+    fs::write(WATCHES, WATCHES_MAX).unwrap_or_default();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).during("parting with the mounts of the machine")
 }

@@ -7,7 +7,8 @@ use libc::c_long;
 
 use crate::confinement::network::Reach;
 use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict};
-use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS};
+use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS, LEASE};
+use crate::world::sys::sandbox::lending;
 
 const MISSING: Verdict = Verdict::Fail(libc::ENOSYS);
 
@@ -89,7 +90,9 @@ const OF_FILE_SYSTEMS: Case = Case {
         values: &[
             0x5800, // XFS, and what others have taken from it
             0x6600, // ext4, and what others have taken from it
+            0x7200, // FAT and exFAT
             0x7600, // versions of files
+            0x8300, // ZFS
             0x9400, // btrfs
             0x9700, // ceph
             0xbc00, // bcachefs
@@ -188,6 +191,16 @@ const TCP: Case = Case {
     verdict: Verdict::Allow,
 };
 
+/// Says whom a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be anybody.
+const SIGNALLED_BY_HANDLE: Case = Case {
+    checks: &[Check {
+        index: 1,
+        mask: u32::MAX,
+        values: &[8, 15],
+    }],
+    verdict: DENIED,
+};
+
 /// A message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
 const FAST_OPEN: u32 = 0x2000_0000;
 
@@ -255,6 +268,8 @@ fn sockets(reach: Reach) -> Vec<(c_long, Rule)> {
             vec![
                 (libc::SYS_socket, Rule::Cases(&[TCP], DENIED)),
                 (libc::SYS_listen, closed),
+                // Landlock keeps the port, and does not see whose it is.
+                (libc::SYS_connect, Rule::Always(Verdict::Notify)),
                 (libc::SYS_sendto, Rule::Cases(&[SENDTO], Verdict::Allow)),
                 (libc::SYS_sendmsg, Rule::Cases(&[SENDMSG], Verdict::Allow)),
                 (libc::SYS_sendmmsg, Rule::Cases(&[SENDTO], Verdict::Allow)),
@@ -273,7 +288,11 @@ fn signals() -> impl Iterator<Item = (c_long, Rule)> {
     ];
     let sent = sent.map(|call| (call, Rule::Always(Verdict::Notify)));
     let others = others.map(|call| (call, Rule::Always(DENIED)));
-    sent.into_iter().chain(others)
+    let of_handles = (
+        libc::SYS_fcntl,
+        Rule::Cases(&[LEASE, SIGNALLED_BY_HANDLE], Verdict::Allow),
+    );
+    sent.into_iter().chain(others).chain([of_handles])
 }
 
 /// What stands in for the right to truncate, which Landlock has from ABI 3 on.
@@ -291,17 +310,19 @@ fn truncation() -> Vec<(c_long, Rule)> {
             values: &EMPTYING,
         }
     }
-    const OPENAT: Case = emptying(&[flags(2)]);
+    const OPENAT: &[Case] = &[
+        emptying(&[flags(2)]),
+        lending::OPENAT[0],
+        lending::OPENAT[1],
+    ];
     let mut rules = vec![
         (libc::SYS_truncate, Rule::Always(DENIED)),
-        (libc::SYS_openat, Rule::Cases(&[OPENAT], Verdict::Allow)),
-        // Its flags stand in memory; libraries then take `openat`.
-        (libc::SYS_openat2, Rule::Always(MISSING)),
+        (libc::SYS_openat, Rule::Cases(OPENAT, DENIED)),
     ];
     #[cfg(target_arch = "x86_64")]
     {
-        const OPEN: Case = emptying(&[flags(1)]);
-        rules.push((libc::SYS_open, Rule::Cases(&[OPEN], Verdict::Allow)));
+        const OPEN: &[Case] = &[emptying(&[flags(1)]), lending::OPEN[0], lending::OPEN[1]];
+        rules.push((libc::SYS_open, Rule::Cases(OPEN, DENIED)));
     }
     rules
 }
@@ -324,9 +345,7 @@ mod tests {
         for (abi, expected) in [(ABI::V1, closed), (ABI::V2, closed), (ABI::V3, None)] {
             check(Reach::None, abi, libc::SYS_truncate, expected);
         }
-        let missing = Some(Rule::Always(MISSING));
-        check(Reach::None, ABI::V2, libc::SYS_openat2, missing);
-        check(Reach::None, ABI::V3, libc::SYS_openat2, None);
+        check(Reach::None, ABI::V3, libc::SYS_openat, None);
     }
 
     #[test]

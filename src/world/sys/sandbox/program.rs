@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
+use rustix::process::ioctl_tiocsctty;
+use rustix::termios::isatty;
 
 use crate::confinement::Confinement;
 use crate::path::AbsPath;
@@ -23,6 +25,15 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(crate) fn yield_memory() -> Built<()> {
     let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     score.during("offering itself when memory is short")
+}
+
+/// Makes the terminal that the program is to read from that of this session, so that keys become
+/// signals to the program. Anything else is left alone.
+pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> Built<()> {
+    match input {
+        Some(input) if isatty(input) => ioctl_tiocsctty(input).during("taking its terminal"),
+        _ => Ok(()),
+    }
 }
 
 /// The program as the user or the model names it.

@@ -14,10 +14,12 @@ use rustix::process::{
 };
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
+use crate::confinement::network::Reach;
 use crate::confinement::report::Report;
 use crate::confinement::tier::Tier;
 use crate::path::AbsPath;
 use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::connections;
 use crate::world::sys::sandbox::control::{Control, Order};
 use crate::world::sys::sandbox::descendants::{Descendants, none_is_left};
 use crate::world::sys::sandbox::link::{Link, Said};
@@ -71,10 +73,14 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
         }
         Half::Outer { pid, handle } => {
             drop(workers_link);
+            let port = match order.confinement.reach {
+                Reach::Proxy { port } => Some(port),
+                Reach::None | Reach::Host => None,
+            };
             let program = Program {
                 control,
                 pid,
-                writable,
+                open: Open { writable, port },
             };
             let massgen = control.try_clone().during("watching massgen")?;
             let watch = move || end_with(&massgen, &handle, descendants);
@@ -107,8 +113,16 @@ fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
 struct Program<'a> {
     control: &'a Control,
     pid: Pid,
-    /// What it may change.
+    open: Open,
+}
+
+/// What is open to the program of what it has to ask for.
+#[derive(Clone)]
+struct Open {
+    /// The trees that it may change.
     writable: Vec<AbsPath>,
+    /// The port of massgen's proxy, if it reaches nothing else of the network.
+    port: Option<u16>,
 }
 
 impl Program<'_> {
@@ -130,8 +144,8 @@ impl Program<'_> {
     /// the end from being seen.
     fn answer_calls(&self, listener: OwnedFd) -> Built<()> {
         let notices = Notices::new(listener);
-        let writable = self.writable.clone();
-        in_thread("answers", move || answer_all(&notices, &writable))
+        let open = self.open.clone();
+        in_thread("answers", move || answer_all(&notices, &open))
     }
 
     /// Waits for its end, and buries those that were adopted meanwhile.
@@ -152,20 +166,27 @@ impl Program<'_> {
 }
 
 /// Answers calls as long as there are any. When it returns, every later call fails.
-fn answer_all(notices: &Notices, writable: &[AbsPath]) {
+fn answer_all(notices: &Notices, open: &Open) {
     while let Ok(Some(notice)) = notices.next() {
-        if let Err(error) = answer(notices, &notice, writable) {
+        if let Err(error) = answer(notices, &notice, open) {
             notices.answer(&notice, Err(error));
         }
     }
 }
 
-fn answer(notices: &Notices, notice: &Notice, writable: &[AbsPath]) -> Result<(), Errno> {
+fn answer(notices: &Notices, notice: &Notice, open: &Open) -> Result<(), Errno> {
     let caller = Caller::new(notice.caller)?;
     // What was opened is of the caller only if it still waits.
     notices.still_waits(notice)?;
     match notice.call {
         libc::SYS_ioctl => return open_terminal(notices, notice, &caller),
+        libc::SYS_connect => {
+            let connection = connections::prepare(notice, &caller, open.port)?;
+            notices.still_waits(notice)?;
+            connection.open()?;
+            notices.answer(notice, Ok(()));
+            return Ok(());
+        }
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
             signals::send(notice, &caller)?;
             notices.answer(notice, Ok(()));
@@ -173,7 +194,7 @@ fn answer(notices: &Notices, notice: &Notice, writable: &[AbsPath]) -> Result<()
         }
         _ => {}
     }
-    let prepared = metadata::prepare(notice, &caller, writable)?;
+    let prepared = metadata::prepare(notice, &caller, &open.writable)?;
     notices.still_waits(notice)?;
     prepared.carry_out()?;
     notices.answer(notice, Ok(()));

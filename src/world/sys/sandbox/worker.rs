@@ -38,6 +38,7 @@ fn become_program(link: &Link, order: Order) -> Built<Infallible> {
         .during("binding itself to the supervisor")?;
     // Its own group: a signal to the group of the program does not reach the supervisor.
     setsid().during("beginning a session")?;
+    program::take_terminal(input.as_ref())?;
     program::yield_memory()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;

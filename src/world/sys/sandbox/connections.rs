@@ -1,0 +1,117 @@
+//! Owns the answers to calls that connect a socket, where a command of tier C reaches nothing but
+//! massgen's proxy. Landlock keeps a port and does not see whose it is, so the supervisor connects
+//! its own copy of the socket: to the proxy, and to nothing else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::connect;
+
+use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::notice::Notice;
+
+/// The longest address of a socket, in bytes (`struct sockaddr_storage`).
+const ADDRESS_BYTES_MAX: usize = 128;
+/// The families of addresses (`linux/socket.h`).
+const INET: u16 = 2;
+const INET6: u16 = 10;
+
+/// A socket that is to be connected to the proxy.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    proxy: SocketAddr,
+}
+
+/// Reads where the caller wants to; anything but the proxy at `port` is refused.
+pub(crate) fn prepare(
+    notice: &Notice,
+    caller: &Caller,
+    port: Option<u16>,
+) -> Result<Connection, Errno> {
+    let length = usize::try_from(notice.number(2)).map_err(|_| Errno::INVAL)?;
+    if length > ADDRESS_BYTES_MAX {
+        return Err(Errno::INVAL);
+    }
+    let address = caller.content(notice.word(1), length)?;
+    let proxy = address_in(&address).filter(|address| is_proxy(*address, port));
+    Ok(Connection {
+        proxy: proxy.ok_or(Errno::ACCESS)?,
+        socket: caller.copy_of_handle(notice.number(0))?,
+    })
+}
+
+impl Connection {
+    /// Connects it. The caller's own handle is on the same socket.
+    pub(crate) fn open(self) -> Result<(), Errno> {
+        connect(self.socket, &self.proxy)
+    }
+}
+
+/// What stands in a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
+fn address_in(bytes: &[u8]) -> Option<SocketAddr> {
+    let (family, rest) = bytes.split_first_chunk()?;
+    let (port, rest) = rest.split_first_chunk()?;
+    let ip = match u16::from_ne_bytes(*family) {
+        INET => IpAddr::V4(Ipv4Addr::from(*rest.first_chunk::<4>()?)),
+        INET6 => {
+            let (_flow, rest) = rest.split_first_chunk::<4>()?;
+            IpAddr::V6(Ipv6Addr::from(*rest.first_chunk::<16>()?))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
+}
+
+/// Whether massgen's proxy answers there. It listens on the loopback of IPv4, which a socket of IPv6
+/// names in its own way.
+fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
+    let is_here = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
+    is_here && port == Some(address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a socket may be connected to `ip` at `port` when the proxy is at 3128, with the
+    /// address in the form of the kernel's.
+    #[track_caller]
+    fn check(ip: &str, port: u16, expected: bool) {
+        let (family, ip) = match ip.parse().unwrap() {
+            IpAddr::V4(ip) => (INET, ip.octets().to_vec()),
+            IpAddr::V6(ip) => (INET6, [&[0; 4], ip.octets().as_slice()].concat()),
+        };
+        let family = family.to_ne_bytes();
+        let bytes = [family.as_slice(), &port.to_be_bytes(), &ip, &[0; 8]].concat();
+        let address = address_in(&bytes).unwrap();
+        assert_eq!(is_proxy(address, Some(3128)), expected, "{address}");
+        assert!(!is_proxy(address, None));
+    }
+
+    #[test]
+    fn the_proxy_alone_is_reached() {
+        check("127.0.0.1", 3128, true);
+        check("::ffff:127.0.0.1", 3128, true);
+        check("127.0.0.1", 3129, false);
+        check("127.0.0.2", 3128, false);
+        check("192.0.2.1", 3128, false);
+        check("::1", 3128, false);
+        check("::", 3128, false);
+    }
+
+    #[test]
+    fn what_is_no_address_of_the_internet_is_none() {
+        for bytes in [
+            &[][..],
+            &[2],
+            &[2, 0, 12],
+            &[2, 0, 12, 56, 127, 0, 0],
+            &[1, 0, b'/', 0],
+        ] {
+            assert_eq!(address_in(bytes), None, "{bytes:?}");
+        }
+        assert_eq!(address_in(&[0; 16]), None);
+    }
+}
