@@ -77,6 +77,7 @@ impl Checker<'_> {
         }
         let env_file = view.text("env_file").and_then(|text| self.beside(&text));
         let from_file = view.get("env_vars_from_file");
+        let from_file = from_file.filter(|_| !view.items("env_vars_from_file").is_empty());
         if let (Some(list), None) = (from_file, &env_file) {
             let path = view.path_of("env_vars_from_file");
             let error =

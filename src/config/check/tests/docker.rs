@@ -10,7 +10,8 @@ use crate::config::docker::{
 
 const KEY: &str = "agent.backend.command_line_docker";
 
-fn in_docker(lines: &str) -> String {
+/// An agent whose commands run in a container, with more lines in its backend.
+pub(super) fn in_docker(lines: &str) -> String {
     with_commands(&format!("command_line_execution_mode: docker\n{lines}"))
 }
 

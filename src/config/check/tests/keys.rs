@@ -1,6 +1,7 @@
 //! Each key by itself: known or not, served or not, of which shape, with which default.
 
 use super::commands::with_commands;
+use super::docker::in_docker;
 use super::*;
 
 #[test]
@@ -23,18 +24,18 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_commands(""),
                 ),
                 "agents[].backend.command_line_docker_credentials" => (
-                    with_commands(&format!("command_line_docker_credentials: {{{line}}}")),
-                    with_commands("command_line_docker_credentials: {}"),
+                    in_docker(&format!("command_line_docker_credentials: {{{line}}}")),
+                    in_docker("command_line_docker_credentials: {}"),
                 ),
                 "agents[].backend.command_line_docker_packages" => (
-                    with_commands(&format!("command_line_docker_packages: {{{line}}}")),
-                    with_commands("command_line_docker_packages: {}"),
+                    in_docker(&format!("command_line_docker_packages: {{{line}}}")),
+                    in_docker("command_line_docker_packages: {}"),
                 ),
                 "agents[].backend.command_line_docker_packages.preinstall" => (
-                    with_commands(&format!(
+                    in_docker(&format!(
                         "command_line_docker_packages: {{preinstall: {{{line}}}}}"
                     )),
-                    with_commands("command_line_docker_packages: {preinstall: {}}"),
+                    in_docker("command_line_docker_packages: {preinstall: {}}"),
                 ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
