@@ -551,10 +551,10 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
     let mut command = project.command();
     command.stdout(file.try_clone().unwrap()).stderr(file);
     assert!(command.status().unwrap().success());
-    assert_eq!(
-        fs::read_to_string(written).unwrap(),
-        "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n"
-    );
+    let written = fs::read_to_string(written).unwrap();
+    let (warning, written) = written.split_once('\n').unwrap();
+    assert!(warning.starts_with("warning: nothing holds"), "{warning}");
+    assert_eq!(written, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
 }
 
 /// The tiers that this machine has.
@@ -574,7 +574,8 @@ fn one_command_has_a_terminal_where_the_user_has_one() {
     for tier in tiers() {
         let script = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size && echo own > /dev/tty";
         let finished = in_tier(tier, script).on_terminal();
-        assert_eq!(finished.stdout(), "24 80\r\nown\r\n", "tier {tier}");
+        let shown = finished.stdout();
+        assert!(shown.ends_with("24 80\r\nown\r\n"), "tier {tier}: {shown}");
         assert_eq!(finished.code(), Some(0), "tier {tier}");
         let none = in_tier(tier, "[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || : < /dev/tty");
         assert_ne!(none.run().code(), Some(0), "tier {tier}");
@@ -590,14 +591,15 @@ fn keys_that_end_a_program_mean_the_command() {
         let mut child = pty.slave.spawn_command(project.typed()).unwrap();
         drop(pty.slave);
         let mut shown = BufReader::new(pty.master.try_clone_reader().unwrap()).lines();
-        assert_eq!(shown.next().unwrap().unwrap(), "ready");
+        assert!(shown.any(|line| line.unwrap() == "ready"));
         pty.master
             .take_writer()
             .unwrap()
             .write_all(b"\x03")
             .unwrap();
-        let caught = shown.map_while(Result::ok);
-        assert!(caught.last().is_some_and(|line| line.ends_with("caught")));
+        let mut shown = shown.map_while(Result::ok);
+        assert!(shown.any(|line| line.ends_with("caught")), "tier {tier}");
+        let _rest = shown.count();
         assert_eq!(child.wait().unwrap().exit_code(), 7, "tier {tier}");
     }
 }

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 /// that is not named here fails, also that of a newer kernel.
 const OPEN: &str = "\
     accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown \
-    clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range creat \
+    clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range \
     dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait \
     eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64 fallocate \
-    fchdir fchown fchownat fcntl fdatasync fgetxattr file_getattr file_setattr flistxattr flock \
+    fchdir fchown fchownat fdatasync fgetxattr file_getattr file_setattr flistxattr flock \
     fork fremovexattr fsetxattr fstat fstatat fstatfs fsync ftruncate futex futex_requeue \
     futex_wait futex_waitv futex_wake futimesat get_robust_list get_thread_area getcpu getcwd \
     getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp \
@@ -24,11 +24,11 @@ const OPEN: &str = "\
     map_shadow_stack membarrier memfd_create memfd_secret mincore mkdir mkdirat mlock mlock2 \
     mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend \
     mq_unlink mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep \
-    newfstatat open openat openat2 pause pidfd_getfd pidfd_open pidfd_send_signal pipe pipe2 \
+    newfstatat pause pidfd_getfd pidfd_open pidfd_send_signal pipe pipe2 \
     pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64 \
     process_madvise process_mrelease process_vm_readv process_vm_writev pselect6 ptrace pwrite64 \
     pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg \
-    remap_file_pages removexattr removexattrat rename renameat renameat2 restart_syscall rmdir \
+    remap_file_pages removexattr removexattrat rename renameat restart_syscall rmdir \
     rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend \
     rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min \
     sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval \
@@ -47,8 +47,15 @@ const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 /// Every flag of `clone` that asks for a namespace (`linux/sched.h`).
 const NEW_NAMESPACE: u64 = 0x7e02_0000;
-/// The right of a program to have those of its owner (`linux/stat.h`).
-const SET_USER_ID: u64 = 0o4000;
+/// The bits of a mode by which a file lends the rights of its owner or its group (`linux/stat.h`).
+const LENDING: u64 = 0o6000;
+/// Flags with which a file is opened that is made thereby: `O_CREAT`, and what `O_TMPFILE` has alone
+/// (`asm-generic/fcntl.h`).
+const MAKING: u64 = 0o2000_0100;
+/// The command that lets everybody wait who opens a file (`F_SETLEASE` of `linux/fcntl.h`).
+const LEASE: u64 = 1024;
+/// Leaves a device where a renamed file was (`RENAME_WHITEOUT` of `linux/fs.h`).
+const WHITEOUT: u64 = 4;
 /// What kind of file `mknod` is asked for, and those that are no device (`linux/stat.h`): none said,
 /// a file, a pipe, a socket.
 const KIND: u64 = 0o170_000;
@@ -68,26 +75,27 @@ const WORD_BITS: u32 = 32;
 pub(super) fn profile() -> String {
     let mut rules = vec![
         json!({ "names": OPEN.split_whitespace().collect::<Vec<_>>(), "action": ALLOWED }),
-        // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
-        json!({ "names": ["clone3"], "action": REFUSED, "errnoRet": ENOSYS }),
+        // Their arguments stand in memory, where no filter sees them; libraries then take others.
+        json!({ "names": ["clone3", "openat2"], "action": REFUSED, "errnoRet": ENOSYS }),
         masked("clone", 0, (NEW_NAMESPACE, 0)),
-        masked("chmod", 1, (SET_USER_ID, 0)),
-        masked("fchmod", 1, (SET_USER_ID, 0)),
-        masked("fchmodat", 2, (SET_USER_ID, 0)),
-        masked("fchmodat2", 2, (SET_USER_ID, 0)),
+        masked("chmod", 1, (LENDING, 0)),
+        masked("fchmod", 1, (LENDING, 0)),
+        masked("fchmodat", 2, (LENDING, 0)),
+        masked("fchmodat2", 2, (LENDING, 0)),
+        masked("creat", 1, (LENDING, 0)),
+        masked("open", 2, (LENDING, 0)),
+        masked("open", 1, (MAKING, 0)),
+        masked("openat", 3, (LENDING, 0)),
+        masked("openat", 2, (MAKING, 0)),
+        masked("renameat2", 4, (WHITEOUT, 0)),
         equal("socketpair", UNIX),
     ];
-    rules.extend(NO_DEVICES.map(|kind| masked("mknod", 1, (KIND, kind))));
-    rules.extend(NO_DEVICES.map(|kind| masked("mknodat", 2, (KIND, kind))));
+    rules.extend(NO_DEVICES.map(|kind| masked("mknod", 1, (KIND | LENDING, kind))));
+    rules.extend(NO_DEVICES.map(|kind| masked("mknodat", 2, (KIND | LENDING, kind))));
     rules.extend(FAMILIES.map(|family| equal("socket", family)));
     rules.extend(PERSONALITIES.map(|kind| equal("personality", kind)));
-    // A request is another one if any of its bits is: comparing whole numbers would see those too
-    // that the kernel does not look at.
-    let other = |bit: u32| {
-        let mask = 1 << bit;
-        masked("ioctl", 1, (mask, !TIOCSTI & mask))
-    };
-    rules.extend((0..WORD_BITS).map(other));
+    rules.extend(all_but("ioctl", 1, TIOCSTI));
+    rules.extend(all_but("fcntl", 1, LEASE));
     json!({
         "defaultAction": REFUSED,
         "defaultErrnoRet": EPERM,
@@ -107,6 +115,13 @@ fn masked(name: &str, index: u32, (mask, value): (u64, u64)) -> Value {
     json!({ "names": [name], "action": ALLOWED, "args": [check] })
 }
 
+/// A call is made if its argument `index` is another number than `value`, which it is if any of its
+/// bits is another: comparing whole numbers would see those too that the kernel does not look at.
+fn all_but(name: &str, index: u32, value: u64) -> impl Iterator<Item = Value> {
+    let masks = (0..WORD_BITS).map(|bit| 1 << bit);
+    masks.map(move |mask| masked(name, index, (mask, !value & mask)))
+}
+
 /// A call is made if its first argument is `value`.
 fn equal(name: &str, value: u64) -> Value {
     let check = json!({ "index": 0, "value": value, "op": "SCMP_CMP_EQ" });
@@ -120,12 +135,13 @@ mod tests {
     use super::*;
 
     /// Whether a call with these arguments is made.
-    fn is_made(name: &str, arguments: [u64; 3]) -> bool {
+    fn is_made(name: &str, arguments: &[u64]) -> bool {
         let profile: Value = serde_json::from_str(&profile()).unwrap();
         let rules = profile["syscalls"].as_array().unwrap();
         let number = |check: &Value, field: &str| check[field].as_u64().unwrap();
         let fits = |check: &Value| {
-            let argument = arguments[usize::try_from(number(check, "index")).unwrap()];
+            let index = usize::try_from(number(check, "index")).unwrap();
+            let argument = arguments.get(index).copied().unwrap_or_default();
             match check["op"].as_str().unwrap() {
                 "SCMP_CMP_EQ" => argument == number(check, "value"),
                 _ => argument & number(check, "value") == number(check, "valueTwo"),
@@ -142,26 +158,38 @@ mod tests {
 
     #[test]
     fn what_programs_need_is_made_and_what_reaches_around_is_not() {
-        for (name, arguments, expected) in [
-            ("openat", [0, 0, 0], true),
-            ("mount", [0, 0, 0], false),
-            ("io_uring_setup", [0, 0, 0], false),
-            ("ioctl", [0, 0x5401, 0], true),
-            ("ioctl", [0, TIOCSTI, 0], false),
-            ("ioctl", [0, TIOCSTI | 1 << 32, 0], false),
-            ("chmod", [0, 0o755, 0], true),
-            ("chmod", [0, 0o4755, 0], false),
-            ("fchmodat", [0, 0, 0o4755], false),
-            ("mknodat", [0, 0, 0o010_644], true),
-            ("mknodat", [0, 0, 0o020_644], false),
-            ("socket", [2, 1, 0], true),
-            ("socket", [40, 1, 0], false),
-            ("clone", [0x11, 0, 0], true),
-            ("clone", [0x1000_0011, 0, 0], false),
-            ("clone3", [0, 0, 0], false),
-        ] {
+        let check = |name: &str, arguments: &[u64], expected| {
             assert_eq!(is_made(name, arguments), expected, "{name} {arguments:?}");
-        }
+        };
+        check("openat", &[0, 0, 0, 0], true);
+        check("openat", &[0, 0, 0o101, 0o644], true);
+        check("openat", &[0, 0, 0o101, 0o4755], false);
+        check("openat", &[0, 0, 0, 0o4755], true);
+        check("open", &[0, 0o2020_0000, 0o2755], false);
+        check("openat2", &[], false);
+        check("creat", &[0, 0o644], true);
+        check("creat", &[0, 0o2644], false);
+        check("mount", &[], false);
+        check("io_uring_setup", &[], false);
+        check("ioctl", &[0, 0x5401], true);
+        check("ioctl", &[0, TIOCSTI], false);
+        check("ioctl", &[0, TIOCSTI | 1 << 32], false);
+        check("fcntl", &[0, 3], true);
+        check("fcntl", &[0, LEASE], false);
+        check("renameat2", &[0, 0, 0, 0, 2], true);
+        check("renameat2", &[0, 0, 0, 0, WHITEOUT], false);
+        check("chmod", &[0, 0o755], true);
+        check("chmod", &[0, 0o4755], false);
+        check("chmod", &[0, 0o2755], false);
+        check("fchmodat", &[0, 0, 0o4755], false);
+        check("mknodat", &[0, 0, 0o010_644], true);
+        check("mknodat", &[0, 0, 0o020_644], false);
+        check("mknodat", &[0, 0, 0o104_755], false);
+        check("socket", &[2, 1], true);
+        check("socket", &[40, 1], false);
+        check("clone", &[0x11], true);
+        check("clone", &[0x1000_0011], false);
+        check("clone3", &[], false);
     }
 
     #[test]

@@ -221,6 +221,15 @@ impl Sandbox {
     /// No process could be started or spoken with.
     pub fn run(&self, confinement: &Confinement, wait: Wait<'_>) -> io::Result<Finished> {
         let begun = Instant::now();
+        if wait.interrupt.is_raised() {
+            return Ok(Finished {
+                ended: Ended::Interrupted,
+                stdout: Captured::default(),
+                stderr: Captured::default(),
+                elapsed: begun.elapsed(),
+                notes: Vec::new(),
+            });
+        }
         let (out, stdout) = pipe()?;
         let (err, stderr) = pipe()?;
         let streams = Streams {

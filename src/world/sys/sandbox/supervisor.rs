@@ -85,7 +85,7 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
             let massgen = control.try_clone().during("watching massgen")?;
             let watch = move || end_with(&massgen, &handle, descendants);
             let ended = in_thread("massgen", watch).and_then(|()| program.attend(&link));
-            if !none_is_left() {
+            if ended.is_ok() && !none_is_left() {
                 control.report(&Report::LeftBehind).unwrap_or_default();
             }
             descendants.end();
