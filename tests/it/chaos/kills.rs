@@ -253,9 +253,10 @@ fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool
                 let children = all.iter().filter(|process| process.parent == parent);
                 children.collect()
             };
-            let outer = children(own);
+            // The first is the stem, from which the others were split off.
+            let outer: Vec<&Process> = children(own).into_iter().skip(1).collect();
             let chosen = match victim {
-                Victim::Inner => outer.first().and_then(|outer| children(outer.number).pop()),
+                Victim::Inner => outer.iter().find_map(|outer| children(outer.number).pop()),
                 Victim::Outer | Victim::Massgen | Victim::Command => outer.last().copied(),
             };
             (Signal::KILL, chosen.map(|process| process.number))
@@ -301,6 +302,7 @@ fn carry_out(job: Job, seed: u64) -> usize {
         let mut struck = false;
         while !struck && massgen.try_wait().unwrap().is_none() {
             struck = strike(scene, &massgen, job.victim, killed);
+            thread::sleep(Duration::from_millis(1));
         }
         let code = stage.await_end(&mut massgen);
         if struck {
