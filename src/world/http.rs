@@ -14,7 +14,7 @@ use crate::config::vendors::is_this_machine;
 /// How long a connection may take to open, with its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
 /// How long a server on this machine may take to list its models.
-const PROBE_MILLISECONDS_MAX: u64 = 300;
+const PROBE_MILLISECONDS_MAX: u64 = 1000;
 /// The longest list of models that is read.
 const PROBE_BYTES_MAX: usize = 4 << 20;
 

@@ -1,13 +1,11 @@
 //! `massgen selftest` in containers: no attack does harm and no ordinary work is refused. The image is
 //! made from the files of packages that this machine has.
 
-use std::fs;
 use std::process::Command;
-
-use serde_json::Value;
 
 use crate::docker::{Daemon, daemon, is_podman};
 use crate::project::binary;
+use crate::selftest::check_report;
 
 /// The image.
 const IMAGE: &str = "massgen-test/tools:1";
@@ -71,32 +69,7 @@ fn containers_hold_attacks_and_let_work_through() {
     if std::env::var_os(ALL).is_none() {
         selftest.args(["--only", CHOSEN]);
     }
-    let output = selftest.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
-    let cases = report["tiers"][0]["cases"].as_array().unwrap();
-    let with = |verdict: &str| {
-        cases
-            .iter()
-            .filter(|case| case["verdict"] == verdict)
-            .collect::<Vec<_>>()
-    };
-    let failed: Vec<String> = with("failed")
-        .iter()
-        .map(|case| format!("{case}\n"))
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.concat());
-    assert!(
-        with("held").len() + with("worked").len() >= CASES_MIN,
-        "{report}"
-    );
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        fs::read_dir(place.path()).unwrap().count(),
-        0,
-        "something is left"
-    );
+    check_report(&selftest.output().unwrap(), place.path(), CASES_MIN);
     assert_eq!(
         daemon.says(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""

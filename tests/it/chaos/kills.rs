@@ -22,7 +22,7 @@ const SEED: u64 = 20_250_401;
 /// How many commands are killed in all.
 const KILLS: usize = 500;
 /// How many are at work at once.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 3;
 /// A command that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_mins(2);
 
