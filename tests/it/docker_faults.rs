@@ -243,8 +243,10 @@ fn nothing_goes_on_in_the_users_directories_after_a_command_that_may_write_there
     let inside = Inside(&scene, &container);
     let leave = |place: &Path| {
         let place = place.display();
+        // It has left the command's session when it writes.
         format!(
-            "(env -i /bin/busybox setsid /bin/sh -c 'while :; do echo 1 >{place}; sleep 0.1; done' >/dev/null 2>&1 </dev/null &)"
+            "(env -i /bin/busybox setsid /bin/sh -c 'while :; do echo 1 >{place}; sleep 0.1; done' >/dev/null 2>&1 </dev/null &)
+            until [ -e {place} ]; do sleep 0.05; done"
         )
     };
     let goes_on = |place: &Path| {
