@@ -11,7 +11,7 @@ use crate::config::vendors::VENDORS;
 use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
-use crate::world::store::runs::LAST;
+use crate::world::store::naming::LAST;
 
 const EXAMPLES: &str = "\
 Examples:

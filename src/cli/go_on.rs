@@ -12,8 +12,9 @@ use crate::prompt::Found;
 use crate::prompt::opened::Opened;
 use crate::world::files::look;
 use crate::world::locate::locate;
+use crate::world::store::naming::LAST;
 use crate::world::store::sessions::turn::Metadata;
-use crate::world::store::sessions::{LAST, SessionDir, find};
+use crate::world::store::sessions::{SessionDir, find};
 
 /// Where sessions lie unless a config says otherwise, below the state directory.
 const SESSIONS: &str = "sessions";

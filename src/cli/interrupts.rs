@@ -1,11 +1,13 @@
-//! Owns the signals that end a run: SIGINT, SIGTERM and SIGHUP. The first asks the run to end with
-//! what it has; the second gives it up.
+//! Owns the signals that end a run or a command: SIGINT, SIGTERM and SIGHUP. The first asks it to end
+//! with what it has; the second gives it up.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Hangup;
 use crate::orchestrator::conduct::Stop;
+use crate::world::sandbox::interrupt::Interrupt;
 
 /// What the kernel sends when a file would grow beyond `ulimit -f`, as `signal(7)` of Linux has it.
 const SIGXFSZ: i32 = 25;
@@ -34,6 +36,23 @@ pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
         }
     });
     Ok(stop)
+}
+
+/// Waits for a command that `running` waits for; a signal that would end massgen ends the command
+/// first, by its `interrupt`.
+pub(crate) async fn ended<T>(
+    mut running: JoinHandle<T>,
+    stop: &Stop,
+    interrupt: &Interrupt,
+) -> Result<T> {
+    let ended = tokio::select! {
+        ended = &mut running => ended,
+        () = stop.soon.cancelled() => {
+            interrupt.raise();
+            running.await
+        }
+    };
+    ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))
 }
 
 fn receive(kind: SignalKind) -> Result<Signal> {

@@ -3,11 +3,12 @@
 
 use std::io::{self, stderr, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{ended, listen};
 use crate::cli::output::Output;
 use crate::cli::run::runtime;
 use crate::cli::usage::usage;
@@ -66,23 +67,19 @@ async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> 
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
     let (mut passage, streams) = passage()?;
     let raised = interrupt.clone();
-    let mut running = spawn_blocking(move || run_on(permitted, streams, &raised));
+    let running = spawn_blocking(move || run_on(permitted, streams, &raised));
+    let mut ended = pin!(ended(running, &stop, &interrupt));
     let ended = loop {
         tokio::select! {
-            ended = &mut running => break ended,
+            ended = &mut ended => break ended,
             _ = resized.recv() => passage.resize(),
-            () = stop.soon.cancelled() => {
-                interrupt.raise();
-                break running.await;
-            }
         }
     };
     tokio::select! {
         () = passage.copied() => {}
         () = stop.at_once.cancelled() => {}
     }
-    let ended = ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))?;
-    ended.map_err(|Observation { content, .. }| Error::new(ErrorKind::Environment, content))
+    ended?.map_err(|Observation { content, .. }| Error::new(ErrorKind::Environment, content))
 }
 
 /// A way to the standard streams of massgen itself, and what the command has in their place.

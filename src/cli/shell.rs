@@ -17,8 +17,10 @@ use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::orchestrator::shells::{Machine, Runner, container};
 use crate::path::AbsPath;
+use crate::permissions::grant::Grant;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
+use crate::world::docker::container::Container;
 use crate::world::sandbox::Sandbox;
 use crate::world::store::sandboxes::Sandboxes;
 
@@ -78,7 +80,12 @@ impl Shell {
         let machine = machine(host);
         let place = match hold {
             Hold::Sandbox(choice) => sandbox(choice, &machine, &room, &grants.write_roots())?,
-            Hold::Container(image) => contained(image, &machine, &temporary, grants)?,
+            Hold::Container(image) => {
+                let workspace = grants.base().to_abs();
+                let opened = (grants.grants(), &workspace);
+                let container = contained(image, (CALLER, opened), &temporary, &machine)?;
+                Place::Container(Arc::new(container))
+            }
         };
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
@@ -104,15 +111,15 @@ fn sandbox(choice: TierChoice, machine: &Machine, room: &Room, trees: &[AbsPath]
     Ok(Place::Sandbox(sandbox))
 }
 
-/// A container of `image`. What a call leaves that breaks off, the next with the same directory for
-/// temporary files removes.
-fn contained(
+/// A container of `image` for a `caller` that is no agent, with its grants and its workspace. What one
+/// leaves that breaks off, the next with the same `state` removes.
+pub(crate) fn contained(
     image: &str,
+    (caller, (grants, workspace)): (&str, (&[Grant], &AbsPath)),
+    state: &AbsPath,
     machine: &Machine,
-    temporary: &AbsPath,
-    grants: &GrantsFile,
-) -> Result<Place> {
-    let id = AgentId::parse(CALLER).map_err(|error| Error::bug(error.to_string()))?;
+) -> Result<Container> {
+    let id = AgentId::parse(caller).map_err(|error| Error::bug(error.to_string()))?;
     let docker = DockerConfig {
         image: image.to_owned(),
         ..DockerConfig::default()
@@ -120,12 +127,11 @@ fn contained(
     let runner = Runner {
         id: &id,
         config: &CommandLineConfig::default(),
-        grants: grants.grants(),
-        workspace: &grants.base().to_abs(),
+        grants,
+        workspace,
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let container = container(runner, &docker, (run, temporary), machine)?;
-    Ok(Place::Container(Arc::new(container)))
+    container(runner, &docker, (run, state), machine)
 }
 
 /// That no command can be run on this machine.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{ended, listen};
 use crate::cli::run::runtime;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Hangup;
@@ -74,15 +74,8 @@ async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Observat
     let interrupt = Interrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
     let stop = listen(hangup)?;
     let raised = interrupt.clone();
-    let mut running = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
-    let ended = tokio::select! {
-        ended = &mut running => ended,
-        () = stop.soon.cancelled() => {
-            interrupt.raise();
-            running.await
-        }
-    };
-    ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))
+    let running = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
+    ended(running, &stop, &interrupt).await
 }
 
 fn denied(why: &str) -> (String, ExitStatus) {

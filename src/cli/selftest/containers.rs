@@ -4,23 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::cli::conduct::machine;
-use crate::config::command_line::{CommandBounds, CommandLineConfig};
-use crate::config::docker::DockerConfig;
+use crate::cli::shell::contained;
+use crate::config::command_line::CommandBounds;
 use crate::confinement::tier::Enclosure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::id::AgentId;
-use crate::layout::RunName;
-use crate::orchestrator::shells::{Runner, container};
 use crate::path::AbsPath;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::{Ended, Wait};
 
 /// The variable that says where the engine listens.
 const ENGINE: &str = "DOCKER_HOST";
+/// Who has the image looked at.
+const CALLER: &str = "selftest";
 /// Where the look at the image begins: every container has it.
 const ROOT: &str = "/";
 /// How long the look may take.
@@ -36,19 +33,7 @@ pub(super) fn missing(
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
     let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
-    let id = AgentId::parse("selftest").map_err(|error| Error::bug(error.to_string()))?;
-    let docker = DockerConfig {
-        image: image.to_owned(),
-        ..DockerConfig::default()
-    };
-    let runner = Runner {
-        id: &id,
-        config: &CommandLineConfig::default(),
-        grants: &[],
-        workspace: &root,
-    };
-    let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let container = container(runner, &docker, (run, &host.cwd), &machine(host))?;
+    let container = contained(image, (CALLER, (&[], &root)), &host.cwd, &machine(host))?;
     let failed = |error| Error::io("cannot run a command in a container", error);
     let interrupt = Interrupt::new().map_err(failed)?;
     let wait = Wait {

@@ -12,6 +12,7 @@ pub mod line;
 pub mod trace;
 pub mod event_log;
 pub mod records;
+pub mod naming;
 pub mod runs;
 pub mod sandboxes;
 pub mod scratch;

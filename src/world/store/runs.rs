@@ -10,20 +10,23 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::store::event_log::{self, LogReader};
+use crate::world::store::naming::{LAST, Named};
 use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{EVENTS, OUTSET, REPLIES, STATUS, TURN_PREFIX};
 use crate::world::sys::own::{self, archive, dir, file};
 
 /// What the names of runs begin with.
 const PREFIX: &str = "log_";
-/// The word for the newest run.
-pub const LAST: &str = "last";
+/// How runs are named.
+const RUN: Named = Named {
+    noun: "run",
+    name: "name",
+    prefix: PREFIX,
+};
 /// The largest `status.json` and `replay.yaml` that are read, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The largest recording that is read, in bytes.
 const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// How many runs an error names that a prefix could mean.
-const NAMED_MAX: usize = 3;
 
 /// The records of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,31 +67,14 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
         let none = || not_found(format!("there is no run in `{logs}`"));
         return runs.into_iter().next().ok_or_else(none);
     }
-    let begins = |run: &&RunDir| {
-        let name = run.name();
-        name.starts_with(wanted)
-            || name
-                .strip_prefix(PREFIX)
-                .is_some_and(|time| time.starts_with(wanted))
-    };
-    let found: Vec<&RunDir> = runs.iter().filter(begins).collect();
-    if let Some(exact) = found.iter().find(|run| run.name() == wanted) {
-        return Ok((*exact).clone());
-    }
     let named = RunDir {
         log: base.join(wanted),
     };
-    match found.as_slice() {
-        [run] => Ok((*run).clone()),
-        _ if named.is_there() => Ok(named),
-        [] => Err(not_found(format!("there is no run `{wanted}`"))),
-        several => {
-            let some = several.iter().take(NAMED_MAX);
-            let some: Vec<String> = some.map(|run| format!("`{}`", run.name())).collect();
-            let message = format!("{} runs begin with `{wanted}`", several.len());
-            Err(Error::new(ErrorKind::Usage, message)
-                .hint(format!("write more of the name: {}, …", some.join(", "))))
-        }
+    match RUN.meant(wanted, &runs, RunDir::name) {
+        Ok(Some(run)) => Ok(run.clone()),
+        Ok(None) | Err(_) if named.is_there() => Ok(named),
+        Ok(None) => Err(not_found(format!("there is no run `{wanted}`"))),
+        Err(several) => Err(several),
     }
 }
 

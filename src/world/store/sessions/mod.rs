@@ -3,6 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::store::naming::{LAST, Named};
 use crate::world::store::sessions::turn::{EarlierTurn, METADATA, Metadata};
 use crate::world::sys::own::dir::{self, DirLock, Hold};
 use crate::world::sys::own::{archive, clear, file};
@@ -15,10 +16,12 @@ mod fork;
 const PREFIX: &str = "session_";
 /// What the names of turns begin with; their number follows.
 const TURN_PREFIX: &str = "turn_";
-/// The word for the session that was used last.
-pub const LAST: &str = "last";
-/// How many sessions an error names that the beginning of an id could mean.
-const NAMED_MAX: usize = 3;
+/// How sessions are named.
+const SESSION: Named = Named {
+    noun: "session",
+    name: "id",
+    prefix: PREFIX,
+};
 /// The name of what people read about all turns.
 const SUMMARY: &str = "SESSION_SUMMARY.txt";
 
@@ -54,26 +57,9 @@ pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
         let none = || not_found(format!("there is no session in `{sessions}`"));
         return saved.next().ok_or_else(none);
     }
-    if let Some(exact) = all.iter().find(|session| session.id() == wanted) {
-        return Ok(exact.clone());
-    }
-    let begins = |session: &&SessionDir| {
-        let id = session.id();
-        let time = id.strip_prefix(PREFIX);
-        id.starts_with(wanted) || time.is_some_and(|time| time.starts_with(wanted))
-    };
-    let found: Vec<&SessionDir> = all.iter().filter(begins).collect();
-    match found.as_slice() {
-        [session] => Ok((*session).clone()),
-        [] => Err(not_found(format!("there is no session `{wanted}`"))),
-        several => {
-            let some = several.iter().take(NAMED_MAX);
-            let some: Vec<String> = some.map(|session| format!("`{}`", session.id())).collect();
-            let message = format!("{} sessions begin with `{wanted}`", several.len());
-            Err(Error::new(ErrorKind::Usage, message)
-                .hint(format!("write more of the id: {}, …", some.join(", "))))
-        }
-    }
+    let meant = SESSION.meant(wanted, &all, SessionDir::id)?;
+    let none = || not_found(format!("there is no session `{wanted}`"));
+    meant.cloned().ok_or_else(none)
 }
 
 fn not_found(message: String) -> Error {

@@ -1,0 +1,52 @@
+//! Owns how a user names one of the things of a kind that massgen keeps: as a whole, by the beginning
+//! of the name, or by the beginning of what follows the word that all of them begin with.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The word for the newest one.
+pub const LAST: &str = "last";
+/// How many an error names that a beginning could mean.
+const NAMED_MAX: usize = 3;
+
+/// What is to be named.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    /// What one is.
+    pub(super) noun: &'static str,
+    /// What its name is called.
+    pub(super) name: &'static str,
+    /// What all names begin with.
+    pub(super) prefix: &'static str,
+}
+
+impl Named {
+    /// The one of `all` that `wanted` means, if any. It is an error if it could mean several.
+    pub(super) fn meant<'a, T>(
+        self,
+        wanted: &str,
+        all: &'a [T],
+        name_of: impl Fn(&T) -> String,
+    ) -> Result<Option<&'a T>> {
+        if let Some(exact) = all.iter().find(|one| name_of(one) == wanted) {
+            return Ok(Some(exact));
+        }
+        let begins = |one: &&T| {
+            let name = name_of(one);
+            let rest = name.strip_prefix(self.prefix);
+            name.starts_with(wanted) || rest.is_some_and(|rest| rest.starts_with(wanted))
+        };
+        let found: Vec<&T> = all.iter().filter(begins).collect();
+        match found.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(one)),
+            several => {
+                let some = several.iter().take(NAMED_MAX);
+                let some: Vec<String> = some.map(|one| format!("`{}`", name_of(one))).collect();
+                let Self { noun, name, .. } = self;
+                let message = format!("{} {noun}s begin with `{wanted}`", several.len());
+                Err(Error::new(ErrorKind::Usage, message)
+                    .hint(format!("write more of the {name}: {}, …", some.join(", "))))
+            }
+        }
+    }
+}
