@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
-use crate::world::stage::{Audience, Order, Stage};
+use crate::world::stage::{self, Audience, Order, Stage};
 
 /// How long a stage may take to open without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
@@ -29,6 +29,11 @@ impl Wings {
             place: layout.deliveries.clone(),
             state: layout.state.clone(),
         }
+    }
+
+    /// Removes what was changed on the stages: it was delivered, or refused and told.
+    pub fn clear(&self) -> Result<()> {
+        stage::clear(&self.place)
     }
 
     /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
