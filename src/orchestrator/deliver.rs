@@ -209,9 +209,10 @@ impl Delivery<'_> {
     /// Carries what was changed on the stage to the user. What `worked` tells of changes there is
     /// replaced by what came of them.
     async fn apply(&mut self, worked: &mut Worked) -> Result<()> {
-        let (Some(stage), Some(gate)) =
-            (self.stage.clone(), self.team.delivery_gate(self.member, None)?)
-        else {
+        let (Some(stage), Some(gate)) = (
+            self.stage.clone(),
+            self.team.delivery_gate(self.member, None)?,
+        ) else {
             return Ok(());
         };
         let mut told = std::mem::take(&mut self.told);

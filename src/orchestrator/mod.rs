@@ -113,7 +113,9 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         let coordinated = turn.coordinate(&task, &patience).await?;
         let (mut end, mut mind) = (coordinated.end, None);
         if let Some(winner) = turn.winner(&coordinated).await {
-            let finished = turn.finish(&coordinated, winner, (attempt, &patience)).await?;
+            let finished = turn
+                .finish(&coordinated, winner, (attempt, &patience))
+                .await?;
             rows.extend(finished.rows);
             (end, mind) = (finished.end, finished.mind);
             let text = Some(finished.text).filter(|text| !text.is_empty());

@@ -10,7 +10,7 @@ use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
 use crate::world::stage::{self, Audience, Order, Stage};
 
-/// How long a stage may take to open without a word.
+/// How long a stage may take to open, in which agents without commands work, without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
 
 /// What every stage of a run is made from.
@@ -52,6 +52,7 @@ impl Wings {
             Some(Enclosure::Container { .. }) => Audience::Container,
             Some(Enclosure::Sandbox { .. }) | None => Audience::Sandbox,
         };
+        let has_commands = commands.is_some();
         let wings = self.clone();
         let grants = grants.to_vec();
         let place = self.place.join(format!("stage{attempt}"));
@@ -67,10 +68,18 @@ impl Wings {
         };
         let opened = tokio::task::spawn_blocking(work).await;
         let stage = opened.map_err(|_| Error::bug("the stage could not be opened"))??;
-        let mut notes = stage.as_ref().map(Stage::notes).unwrap_or_default();
-        if begun.elapsed() > SILENT_MAX {
+        let is_slow = begun.elapsed() > SILENT_MAX;
+        let mut notes = Vec::new();
+        if let Some(stage) = &stage
+            && (has_commands || is_slow)
+        {
+            notes = stage.notes(audience);
+        }
+        if is_slow {
             let seconds = begun.elapsed().as_secs_f64();
-            notes.push(format!("it took {seconds:.1} seconds to stage the write paths"));
+            notes.push(format!(
+                "it took {seconds:.1} seconds to stage the write paths"
+            ));
         }
         Ok((stage, notes))
     }

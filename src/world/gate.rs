@@ -512,7 +512,10 @@ impl Gate {
             real: dir.clone(),
         });
         let places: Vec<Place> = places.collect();
-        match places.iter().find(|place| place.grant().scope == Scope::Tree) {
+        match places
+            .iter()
+            .find(|place| place.grant().scope == Scope::Tree)
+        {
             Some(tree) => vec![tree.clone()],
             None => places,
         }

@@ -257,7 +257,8 @@ impl Reachable {
     fn source_of(&self, path: &AbsPath) -> AbsPath {
         let opening = self.opening_of(path);
         let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
-        let below = copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
+        let below =
+            copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
         below.unwrap_or_else(|| path.clone())
     }
 

@@ -35,7 +35,7 @@ struct Inner {
     trees: Vec<Tree>,
     /// What stays as it is inside them.
     kept: Vec<RealPath>,
-    world: Option<World>,
+    world: std::result::Result<World, String>,
 }
 
 /// What commands find the stage in.
@@ -116,7 +116,7 @@ impl Stage {
             }
         }
         let world = match order.audience {
-            Audience::Container => None,
+            Audience::Container => Err("an engine has no part in it".to_owned()),
             Audience::Sandbox => world(order.executable, &mut trees, &kept)?,
         };
         Ok(Some(Self(Arc::new(Inner { trees, kept, world }))))
@@ -127,16 +127,21 @@ impl Stage {
         self.0.trees.iter().map(Tree::staged)
     }
 
-    /// What the user should know: which trees are copied, and why.
-    pub fn notes(&self) -> Vec<String> {
+    /// What the user should know: which trees are copied and why, and what commands do not see.
+    pub fn notes(&self, audience: Audience) -> Vec<String> {
         let copied = self.0.trees.iter().filter_map(|tree| {
-            let why = tree.why_copied()?;
+            let (why, root) = (tree.why_copied()?, &tree.root);
             Some(format!(
-                "the final agent works on a copy of `{}`: {why}",
-                tree.root
+                "the final agent works on a copy of `{root}`: {why}"
             ))
         });
-        copied.collect()
+        let mut notes: Vec<String> = copied.collect();
+        if let (Err(why), Audience::Sandbox) = (&self.0.world, audience) {
+            notes.push(format!(
+                "commands of the final agent cannot see what it changes: {why}"
+            ));
+        }
+        notes
     }
 
     /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
@@ -161,7 +166,8 @@ impl Stage {
     ) -> Option<std::result::Result<Dir, Fault>> {
         let tree = self.tree_of(path)?;
         let below = path.below(&tree.root)?;
-        tree.serves(scope).then(|| tree.dir().and_then(|dir| dir.dir(&below)))
+        tree.serves(scope)
+            .then(|| tree.dir().and_then(|dir| dir.dir(&below)))
     }
 
     /// What commands of the machine find at the directory `path`, where that is not the stage.
@@ -195,7 +201,7 @@ impl Stage {
         &self,
         base: &RealPath,
     ) -> Option<std::result::Result<Ground, Fault>> {
-        let world = self.0.world.as_ref()?;
+        let world = self.world()?;
         let root = world.root.try_clone();
         Some(root.map(|root| Ground::World {
             root,
@@ -205,13 +211,17 @@ impl Stage {
 
     /// What starts commands that see the stage; `None` where none can.
     pub(in crate::world) fn stem(&self) -> Option<&Spawner> {
-        self.0.world.as_ref().map(|world| &world.stem)
+        self.world().map(|world| &world.stem)
     }
 
     /// The copies of whole trees, by the path of the tree.
     pub(in crate::world) fn copies(&self) -> BTreeMap<AbsPath, AbsPath> {
         let copies = self.0.trees.iter().filter_map(Tree::whole_copy);
         copies.collect()
+    }
+
+    fn world(&self) -> Option<&World> {
+        self.0.world.as_ref().ok()
     }
 
     /// The deepest tree that `path` is part of.
@@ -235,7 +245,10 @@ fn kept(order: Order<'_>) -> Vec<RealPath> {
     let others = order.grants.iter().filter(|grant| !is_staged(grant));
     let others = others.filter(|grant| grant.scope == Scope::Tree);
     let state = locate(order.state).map(Located::into_real).ok();
-    others.map(|grant| grant.root.clone()).chain(state).collect()
+    others
+        .map(|grant| grant.root.clone())
+        .chain(state)
+        .collect()
 }
 
 fn is_staged(grant: &Grant) -> bool {
@@ -260,7 +273,9 @@ fn roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<R
         let mut whole = roots.iter().filter(|(_, files)| files.is_none());
         if !whole.any(|(root, _)| is_whole(root)) {
             let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
-            files.iter_mut().for_each(|files| files.push(file.root.clone()));
+            files
+                .iter_mut()
+                .for_each(|files| files.push(file.root.clone()));
         }
     }
     roots
@@ -271,24 +286,24 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
     path != root && path.is_within(root)
 }
 
-/// Makes the world in which the trees are staged. Where overlays cannot be had they are copied, and
-/// where there is no world at all, only handles lead to the copies.
+/// Makes the world in which the trees are staged, or says why there is none. Where overlays cannot be
+/// had the trees are copied, and where there is no world at all, only handles lead to the copies.
 fn world(
     executable: &AbsPath,
     trees: &mut [Tree],
     kept: &[RealPath],
-) -> Result<Option<World>> {
-    let why = match raised(executable, trees, kept) {
-        Ok(world) => return Ok(Some(world)),
-        Err(why) => why,
+) -> Result<std::result::Result<World, String>> {
+    let raised_once = raised(executable, trees, kept);
+    let Err(why) = &raised_once else {
+        return Ok(raised_once);
     };
     if trees.iter().all(|tree| tree.why_copied().is_some()) {
-        return Ok(None);
+        return Ok(raised_once);
     }
     for tree in trees.iter_mut() {
-        tree.copy(&why)?;
+        tree.copy(why)?;
     }
-    Ok(raised(executable, trees, kept).ok())
+    Ok(raised(executable, trees, kept))
 }
 
 fn raised(
@@ -302,7 +317,11 @@ fn raised(
     };
     let order = Staging {
         roots: trees.iter().filter_map(Tree::staging).collect(),
-        kept: kept.iter().filter(is_covered).map(RealPath::to_abs).collect(),
+        kept: kept
+            .iter()
+            .filter(is_covered)
+            .map(RealPath::to_abs)
+            .collect(),
     };
     let made = Spawner::staged(executable, order);
     let (stem, handles) = made.map_err(|error| error.to_string())?;

@@ -108,13 +108,24 @@ pub(crate) fn settle(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
 
 /// Says that `name`, which is free in the directory `dir` of a layer, is gone.
 pub(crate) fn white_out(dir: &Dir, name: &OsStr) -> Result<(), Fault> {
-    match mknodat(dir, name, FileType::CharacterDevice, Mode::empty(), WHITEOUT) {
+    match mknodat(
+        dir,
+        name,
+        FileType::CharacterDevice,
+        Mode::empty(),
+        WHITEOUT,
+    ) {
         Err(Errno::PERM | Errno::OPNOTSUPP) => {}
         made => return Ok(made?),
     }
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
-    Ok(setxattr(proc_path(&file), REMOVED, b"y", XattrFlags::empty())?)
+    Ok(setxattr(
+        proc_path(&file),
+        REMOVED,
+        b"y",
+        XattrFlags::empty(),
+    )?)
 }
 
 /// Whether the marks of a layer can be made in the directory `dir`.

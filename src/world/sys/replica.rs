@@ -196,7 +196,14 @@ mod tests {
         let path = |name: &str| AbsPath::new(at.join(name)).unwrap();
         fs::create_dir_all(at.join("tree/kept/inner")).unwrap();
         fs::create_dir_all(at.join("tree/gone/inner")).unwrap();
-        for name in ["same", "old", "removed", "kept/inner/a", "gone/inner/b", "turned"] {
+        for name in [
+            "same",
+            "old",
+            "removed",
+            "kept/inner/a",
+            "gone/inner/b",
+            "turned",
+        ] {
             fs::write(at.join("tree").join(name), name).unwrap();
         }
         symlink("same", at.join("tree/link")).unwrap();

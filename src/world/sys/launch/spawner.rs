@@ -55,7 +55,9 @@ impl Spawner {
             Ok((stem, handles)) => {
                 // Nobody waits for it if massgen ends; then there are no orders either.
                 ready.send(Ok(handles)).unwrap_or_default();
-                serve(taken, Some(stem), || Err(io::Error::other("the stage is gone")));
+                serve(taken, Some(stem), || {
+                    Err(io::Error::other("the stage is gone"))
+                });
             }
             Err(error) => ready.send(Err(error)).unwrap_or_default(),
         })?;

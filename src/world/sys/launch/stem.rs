@@ -98,7 +98,10 @@ impl Stem {
         sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags)?;
         let mut number = [0; size_of::<i32>()];
         let (_, handles) = self.answer(&mut number)?;
-        match (Pid::from_raw(i32::from_ne_bytes(number)), handles.into_iter().next()) {
+        match (
+            Pid::from_raw(i32::from_ne_bytes(number)),
+            handles.into_iter().next(),
+        ) {
             (Some(pid), Some(handle)) => Ok(Process::new(pid, handle)),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
