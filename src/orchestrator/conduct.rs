@@ -21,6 +21,7 @@ use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::recordings::Recordings;
+use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
@@ -29,6 +30,8 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompt::opened::Opened;
 use crate::spending::ledger::Ledger;
+use crate::world::bases::Bases;
+use crate::world::delivery::store::BASES;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -77,6 +80,8 @@ pub struct Order {
     pub again: Option<Again>,
     /// What commands need to know about the process.
     pub machine: Machine,
+    /// Who is asked what of the delivery is applied; without one, everything is.
+    pub reviewer: Option<Reviewer>,
 }
 
 /// How the user ends a run.
@@ -168,6 +173,14 @@ impl Run {
             session_id: session.id(),
         };
         let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
+        let of_run = layout.deliveries.join(places.name());
+        team.deliver_by(Deliveries {
+            dir: layout.deliveries.clone(),
+            run: places.name().to_owned(),
+            bases: Bases::in_directory(of_run.join(BASES)),
+            reviewer: order.reviewer,
+            stop: stop.soon.clone(),
+        });
         let (detail, redactor) = (order.started_with.detail, order.redactor);
         let trace = trace::begin(places.turn(), detail, redactor.clone())?;
         let outset = outset(&meta, &layout, &config, &around.opened)?;

@@ -13,16 +13,15 @@ use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
-use crate::orchestrator::grants::{manager, write_roots};
+use crate::orchestrator::grants::{manager, real, write_roots};
+use crate::orchestrator::review;
 use crate::orchestrator::team::{Line, Member, Team};
-use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
-use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
+use crate::world::delivery::store::{Offer, Origin, Written};
 use crate::world::exec::fingerprint::fingerprint;
-use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Gate, Refused};
 
 /// What the final phase came to.
@@ -179,53 +178,40 @@ fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<St
         .collect()
 }
 
-/// Copies the workspace to the write path, through a gate of the final phase.
+/// Delivers the workspace to the first write path that is a directory.
 async fn carry_workspace(team: &Team, member: &Member, roots: &[&Grant]) -> Result<Worked> {
-    let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
-    let (Some(workspace), Some(target)) = (&member.workspace, target) else {
+    let target = roots.iter().position(|grant| grant.scope == Scope::Tree);
+    let (Some(workspace), Some(target), Some((how, conflicts))) =
+        (&member.workspace, target, team.delivers_by())
+    else {
         return Ok(Worked::default());
     };
-    let Some(gate) = team.delivery_gate(member)? else {
-        return Ok(Worked::default());
+    let origin = Origin {
+        path: real(workspace)?.to_abs(),
+        written: Written::Apart,
     };
-    let Some(call) = copy_all(workspace, &target.root) else {
-        return Ok(Worked::default());
+    let origins = (0..roots.len()).map(|number| (number == target).then(|| origin.clone()));
+    let offer = Offer {
+        grants: roots.iter().copied().cloned().collect(),
+        origins: origins.collect(),
+        began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
     };
-    let root = target.root.clone();
-    let work = move || match gate.check(call) {
-        Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
-        Err(denial) => Worked::refused(denial),
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery broke off"))
-}
-
-/// What `observation` changed. If it failed before it came to a single file, the `root` stands for
-/// all of them.
-fn told(observation: Observation, root: RealPath) -> Vec<Change> {
-    let Observation {
-        outcome,
-        content,
-        changes,
-        ..
-    } = observation;
-    if outcome == Outcome::Done || !changes.is_empty() {
-        return changes;
+    let kept_in = Some(conflicts.kept_in.clone());
+    match review::deliver(how, offer, kept_in).await {
+        Ok(changes) => Ok(Worked::done(changes)),
+        Err(error) => Ok(Worked::done(failed(roots, target, &error))),
     }
-    let kind = ChangeKind::Failed { reason: content };
-    vec![Change { path: root, kind }]
 }
 
-fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
-    Some(ToolCall::CopyFilesBatch {
-        source: UserPath::parse(from.as_path().to_str()?).ok()?,
-        destination: UserPath::parse(to.as_path().to_str()?).ok()?,
-        selection: Selection {
-            include: vec!["*".to_owned()],
-            exclude: Vec::new(),
+/// A delivery of which nothing came: the root stands for all of it.
+fn failed(roots: &[&Grant], target: usize, error: &Error) -> Vec<Change> {
+    let change = |grant: &&Grant| Change {
+        path: grant.root.clone(),
+        kind: ChangeKind::Failed {
+            reason: format!("{error:#}"),
         },
-        existing: Existing::Overwrite,
-    })
+    };
+    roots.get(target).map(change).into_iter().collect()
 }
 
 /// The changes in the user's own paths. A workspace inside such a path is not one of them: there
@@ -294,6 +280,11 @@ async fn with_fingerprints(
     done.map_err(|_| Error::bug("the delivered files could not be looked at"))
 }
 
+/// What one change comes to.
+pub fn outcome_of(kind: &ChangeKind) -> Option<DeliveryOutcome> {
+    combined(None, kind)
+}
+
 /// What two changes of the same file come to; `None` if it is as it was.
 fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
     use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
@@ -306,6 +297,7 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
             kept: kept.to_string(),
         }),
+        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
         (_, ChangeKind::Denied { reason }) => Some(Denied {
             reason: reason.clone(),
         }),

@@ -20,11 +20,12 @@ use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
+use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
-use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::history::History;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
@@ -57,6 +58,7 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    deliveries: Option<Deliveries>,
 }
 
 /// How far the final agent reaches.
@@ -108,12 +110,27 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            deliveries: None,
         })
     }
 
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on what the final agent offers is delivered so.
+    pub fn deliver_by(&mut self, deliveries: Deliveries) {
+        self.deliveries = Some(deliveries);
+    }
+
+    /// How what the final agent offers is delivered, and the conflicts with what the user does
+    /// meanwhile; `None` where nothing is.
+    pub fn delivers_by(&self) -> Option<(&Deliveries, &Conflicts)> {
+        match self.reach {
+            Reach::Delivers => Some((self.deliveries.as_ref()?, self.conflicts.as_ref()?)),
+            Reach::OnlyReads => None,
+        }
     }
 
     /// The members that may run commands.
@@ -145,26 +162,12 @@ impl Team {
 
     /// The gate of `member` for `phase`; `None` if nothing is opened for it.
     pub fn gate(&self, member: &Member, phase: Phase) -> Result<Option<Gate>> {
-        self.gate_with(member, phase, member.config.read_before_delete)
-    }
-
-    /// The gate that carries the winner's files to the user, where it has not done so itself.
-    pub fn delivery_gate(&self, member: &Member) -> Result<Option<Gate>> {
-        self.gate_with(member, Phase::Final, ReadBeforeDelete::Off)
-    }
-
-    fn gate_with(
-        &self,
-        member: &Member,
-        phase: Phase,
-        read_before_delete: ReadBeforeDelete,
-    ) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
             return Ok(None);
         }
         let policy = GatePolicy {
             base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
-            read_before_delete,
+            read_before_delete: member.config.read_before_delete,
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
                 FolderGuard::On { .. } => ParentNames::Refused,
@@ -172,6 +175,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
         };
         let phase = match self.reach {
             Reach::Delivers => phase,

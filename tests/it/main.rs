@@ -30,6 +30,7 @@ mod cli;
 mod command_runs;
 mod config;
 mod corpus;
+mod delivery;
 mod disk;
 mod docker;
 mod docker_corpus;
