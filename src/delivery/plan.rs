@@ -62,10 +62,8 @@ pub enum Made {
 /// What the user did at a name while the run went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// They changed what stands there.
+    /// They changed or made what stands there.
     Changed,
-    /// They made what stands there.
-    Appeared,
     /// They removed what stood there.
     Removed,
 }
@@ -75,7 +73,6 @@ impl Clash {
     pub fn because(self) -> &'static str {
         match self {
             Clash::Changed => "you changed it since the run began",
-            Clash::Appeared => "you made it since the run began",
             Clash::Removed => "you removed it, or its directory, since the run began",
         }
     }
@@ -88,6 +85,17 @@ pub struct Refusal {
     pub path: AbsPath,
     /// Why, as the end of a sentence.
     pub reason: String,
+    /// What says so.
+    pub by: By,
+}
+
+/// What says that a name is left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A rule.
+    Rule,
+    /// The disk.
+    Disk,
 }
 
 /// What happens at a name, in one word.

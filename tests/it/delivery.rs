@@ -14,14 +14,21 @@ use massgen::delivery::choice::Take;
 use massgen::delivery::plan::{Clash, Deed, Plan};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
+use massgen::world::bases::Bases;
 use massgen::world::change::ChangeKind;
+use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{Since, plan};
 use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{Delivery, Offer, Origin, Written};
 use massgen::world::delivery::transaction::{apply, take_parts};
 use massgen::world::delivery::undo::{Delivered, Direction, Now, Outcome, Since as Changed};
+use massgen::world::gate::{Gate, GatePolicy};
 use massgen::world::locate::{Located, locate};
+use serde_json::json;
 use tempfile::TempDir;
+
+use crate::disk::done;
+use crate::project::binary;
 
 /// Longer than the clock that stamps files lags behind the time of day.
 const TICK: Duration = Duration::from_millis(20);
@@ -42,15 +49,12 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        Self::in_dir(tempfile::tempdir().unwrap())
-    }
-
-    fn in_dir(dir: TempDir) -> Self {
+        let dir = tempfile::tempdir().unwrap();
         let scene = Self {
             root: dir.path().canonicalize().unwrap(),
             _dir: dir,
         };
-        for name in ["seen", "layer/upper", "layer/work", "state", "kept"] {
+        for name in ["seen", "layer/upper", "layer/work", ".massgen", "kept"] {
             fs::create_dir_all(scene.path(name)).unwrap();
         }
         for (name, text) in [
@@ -86,7 +90,17 @@ impl Scene {
         fs::read_to_string(self.path(rel)).unwrap_or_else(|error| panic!("{rel}: {error}"))
     }
 
-    fn has(&self, rel: &str) -> bool {
+    /// The real binary with these words, in the directory that holds the tree.
+    pub(crate) fn massgen(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(words).current_dir(self.path("")).env_clear();
+        command
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path(""));
+        command
+    }
+
+    pub(crate) fn has(&self, rel: &str) -> bool {
         fs::symlink_metadata(self.path(rel)).is_ok()
     }
 
@@ -115,18 +129,18 @@ impl Scene {
                 path: self.abs("layer/upper"),
                 written: Written::Over,
             })],
-            began_ns: 0,
+            began_ns: i64::MAX,
         }
     }
 
     pub(crate) fn delivery(&self) -> Delivery {
-        let delivery = Delivery::create(&self.abs("state/deliveries"), "log_1").unwrap();
+        let delivery = Delivery::create(&self.abs(".massgen/deliveries"), "log_1").unwrap();
         delivery.file_offer(&self.offer()).unwrap();
         delivery
     }
 
     pub(crate) fn reopened(&self) -> Delivered {
-        let delivery = Delivery::open(&self.abs("state/deliveries"), "log_1").unwrap();
+        let delivery = Delivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap();
         Delivered::open(delivery).unwrap().unwrap()
     }
 
@@ -252,15 +266,10 @@ fn a_part_is_taken_back_alone() {
             Changed::Kept,
         )
         .unwrap();
-    let outcomes: Vec<_> = rows.iter().map(|row| row.outcome).collect();
+    let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
-    // A file stands where the directory would have to be, and was not named.
-    assert!(outcomes.contains(&Outcome::Restored));
-    assert_eq!(scene.text("rw/plain"), "f\n");
-    scene
-        .reopened()
-        .take(Direction::Back, &[scene.abs("rw/plain")], Changed::Kept)
-        .unwrap();
+    // The file that stands where its directory was goes with it.
+    assert_eq!(outcomes, vec![Outcome::Restored; 3]);
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
 }
@@ -361,10 +370,7 @@ fn the_users_work_meanwhile_is_never_overwritten() {
             .find(|entry| entry.rel == RelPath::new(rel).unwrap());
         entry.unwrap().clash
     };
-    assert!(matches!(
-        clash("README.md"),
-        Some(Clash::Changed | Clash::Appeared)
-    ));
+    assert_eq!(clash("README.md"), Some(Clash::Changed));
     assert!(clash("src/old.py").is_some());
     assert_eq!(clash("run.sh"), Some(Clash::Removed));
     assert_eq!(clash("src/app.py"), None);
@@ -530,7 +536,7 @@ fn what_came_along_with_a_copy_is_not_believed() {
     scene.deliver();
     let copied = Command::new("cp")
         .arg("-a")
-        .args([scene.path("state"), scene.path("elsewhere")])
+        .args([scene.path(".massgen"), scene.path("elsewhere")])
         .status()
         .unwrap();
     assert!(copied.success());
@@ -550,9 +556,51 @@ fn what_came_along_with_a_copy_is_not_believed() {
 #[test]
 fn a_run_that_goes_on_is_left_alone() {
     let scene = Scene::new();
-    let deliveries = scene.abs("state/deliveries");
+    let deliveries = scene.abs(".massgen/deliveries");
     let held = scene.delivery();
     assert_eq!(recover(&deliveries).unwrap(), Vec::<String>::new());
     drop(held);
     assert!(Delivery::open(&deliveries, "log_1").is_ok());
+}
+
+/// What comes of a file that the agent read as `1` to `9` on a line each, changed to `ours`, and that
+/// the user changed to `theirs` meanwhile.
+#[track_caller]
+fn check_merged(theirs: &str, ours: &str, expected: &str) {
+    let scene = Scene::new();
+    let base: String = (1..=9).map(|line| format!("{line}\n")).collect();
+    scene.write("rw/text", &base);
+    let bases = Bases::in_directory(scene.abs("bases"));
+    let root = scene.offer().grants[0].root.clone();
+    let policy = GatePolicy {
+        bases: Some(bases.clone()),
+        ..GatePolicy::single_call(root)
+    };
+    let gate = Gate::open(scene.offer().manager(), policy).unwrap();
+    done(&gate, "read_text_file", &json!({"path": "text"}));
+    scene.run(&format!("printf '{ours}' > text"));
+    let delivery = scene.delivery();
+    thread::sleep(TICK);
+    scene.write("rw/text", theirs);
+    let since = Since {
+        began_ns: 0,
+        bases: Some(bases),
+    };
+    let mut plan = plan(&delivery, &scene.offer(), Some(&since)).unwrap();
+    merge(&delivery, &mut plan, &since).unwrap();
+    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    assert_eq!(scene.text("rw/text"), expected);
+    if let Some(mut delivered) = Delivered::open(delivery).unwrap() {
+        delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    }
+    assert_eq!(scene.text("rw/text"), theirs);
+}
+
+#[test]
+fn changes_of_both_become_one_text_where_they_do_not_meet() {
+    let base = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+    let (one, nine) = (base.replace('1', "one"), base.replace('9', "nine"));
+    check_merged(&one, &nine, &one.replace('9', "nine"));
+    check_merged(&one, &base.replace('1', "eins"), &one);
+    check_merged(base, &nine, &nine);
 }

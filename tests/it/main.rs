@@ -70,3 +70,4 @@ mod telemetry;
 mod tidy;
 mod tools;
 mod tools_doc;
+mod undo;

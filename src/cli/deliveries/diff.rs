@@ -23,20 +23,31 @@ pub(crate) fn run(
     let name = find(&asked.run, &deliveries)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let paths = typed(&asked.path, host);
-    if delivery.is_applied()
-        && let Some(mut delivered) = Delivered::open(delivery)?
-    {
-        let differences = delivered.differences();
-        let meant = differences.filter(|found| is_meant_of(found, &paths));
-        return print(host, asked, meant, output);
+    if delivery.is_applied() {
+        if let Some(mut delivered) = Delivered::open(delivery)? {
+            let differences = delivered.differences();
+            let meant = differences.filter(|found| is_meant_of(found, &paths));
+            return print(host, asked, meant, output);
+        }
+        return would(host, asked, &Delivery::open(&deliveries, &name)?, output);
     }
-    let delivery = Delivery::open(&deliveries, &name)?;
+    would(host, asked, &delivery, output)
+}
+
+/// Shows what `delivery` would change now.
+fn would(
+    host: &Host,
+    asked: &DiffArguments,
+    delivery: &Delivery,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let paths = typed(&asked.path, host);
     let offer = delivery.offer()?;
     let since = Since {
         began_ns: i128::from(offer.began_ns),
         bases: None,
     };
-    let planned = plan(&delivery, &offer, Some(&since))?;
+    let planned = plan(delivery, &offer, Some(&since))?;
     for refusal in &planned.refused {
         let path = shown(&refusal.path, &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));
@@ -44,7 +55,7 @@ pub(crate) fn run(
     let differences = planned
         .entries
         .iter()
-        .map(|entry| difference(&delivery, &planned, entry));
+        .map(|entry| difference(delivery, &planned, entry));
     let meant = differences.filter(|found| is_meant_of(found, &paths));
     print(host, asked, meant, output)
 }

@@ -22,7 +22,7 @@ pub fn merge(delivery: &Delivery, plan: &mut Plan, since: &Since) -> Result<()> 
             (&entry.theirs, &entry.ours),
             (Stand::File(_), Stand::File(_))
         );
-        if !both_files || !matches!(entry.clash, Some(Clash::Changed | Clash::Appeared)) {
+        if !both_files || entry.clash != Some(Clash::Changed) {
             continue;
         }
         let root = plan

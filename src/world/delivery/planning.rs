@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rustix::fs::Mode;
 
-use crate::delivery::plan::{Clash, Entry, Plan, Refusal, Source};
+use crate::delivery::plan::{By, Clash, Entry, Plan, Refusal, Source};
 use crate::delivery::stand::{FileStand, Stand};
 use crate::error::Result;
 use crate::path::{RealPath, RelPath};
@@ -118,7 +118,7 @@ impl Reading<'_> {
             return Err(cannot("plan the delivery to", &path, Fault::Limit(cut)));
         }
         for (rel, fault) in &survey.unreadable {
-            self.refuse(rel, format!("its layer cannot be read: {fault}"));
+            self.refuse(rel, By::Disk, format!("its layer cannot be read: {fault}"));
         }
         for found in &survey.found {
             let parent = found.rel.parent().unwrap_or_default();
@@ -128,8 +128,7 @@ impl Reading<'_> {
             }
             match self.take(&found.rel) {
                 Ok(()) => {}
-                Err(Stopped::Refused(reason)) => self.refuse_all(&found.rel, reason),
-                Err(Stopped::Fault(fault)) => self.refuse_all(&found.rel, fault.to_string()),
+                Err(stopped) => self.refuse_all(&found.rel, stopped),
             }
         }
         Ok(())
@@ -142,7 +141,7 @@ impl Reading<'_> {
         };
         Survey::of(&upper, &mut |found: &Found| {
             if let Some(reason) = self.forbidden(&found.rel) {
-                self.refuse(&found.rel, reason);
+                self.refuse(&found.rel, By::Rule, reason);
                 return Keep::Not;
             }
             if found.kind == Kind::Directory {
@@ -171,9 +170,9 @@ impl Reading<'_> {
         }
     }
 
-    fn refuse(&mut self, rel: &RelPath, reason: String) {
+    fn refuse(&mut self, rel: &RelPath, by: By, reason: String) {
         let path = self.real.join(rel).to_abs();
-        let refusal = Refusal { path, reason };
+        let refusal = Refusal { path, reason, by };
         if is_generated(rel) {
             self.plan.left_out.push(refusal);
         } else {
@@ -182,9 +181,12 @@ impl Reading<'_> {
     }
 
     /// Refuses a name with all that is below it.
-    fn refuse_all(&mut self, rel: &RelPath, reason: String) {
+    fn refuse_all(&mut self, rel: &RelPath, stopped: Stopped) {
         self.closed.insert(rel.clone());
-        self.refuse(rel, reason);
+        match stopped {
+            Stopped::Refused(reason) => self.refuse(rel, By::Rule, reason),
+            Stopped::Fault(fault) => self.refuse(rel, By::Disk, fault.to_string()),
+        }
     }
 
     fn take(&mut self, rel: &RelPath) -> Read {
@@ -204,7 +206,7 @@ impl Reading<'_> {
                 self.put(rel, Stand::Link { target })
             }
             Trace::Special(kind) => {
-                self.refuse(rel, format!("it is {kind}"));
+                self.refuse(rel, By::Rule, format!("it is {kind}"));
                 Ok(())
             }
         }
@@ -229,6 +231,10 @@ impl Reading<'_> {
                 }
             }
             Err(Fault::Missing) => Ok((Stand::Nothing, None)),
+            // What stands there gives way to the directory that is to come.
+            Err(Fault::NotDirectory | Fault::Replaced) if self.hiding.contains(&parent) => {
+                Ok((Stand::Nothing, None))
+            }
             Err(fault) => Err(fault.into()),
         }
     }
@@ -308,9 +314,9 @@ impl Reading<'_> {
                 continue;
             }
             if let Some(reason) = self.forbidden(&rel) {
-                self.refuse(&rel, reason);
-            } else if let Err(Stopped::Refused(reason)) = self.remove(&rel) {
-                self.refuse(&rel, reason);
+                self.refuse(&rel, By::Rule, reason);
+            } else if let Err(stopped) = self.remove(&rel) {
+                self.refuse_all(&rel, stopped);
             }
         }
         Ok(())
@@ -375,6 +381,9 @@ impl Reading<'_> {
         ours: Stand,
     ) -> Read {
         if theirs.is_directory() {
+            if self.written == Written::Apart {
+                return Err(Stopped::Fault(Fault::IsDirectory));
+            }
             self.remove_below(rel)?;
         }
         let clash = match found {
@@ -469,9 +478,7 @@ impl Reading<'_> {
             .and_then(|bases| bases.of(&self.real.join(rel)));
         match base {
             Some(base) if base.is_of(&found.version) => None,
-            Some(_) => Some(Clash::Changed),
-            None if is_copied_up(&self.upper, rel) => Some(Clash::Changed),
-            None => Some(Clash::Appeared),
+            Some(_) | None => Some(Clash::Changed),
         }
     }
 

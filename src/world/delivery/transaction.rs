@@ -9,7 +9,7 @@ use rustix::process::{Gid, Uid};
 
 use crate::delivery::choice::{Take, settled};
 use crate::delivery::hunks::with;
-use crate::delivery::plan::{Clash, Deed, Entry, Made, Plan, Source};
+use crate::delivery::plan::{By, Clash, Deed, Entry, Made, Plan, Source};
 use crate::delivery::stand::Stand;
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
@@ -222,10 +222,12 @@ fn tell(
 ) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
     for refusal in &plan.refused {
+        let reason = refusal.reason.clone();
         changes.push(Change {
             path: RealPath::vouch(refusal.path.as_path()),
-            kind: ChangeKind::Denied {
-                reason: refusal.reason.clone(),
+            kind: match refusal.by {
+                By::Rule => ChangeKind::Denied { reason },
+                By::Disk => ChangeKind::Failed { reason },
             },
         });
     }

@@ -2,6 +2,7 @@
 //! once more. What somebody changed since stays, unless the user says otherwise; then it takes the
 //! place in the slot, so that even that can be had back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
 use crate::delivery::choice::{Take, settled};
@@ -13,9 +14,11 @@ use crate::world::delivery::contents::{self, Bytes, Difference, Side};
 use crate::world::delivery::journal::{Step, Way};
 use crate::world::delivery::place::cannot;
 use crate::world::delivery::recovery::settle;
+use crate::world::delivery::standing::standing;
 use crate::world::delivery::store::Delivery;
 use crate::world::delivery::swap::Swapped;
-use crate::world::delivery::work::{Work, open_root};
+use crate::world::delivery::work::{LeftOut, Work, open_root};
+use crate::world::sys::dir::Dir;
 
 /// How a name of a delivery stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,10 @@ pub enum Outcome {
 pub struct Delivered {
     delivery: Delivery,
     work: Work,
+    /// How the name of each step stands.
     now: Vec<Now>,
+    /// Whether each step is taken.
+    taken: Vec<bool>,
 }
 
 impl Delivered {
@@ -87,6 +93,7 @@ impl Delivered {
             delivery,
             work,
             now: Vec::new(),
+            taken: Vec::new(),
         };
         delivered.look()?;
         Ok(Some(delivered))
@@ -144,7 +151,7 @@ impl Delivered {
         };
         let mut order: Vec<usize> = (0..self.work.steps.len()).collect();
         order.sort_by_key(|index| self.work.steps.get(*index).map(|s| (s.root, s.rel.clone())));
-        order.retain(|index| self.now.get(*index) != Some(&reached(way)));
+        order.retain(|index| self.taken.get(*index) == Some(&(way == Way::Back)));
         if since == Since::Replaced {
             self.adopt(&order, paths, way)?;
         }
@@ -175,7 +182,7 @@ impl Delivered {
             .filter(|(_, take)| **take == Take::Taken)
             .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
             .collect();
-        let mut left = Default::default();
+        let mut left = LeftOut::new();
         if !taken.is_empty() {
             self.work.open_rooms()?;
             self.work.fill_rooms(&taken)?;
@@ -212,28 +219,39 @@ impl Delivered {
     /// Takes what stands at changed names for what was delivered there, so that it takes the place in
     /// the slot.
     fn adopt(&mut self, order: &[usize], paths: &[AbsPath], way: Way) -> Result<()> {
+        let mut order = order.to_vec();
+        order.sort_unstable();
+        if way == Way::Back {
+            order.reverse();
+        }
+        let mut adopted = BTreeSet::new();
         for index in order {
-            let Some(step) = self.work.steps.get(*index).cloned() else {
+            let Some(step) = self.work.steps.get(index).cloned() else {
                 continue;
             };
-            if self.now.get(*index) != Some(&Now::Changed) || !self.is_meant(&step, paths) {
+            if self.now.get(index) != Some(&Now::Changed) || !self.is_meant(&step, paths) {
                 continue;
             }
-            let stands = self.standing(&step)?;
-            let is_apart = self.work.is_apart(step.root);
-            let stands = if is_apart { stands.copied() } else { stands };
-            let (from, to) = match way {
-                Way::Back => (stands, step.theirs.clone()),
-                Way::Forward => (step.ours.clone(), stands),
-            };
-            self.work.amend(Step {
-                ours: from,
-                theirs: to,
-                ..step
+            if let Some(now) = self.now.get_mut(index) {
+                *now = Now::Applied;
+            }
+            if !adopted.insert((step.root, step.rel.clone())) {
+                continue;
+            }
+            let mut stands = self.standing(&step)?;
+            if self.work.is_apart(step.root) {
+                stands = stands.copied();
+            }
+            self.work.amend(match way {
+                Way::Back => Step {
+                    ours: stands,
+                    ..step
+                },
+                Way::Forward => Step {
+                    theirs: stands,
+                    ..step
+                },
             })?;
-            if let Some(now) = self.now.get_mut(*index) {
-                *now = reached(way.turned());
-            }
         }
         Ok(())
     }
@@ -250,28 +268,49 @@ impl Delivered {
             .map_err(|fault| cannot("look at", &path, fault))
     }
 
+    /// Looks at every name. A step is taken if its slot holds what stood there before; a name that was
+    /// delivered more than once has several, of which the last that is taken tells what should stand
+    /// there.
     fn look(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.place.slots())?;
-        let mut now = Vec::new();
-        for step in self.work.steps.clone() {
-            let stands = self.standing(&step)?;
-            let name = step.slot();
-            let in_slot = crate::world::delivery::standing::standing(&slots, OsStr::new(&name));
-            let in_slot = in_slot.map(|(stand, _)| stand).unwrap_or(Stand::Nothing);
-            let both_directories = step.theirs.is_directory() && step.ours.is_directory();
-            let is = |there: &Stand, kept: &Stand| {
-                there.is_still(&stands) && (both_directories || kept.is_still(&in_slot))
-            };
-            now.push(if is(&step.ours, &step.theirs) {
-                Now::Applied
-            } else if is(&step.theirs, &step.ours) {
-                Now::TakenBack
+        let steps = self.work.steps.clone();
+        let mut taken = Vec::new();
+        let mut expected = BTreeMap::new();
+        for step in &steps {
+            let is_taken = self.is_taken(step, &slots)?;
+            let spot = (step.root, step.rel.clone());
+            if is_taken {
+                expected.insert(spot, step.ours.clone());
             } else {
-                Now::Changed
+                expected.entry(spot).or_insert_with(|| step.theirs.clone());
+            }
+            taken.push(is_taken);
+        }
+        let mut now = Vec::new();
+        for (step, is_taken) in steps.iter().zip(&taken) {
+            let stands = self.standing(step)?;
+            let spot = (step.root, step.rel.clone());
+            let agrees = expected
+                .get(&spot)
+                .is_some_and(|stand| stand.is_still(&stands));
+            now.push(match (agrees, is_taken) {
+                (true, true) => Now::Applied,
+                (true, false) => Now::TakenBack,
+                (false, _) => Now::Changed,
             });
         }
+        self.taken = taken;
         self.now = now;
         Ok(())
+    }
+
+    fn is_taken(&mut self, step: &Step, slots: &Dir) -> Result<bool> {
+        if step.theirs.is_directory() && step.ours.is_directory() {
+            return Ok(!step.theirs.is_still(&self.standing(step)?));
+        }
+        let in_slot = standing(slots, OsStr::new(&step.slot()));
+        let in_slot = in_slot.map_or(Stand::Nothing, |(stand, _)| stand);
+        Ok(!step.ours.is_still(&in_slot))
     }
 
     fn difference(&mut self, step: &Step, now: Now) -> Result<Difference> {
@@ -315,14 +354,6 @@ impl Delivered {
 fn read(dir: &AbsPath, rel: &RelPath) -> Result<Bytes> {
     let found = contents::bytes(&open_root(dir)?, rel);
     found.map_err(|fault| cannot("read", &dir.join(rel.as_path()), fault))
-}
-
-/// Where a name is once it was taken in this direction.
-fn reached(way: Way) -> Now {
-    match way {
-        Way::Forward => Now::Applied,
-        Way::Back => Now::TakenBack,
-    }
 }
 
 /// The entry of a plan that takes `step` in this direction.

@@ -274,6 +274,8 @@ impl Work {
             dir::create(&path)?;
             self.rooms.push((root, name));
         }
+        // Slots are elsewhere now.
+        self.sites.iter_mut().for_each(|site| *site = None);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, chmod, fchmod, fchown,
-    futimens, openat, statx,
+    futimens, openat, statx, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -79,10 +79,13 @@ pub(crate) fn duplicate(from: &Dir, to: &Dir, name: &OsStr) -> Result<(), Fault>
             let source = (&content, meta.version.size_bytes);
             fill(to, name, source, &Looks::of(&meta)).map(drop)
         }
-        Kind::Link => to.symlink(name, &from.link_target(&rel)?),
+        Kind::Link => {
+            to.symlink(name, &from.link_target(&rel)?)?;
+            set_times(to, name, meta.version.modified_ns)
+        }
         Kind::Directory => {
             make_dir(to, name, meta.mode)?;
-            Ok(())
+            set_times(to, name, meta.version.modified_ns)
         }
         kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => Err(Fault::NotRegular(kind)),
     }
@@ -152,20 +155,29 @@ fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
     }
     fchmod(file, looks.mode)?;
     if let Some(modified_ns) = looks.modified_ns {
-        let out_of_range = |_| Fault::System(Errno::OVERFLOW);
-        let seconds = modified_ns.div_euclid(SECOND_NS);
-        let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
-        let times = Timestamps {
-            last_access: Timespec {
-                tv_sec: 0,
-                tv_nsec: UTIME_OMIT,
-            },
-            last_modification: Timespec {
-                tv_sec: seconds.try_into().map_err(out_of_range)?,
-                tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
-            },
-        };
-        futimens(file, &times)?;
+        futimens(file, &modified(modified_ns)?)?;
     }
     Meta::of(file)
+}
+
+/// Says when the link or directory `name` last changed.
+fn set_times(dir: &Dir, name: &OsStr, modified_ns: i128) -> Result<(), Fault> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(utimensat(dir, name, &modified(modified_ns)?, flags)?)
+}
+
+fn modified(modified_ns: i128) -> Result<Timestamps, Fault> {
+    let out_of_range = |_| Fault::System(Errno::OVERFLOW);
+    let seconds = modified_ns.div_euclid(SECOND_NS);
+    let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
+    Ok(Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: seconds.try_into().map_err(out_of_range)?,
+            tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
+        },
+    })
 }
