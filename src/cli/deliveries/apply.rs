@@ -11,7 +11,7 @@ use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::outcome;
 use crate::delivery::choice::Take;
-use crate::delivery::plan::Plan;
+use crate::delivery::plan::{Entry, Plan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, Event};
 use crate::host::{Host, Stream};
@@ -176,11 +176,11 @@ fn take(
 /// The entries that lie in `paths`, and the directories that hold them.
 fn within(
     plan: &Plan,
-    entries: Vec<crate::delivery::plan::Entry>,
+    entries: Vec<Entry>,
     paths: &[AbsPath],
-) -> Vec<crate::delivery::plan::Entry> {
+) -> Vec<Entry> {
     let holds_one = |path: &AbsPath| paths.iter().any(|meant| meant.is_within(path));
-    let is_needed = |entry: &crate::delivery::plan::Entry| {
+    let is_needed = |entry: &Entry| {
         let path = plan.path(entry);
         is_meant(&path, paths) || (!entry.is_file() && holds_one(&path))
     };

@@ -6,6 +6,7 @@ use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
 use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, Stream};
+use crate::path::AbsPath;
 use crate::world::delivery::contents::{Difference, difference};
 use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::store::{Delivery, find};
@@ -60,7 +61,7 @@ fn would(
     print(host, asked, meant, output)
 }
 
-fn is_meant_of(found: &Result<Difference>, paths: &[crate::path::AbsPath]) -> bool {
+fn is_meant_of(found: &Result<Difference>, paths: &[AbsPath]) -> bool {
     match found {
         Ok(difference) => is_meant(&difference.path, paths),
         Err(_) => true,

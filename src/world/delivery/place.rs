@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::slot;
@@ -25,7 +25,7 @@ impl Place {
     /// What tells this directory from all others.
     pub(super) fn seal(&self) -> Result<Seal> {
         let sealed = Dir::own(&self.0).and_then(|dir| {
-            let readable = dir.handle(&crate::path::RelPath::default())?;
+            let readable = dir.handle(&RelPath::default())?;
             slot::birth(readable)
         });
         let (inode, born_ns) = sealed.map_err(|fault| cannot("look at", &self.0, fault))?;

@@ -8,6 +8,7 @@ use crate::world::delivery::store::names;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Hold};
+use crate::world::sys::own::file;
 use crate::world::sys::survey::{Found, Keep, Survey};
 
 /// How many deliveries are kept unless somebody says otherwise.
@@ -47,7 +48,7 @@ pub fn prune(deliveries: &AbsPath, limits: Limits) -> Result<Vec<String>> {
 
 fn is_closed(path: &AbsPath) -> bool {
     let journal = Place(path.clone()).journal();
-    crate::world::sys::own::file::kind(&journal).is_err() || journal::is_cleared(&journal)
+    file::kind(&journal).is_err() || journal::is_cleared(&journal)
 }
 
 fn size(path: &AbsPath) -> Result<u64> {
