@@ -14,7 +14,7 @@ use crate::brief::Task;
 use crate::config::Config;
 use crate::config::recorded::recorded;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::course::Again;
@@ -25,6 +25,7 @@ use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
@@ -174,6 +175,11 @@ impl Run {
         };
         let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
         let of_run = layout.deliveries.join(places.name());
+        team.deliver_from(Wings::new(
+            &layout,
+            places.name(),
+            &order.machine.executable,
+        ));
         team.deliver_by(Deliveries {
             dir: layout.deliveries.clone(),
             run: places.name().to_owned(),
@@ -293,7 +299,14 @@ impl Run {
             &result,
         );
         let unwritten = recordings.publish(&listeners.recorder);
-        for message in kept.notes.into_iter().chain(unwritten) {
+        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
+        let rest = if result.rows.iter().any(is_left) {
+            Rest::Some
+        } else {
+            Rest::None
+        };
+        let uncleared = team.clear_stages(rest).err().map(|error| error.to_string());
+        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;

@@ -86,30 +86,26 @@ pub struct Deliveries {
 /// the user changed meanwhile go to `kept_in`.
 pub async fn deliver(
     deliveries: &Deliveries,
+    delivery: &Arc<Delivery>,
     offer: Offer,
     kept_in: Option<RealPath>,
 ) -> Result<Vec<Change>> {
-    let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
     let bases = Some(deliveries.bases.clone());
-    let planning = move || {
-        prune(
-            &dir,
-            Limits {
-                count: DELIVERIES_MAX,
-                bytes: None,
-            },
-        )?;
-        let delivery = Delivery::create(&dir, &run)?;
-        delivery.file_offer(&offer)?;
-        let since = Since {
-            began_ns: i128::from(offer.began_ns),
-            bases,
-        };
-        let mut planned = plan(&delivery, &offer, Some(&since))?;
-        merge(&delivery, &mut planned, &since)?;
-        Ok((Arc::new(delivery), planned))
+    let delivery = Arc::clone(delivery);
+    let planning = {
+        let delivery = Arc::clone(&delivery);
+        move || {
+            delivery.file_offer(&offer)?;
+            let since = Since {
+                began_ns: i128::from(offer.began_ns),
+                bases,
+            };
+            let mut planned = plan(&delivery, &offer, Some(&since))?;
+            merge(&delivery, &mut planned, &since)?;
+            Ok(planned)
+        }
     };
-    let (delivery, planned) = blocking(planning).await?;
+    let planned = blocking(planning).await?;
     if planned.is_empty() {
         return Ok(Vec::new());
     }
@@ -124,6 +120,20 @@ pub async fn deliver(
 }
 
 impl Deliveries {
+    /// Begins a delivery of the run. What is too much of older ones goes.
+    pub async fn begin(&self) -> Result<Arc<Delivery>> {
+        let (dir, run) = (self.dir.clone(), self.run.clone());
+        let beginning = move || {
+            let limits = Limits {
+                count: DELIVERIES_MAX,
+                bytes: None,
+            };
+            prune(&dir, limits)?;
+            Delivery::create(&dir, &run).map(Arc::new)
+        };
+        blocking(beginning).await
+    }
+
     async fn ask(&self, delivery: &Arc<Delivery>, plan: &Arc<Plan>) -> Choice {
         let Some(Reviewer(questions)) = &self.reviewer else {
             return Choice::everything(plan);

@@ -22,16 +22,19 @@ use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
-use crate::permissions::history::History;
+use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
+use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::stage::Stage;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -59,6 +62,7 @@ pub struct Team {
     reach: Reach,
     shells: Option<Shells>,
     deliveries: Option<Deliveries>,
+    wings: Option<Wings>,
 }
 
 /// How far the final agent reaches.
@@ -111,6 +115,7 @@ impl Team {
             reach: Reach::Delivers,
             shells: None,
             deliveries: None,
+            wings: None,
         })
     }
 
@@ -122,6 +127,14 @@ impl Team {
     /// From now on what the final agent offers is delivered so.
     pub fn deliver_by(&mut self, deliveries: Deliveries) {
         self.deliveries = Some(deliveries);
+    }
+
+    /// Begins the delivery of a final agent, if it delivers anything.
+    pub async fn hold_delivery(&self) -> Result<Option<Arc<Delivery>>> {
+        match self.delivers_by() {
+            Some((how, _)) => how.begin().await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// How what the final agent offers is delivered, and the conflicts with what the user does
@@ -150,6 +163,35 @@ impl Team {
         self.shells = Some(shells);
     }
 
+    /// From now on final agents work on stages that are made from these.
+    pub fn deliver_from(&mut self, wings: Wings) {
+        self.wings = Some(wings);
+    }
+
+    /// Removes what nobody needs any more of what was changed on stages. Nobody works on one.
+    pub fn clear_stages(&self, rest: Rest) -> Result<()> {
+        match &self.wings {
+            Some(wings) => wings.clear(rest),
+            None => Ok(()),
+        }
+    }
+
+    /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
+    /// know of it.
+    pub async fn stage(
+        &self,
+        member: &Member,
+        attempt: u32,
+    ) -> Result<(Option<Stage>, Vec<String>)> {
+        match (&self.wings, self.reach) {
+            (Some(wings), Reach::Delivers) => {
+                let commands = self.commands(member);
+                wings.open(attempt, &member.grants, commands).await
+            }
+            (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
+        }
+    }
+
     /// From now on nobody writes to the user's paths, not even the final agent.
     pub fn deliver_nothing(&mut self) {
         self.reach = Reach::OnlyReads;
@@ -160,14 +202,35 @@ impl Team {
         self.members.iter().find(|member| member.number == number)
     }
 
-    /// The gate of `member` for `phase`; `None` if nothing is opened for it.
-    pub fn gate(&self, member: &Member, phase: Phase) -> Result<Option<Gate>> {
+    /// The gate of `member` for `phase`, on a stage if there is one; `None` if nothing is opened for
+    /// it.
+    pub fn gate(
+        &self,
+        member: &Member,
+        phase: Phase,
+        stage: Option<&Stage>,
+    ) -> Result<Option<Gate>> {
+        self.gate_with(member, (phase, stage), member.config.read_before_delete)
+    }
+
+    /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
+    /// itself.
+    pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
+        self.gate_with(member, (Phase::Final, stage), ReadBeforeDelete::Off)
+    }
+
+    fn gate_with(
+        &self,
+        member: &Member,
+        (phase, stage): (Phase, Option<&Stage>),
+        read_before_delete: ReadBeforeDelete,
+    ) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
             return Ok(None);
         }
         let policy = GatePolicy {
             base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
-            read_before_delete: member.config.read_before_delete,
+            read_before_delete,
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
                 FolderGuard::On { .. } => ParentNames::Refused,
@@ -176,6 +239,7 @@ impl Team {
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
+            stage: stage.cloned(),
         };
         let phase = match self.reach {
             Reach::Delivers => phase,
@@ -267,19 +331,25 @@ impl Team {
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            mind: self.mind(member, Phase::Coordination, task, line)?,
+            mind: self.mind(member, (Phase::Coordination, None), task, line)?,
         })
     }
 
-    /// A new conversation of `member` in `phase`, with `first` told.
-    pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
+    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told.
+    pub fn mind(
+        &self,
+        member: &Member,
+        (phase, stage): (Phase, Option<&Stage>),
+        first: &str,
+        line: Line,
+    ) -> Result<Mind> {
         let mut mind = Mind {
             agent: member.id.clone(),
             models: line.models,
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
-            gate: self.gate(member, phase)?,
+            gate: self.gate(member, phase, stage)?,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
             patience: None,

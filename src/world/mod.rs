@@ -15,6 +15,7 @@ pub mod files;
 pub mod pager;
 pub mod locate;
 pub mod sandbox;
+pub mod stage;
 pub mod docker;
 pub mod commands;
 pub mod gate;

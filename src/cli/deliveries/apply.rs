@@ -174,11 +174,7 @@ fn take(
 }
 
 /// The entries that lie in `paths`, and the directories that hold them.
-fn within(
-    plan: &Plan,
-    entries: Vec<Entry>,
-    paths: &[AbsPath],
-) -> Vec<Entry> {
+fn within(plan: &Plan, entries: Vec<Entry>, paths: &[AbsPath]) -> Vec<Entry> {
     let holds_one = |path: &AbsPath| paths.iter().any(|meant| meant.is_within(path));
     let is_needed = |entry: &Entry| {
         let path = plan.path(entry);
