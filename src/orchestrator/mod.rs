@@ -8,6 +8,7 @@ pub mod deliver;
 pub mod earlier;
 pub mod grants;
 pub mod recordings;
+pub mod review;
 pub mod shells;
 pub mod snapshots;
 pub mod team;
@@ -397,12 +398,18 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     };
     let delivered = count(DeliveryOutcome::is_delivered);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
-    let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
+    let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
+    let others = delivered.saturating_add(failed).saturating_add(declined);
+    let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
-    for (number, what) in [(refused, "refused"), (failed, "not written")] {
+    for (number, what) in [
+        (declined, "not taken"),
+        (refused, "refused"),
+        (failed, "not written"),
+    ] {
         if number > 0 {
             summary = format!("{summary}, {number} {what}");
         }

@@ -20,8 +20,9 @@ use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
+use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
-use crate::orchestrator::wings::Wings;
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -31,6 +32,7 @@ use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
+use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
 use crate::world::stage::Stage;
 
@@ -59,6 +61,7 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    deliveries: Option<Deliveries>,
     wings: Option<Wings>,
 }
 
@@ -111,6 +114,7 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            deliveries: None,
             wings: None,
         })
     }
@@ -118,6 +122,28 @@ impl Team {
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on what the final agent offers is delivered so.
+    pub fn deliver_by(&mut self, deliveries: Deliveries) {
+        self.deliveries = Some(deliveries);
+    }
+
+    /// Begins the delivery of a final agent, if it delivers anything.
+    pub async fn hold_delivery(&self) -> Result<Option<Arc<Delivery>>> {
+        match self.delivers_by() {
+            Some((how, _)) => how.begin().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How what the final agent offers is delivered, and the conflicts with what the user does
+    /// meanwhile; `None` where nothing is.
+    pub fn delivers_by(&self) -> Option<(&Deliveries, &Conflicts)> {
+        match self.reach {
+            Reach::Delivers => Some((self.deliveries.as_ref()?, self.conflicts.as_ref()?)),
+            Reach::OnlyReads => None,
+        }
     }
 
     /// The members that may run commands.
@@ -142,9 +168,12 @@ impl Team {
         self.wings = Some(wings);
     }
 
-    /// Removes what was changed on stages. Nobody works on one any more.
-    pub fn clear_stages(&self) -> Result<()> {
-        self.wings.as_ref().map_or(Ok(()), Wings::clear)
+    /// Removes what nobody needs any more of what was changed on stages. Nobody works on one.
+    pub fn clear_stages(&self, rest: Rest) -> Result<()> {
+        match &self.wings {
+            Some(wings) => wings.clear(rest),
+            None => Ok(()),
+        }
     }
 
     /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
@@ -209,6 +238,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
         };
         let phase = match self.reach {

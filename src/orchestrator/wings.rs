@@ -8,10 +8,22 @@ use crate::layout::Layout;
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
-use crate::world::stage::{self, Audience, Order, Stage};
+use crate::world::stage::{self, Audience, Clearing, Order, Stage};
 
 /// How long a stage may take to open, in which agents without commands work, without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
+
+/// What the name of the directory of a stage begins with; the number of the attempt follows.
+const PREFIX: &str = "stage";
+
+/// What is left of a run's deliveries that can still be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    None,
+    /// Something.
+    Some,
+}
 
 /// What every stage of a run is made from.
 #[derive(Clone, Debug)]
@@ -22,18 +34,23 @@ pub struct Wings {
 }
 
 impl Wings {
-    /// For a run with this layout; `executable` is massgen itself.
-    pub fn new(layout: &Layout, executable: &AbsPath) -> Self {
+    /// For the run of this name and layout; `executable` is massgen itself.
+    pub fn new(layout: &Layout, run: &str, executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
-            place: layout.deliveries.clone(),
+            place: layout.deliveries.join(run),
             state: layout.state.clone(),
         }
     }
 
-    /// Removes what was changed on the stages: it was delivered, or refused and told.
-    pub fn clear(&self) -> Result<()> {
-        stage::clear(&self.place)
+    /// Removes what nobody needs any more: all that was delivered, and in any case what only served
+    /// while somebody worked.
+    pub fn clear(&self, rest: Rest) -> Result<()> {
+        let what = match rest {
+            Rest::None => Clearing::All,
+            Rest::Some => Clearing::Tools,
+        };
+        stage::clear(&self.place, PREFIX, what)
     }
 
     /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
@@ -55,7 +72,7 @@ impl Wings {
         let has_commands = commands.is_some();
         let wings = self.clone();
         let grants = grants.to_vec();
-        let place = self.place.join(format!("stage{attempt}"));
+        let place = self.place.join(format!("{PREFIX}{attempt}"));
         let begun = Instant::now();
         let work = move || {
             Stage::open(Order {

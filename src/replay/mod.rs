@@ -179,6 +179,7 @@ fn order(
             detail: Detail::Plain,
         },
         machine,
+        reviewer: None,
     }
 }
 

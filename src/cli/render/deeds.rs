@@ -174,11 +174,12 @@ fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
 }
 
 /// What became of one file: the look of a word, the word, and what is to be said after the path.
-pub(super) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
+pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
     match outcome {
         DeliveryOutcome::Created => (Style::Good, "created", String::new()),
         DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
         DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Declined => (Style::Faint, "not taken", String::new()),
         DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
         DeliveryOutcome::Conflict { kept } => {
             let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");

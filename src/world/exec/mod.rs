@@ -8,7 +8,7 @@ mod background;
 mod care;
 mod command;
 mod commit;
-mod compare;
+pub(super) mod compare;
 mod copy;
 mod delete;
 pub mod fingerprint;

@@ -23,6 +23,8 @@ use crate::world::sys::launch::spawner::Spawner;
 use crate::world::sys::launch::staging::Staging;
 use crate::world::sys::meta::Meta;
 use crate::world::sys::own::clear;
+use crate::world::sys::own::dir;
+use crate::world::sys::own::file;
 
 /// The write paths of one agent, staged. A clone is the same stage, and it goes with the last one;
 /// what was changed on it stays on the disk.
@@ -232,12 +234,38 @@ impl Stage {
     }
 }
 
-/// Removes what was changed on the stages that were made in `place`.
+/// What is removed of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearing {
+    /// All of it.
+    All,
+    /// What only served while somebody worked on it. What was changed stays.
+    Tools,
+}
+
+/// Removes what is left of the stages in `place` whose names begin with `prefix`.
 ///
 /// # Errors
 /// Something in it cannot be removed.
-pub fn clear(place: &AbsPath) -> Result<()> {
-    clear::remove(place)
+pub fn clear(place: &AbsPath, prefix: &str, what: Clearing) -> Result<()> {
+    if file::kind(place).is_err() {
+        return Ok(());
+    }
+    let stages = dir::names(place)?.into_iter();
+    for stage in stages.filter(|name| name.starts_with(prefix)) {
+        let stage = place.join(stage);
+        if what == Clearing::All {
+            clear::remove(&stage)?;
+            continue;
+        }
+        for tree in dir::names(&stage)? {
+            for tool in ["work", "copy"] {
+                clear::remove(&stage.join(&tree).join(tool))?;
+            }
+        }
+    }
+    dir::remove_empty(place);
+    Ok(())
 }
 
 /// What is part of no stage: massgen's own, and what is opened otherwise.
