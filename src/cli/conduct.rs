@@ -48,14 +48,23 @@ pub(crate) async fn conduct(
     output: &mut Output<'_>,
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
-    let answer_file = arguments
-        .output_file
-        .as_ref()
-        .map(|file| prepared.host.cwd.join(file));
+    let order = order(prepared, arguments)?;
+    Box::pin(show(order, arguments, stop, output, report)).await
+}
+
+/// Runs `order` and shows it.
+pub(crate) async fn show(
+    order: Order,
+    arguments: &RunArguments,
+    stop: Stop,
+    output: &mut Output<'_>,
+    report: Option<&mut Report>,
+) -> Result<ExitStatus> {
+    let answer_file = arguments.output_file.as_ref();
+    let answer_file = answer_file.map(|file| order.base.join(file));
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let order = order(prepared, arguments)?;
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let run = Run::prepare(order, stop)?;
     let view = if let Some(report) = report {
@@ -119,6 +128,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         },
         config,
         again: None,
+        resumed: None,
         machine,
     })
 }
@@ -172,7 +182,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
 }
 
 /// Every key that this run could send: those of the config, and those of the environment.
-fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
+pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()

@@ -42,6 +42,7 @@ mod render;
 mod replay;
 mod report;
 mod result;
+mod resume;
 mod run;
 mod sandbox;
 mod schema;

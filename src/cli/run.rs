@@ -17,9 +17,11 @@ use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::report::Report;
+use crate::cli::resume::{resume, unfinished};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
+use crate::cli::usage::usage;
 use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -27,6 +29,7 @@ use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
 use crate::prompt::opened::{Opened, open, open_mentions};
+use crate::resume::Unfinished;
 use crate::spending::models::ModelList;
 use crate::world::telemetry::settings::Settings;
 
@@ -77,6 +80,10 @@ async fn carry_out(
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
+    if let Some(unfinished) = begun_before(host, arguments)? {
+        let typed = (host, arguments);
+        return Box::pin(resume(unfinished, typed, stop, output, report)).await;
+    }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.soon.cancelled() => return Err(before_the_run()),
@@ -85,6 +92,22 @@ async fn carry_out(
         return dry_run::show(&prepared, output);
     }
     Box::pin(conduct(prepared, arguments, stop, output, report)).await
+}
+
+/// The run that is to be gone on with: a session without a task asks for that.
+fn begun_before(host: &Host, arguments: &RunArguments) -> Result<Option<Unfinished>> {
+    if !arguments.task.is_empty() || wanted(&arguments.session).is_none() {
+        return Ok(None);
+    }
+    if arguments.dry_run {
+        return Err(usage("`--dry-run` needs a task"));
+    }
+    let found = unfinished(arguments, host)?;
+    let none = || {
+        usage("no run of the session was broken off, and there is no task")
+            .hint("give the next task: massgen --continue \"…\"")
+    };
+    found.ok_or_else(none).map(Some)
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -165,7 +188,7 @@ async fn prepare(
 }
 
 /// Puts what the flags say in the place of what the config says.
-fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
+pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -195,7 +218,7 @@ fn opened_before(
 }
 
 /// What the process's own environment says about telemetry; no file counts.
-fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
     match Settings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
@@ -222,7 +245,7 @@ fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
 }
 
 /// Opens the current directory; where the config already lists it, the flag's permission holds.
-fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
+pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
     let paths = &mut config.orchestrator.context_paths;
     match paths.iter_mut().find(|listed| listed.path == host.cwd) {
         Some(listed) => listed.permission = permission,

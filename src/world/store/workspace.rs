@@ -25,6 +25,18 @@ impl Workspace {
         Ok(Self { path, _lock: None })
     }
 
+    /// Goes on with the workspace at `path`, which a run was broken off in. It is an error if it is
+    /// gone.
+    pub fn go_on(path: &AbsPath) -> Result<Self> {
+        if !dir::is_users(path) {
+            let message = format!("the workspace `{path}` is gone");
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("the run cannot be gone on with: begin its task again"));
+        }
+        let path = path.clone();
+        Ok(Self { path, _lock: None })
+    }
+
     /// Takes the directory `cwd` that the user named. It is made if it is missing; what is in it
     /// stays. It is an error if another run, or another agent of this one, works in it.
     pub fn take(cwd: &AbsPath) -> Result<Self> {
