@@ -93,6 +93,7 @@ Examples:
   massgen sessions show last
   massgen --continue \"Now add tests\"
   massgen --session-id 20261102_14 \"And the documentation\"
+  massgen sessions resume                     (after a crash: goes on where the run was broken off)
   massgen sessions fork last
   massgen sessions delete session_20261102_140322_9f3c
 
@@ -236,10 +237,12 @@ pub(crate) struct RunArguments {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SessionArguments {
     /// Goes on with the session of this directory that was used last: the agents know its turns, begin
-    /// with the files of the last one, and may use the paths that it opened. Default: a new session.
+    /// with the files of the last one, and may use the paths that it opened. Without a task it goes on
+    /// with the last run, if that was broken off. Default: a new session.
     #[arg(long = "continue", conflicts_with = "session_id")]
     pub go_on: bool,
-    /// Goes on with this session: its id, the beginning of it, or `last`. Default: a new session.
+    /// Goes on with this session, in the same way: its id, the beginning of it, or `last`. Default: a
+    /// new session.
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
 }
@@ -519,6 +522,16 @@ pub(crate) enum SessionsCommand {
         /// Prints one JSON object for each turn, one on a line. Default: text.
         #[arg(long)]
         json: bool,
+    },
+    /// Goes on with the last run of a session if it was broken off, from its last recorded event:
+    /// what models have said is not asked for again.
+    Resume {
+        /// The session.
+        #[arg(default_value = LAST, hide_default_value = true)]
+        session: String,
+        /// The config that holds from now on. Default: the one that the run began with.
+        #[arg(short, long, value_name = "FILE")]
+        config: Option<String>,
     },
     /// Makes a second session of the same turns and prints its id.
     Fork {

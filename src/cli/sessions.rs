@@ -3,9 +3,10 @@
 
 use serde_json::json;
 
-use crate::cli::args::SessionsCommand;
+use crate::cli::args::{RunArguments, SessionArguments, SessionsCommand};
 use crate::cli::go_on::default_sessions;
 use crate::cli::output::{Form, Output};
+use crate::cli::run::run as begin;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::wording::{counted, one_line};
@@ -27,6 +28,17 @@ pub(crate) fn run(
         SessionsCommand::List { json } => show_all(host, Form::from(*json), output)?,
         SessionsCommand::Show { session, json } => {
             show(&found(session)?, Form::from(*json), output)?;
+        }
+        SessionsCommand::Resume { session, config } => {
+            let arguments = RunArguments {
+                config: config.clone(),
+                session: SessionArguments {
+                    go_on: false,
+                    session_id: Some(session.clone()),
+                },
+                ..RunArguments::default()
+            };
+            return begin(host, &arguments, output, None);
         }
         SessionsCommand::Fork { session } => {
             let made = found(session)?.fork()?;

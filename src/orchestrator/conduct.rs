@@ -17,7 +17,7 @@ use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, manager};
-use crate::orchestrator::ground::{directory, make_workspaces, outset, take_workspaces};
+use crate::orchestrator::ground::{directory, make_workspaces, outset, seeds, take_workspaces};
 use crate::orchestrator::listeners::Listeners;
 use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
@@ -143,7 +143,7 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let workspaces = match &order.resumed {
+        let mut workspaces = match &order.resumed {
             None => make_workspaces(&config, &layout, left.first())?,
             Some(_) => take_workspaces(&layout)?,
         };
@@ -156,10 +156,9 @@ impl Run {
             Some(session) => session,
             None => Session::begin(&layout.sessions, order.redactor.clone())?,
         };
-        let beginning = match &order.resumed {
-            None => Beginning::default(),
-            Some(resumed) => Beginning::of(resumed, &team, &order.models),
-        };
+        let resumed = order.resumed.as_ref();
+        let beginning = resumed.map(|resumed| Beginning::of(resumed, &team, &order.models));
+        let beginning = beginning.unwrap_or_default();
         if beginning.delivers_again {
             session.forget_conflicts();
         }
@@ -172,48 +171,24 @@ impl Run {
             config: order.started_with.config_path.clone(),
             opened: order.opened,
         };
-        let (detail, redactor) = (order.started_with.detail, order.redactor);
-        let meta = RunMeta {
-            query: order.task.clone(),
-            config_path: order.started_with.config_path,
-            config: order.started_with.config_text,
-            cli_args: order.started_with.arguments,
-            cwd: around.cwd.clone(),
-            session_id: session.id(),
-        };
-        let snapshots =
-            SnapshotStore::new(layout.temp_workspaces.clone(), layout.snapshots.clone());
         let recordings = Recordings::expect(&config)?;
-        let (places, snapshots) = match &order.resumed {
-            None => {
-                let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
-                (places, snapshots)
-            }
-            Some(resumed) => (
-                RunPlaces::of(&resumed.log_dir, attempts(&config), session.turn()),
-                snapshots.go_on(answers(resumed.events()))?,
-            ),
+        let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
+        let begun = Begun {
+            run: (&config, &layout),
+            turn: (&session, &around, &order.task),
+            redactor: &order.redactor,
         };
-        let trace = trace::begin(places.turn(), detail, redactor.clone())?;
-        let recorder = match order.resumed {
-            None => {
-                let outset = outset(&meta, &layout, &config, &around.opened)?;
-                let recorder = Recorder::start(places, &meta, redactor.clone())?;
-                recorder.file_outset(&outset)?;
-                recorder
-            }
-            Some(Resumed { log, told, .. }) => {
-                let records = (places, log);
-                Recorder::go_on(records, meta.session_id, &told, redactor.clone())?
-            }
+        let (recorder, trace) = match order.resumed {
+            None => begun.file(order.started_with)?,
+            Some(resumed) => begun.file_on(resumed, order.started_with.detail)?,
         };
-        let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
-        let telemetry = order.telemetry.map(begin);
+        let telemetry = order.telemetry.map(|settings| {
+            Telemetry::begin(settings, Vendors::of(&config), order.redactor.clone())
+        });
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let ledger = empty_ledger(&config).going_on(beginning.books);
         let turn = Turn {
             snapshots,
-            ledger: Arc::new(Mutex::new(ledger)),
+            ledger: Arc::new(Mutex::new(empty_ledger(&config).going_on(beginning.books))),
             config,
             team,
             models: order.models,
@@ -303,11 +278,7 @@ impl Run {
         }
         let recording = listeners.follow(&mut events);
         let (played, ()) = tokio::join!(playing, recording);
-        let Played {
-            result,
-            team,
-            mut snapshots,
-        } = match played {
+        let mut played = match played {
             Ok(played) => played,
             Err(error) => {
                 listeners.break_off(&error).await;
@@ -316,26 +287,84 @@ impl Run {
             }
         };
         let log_dir = listeners.recorder.places().log().clone();
-        let kept = save(
-            &mut session,
-            (&team, &mut snapshots),
-            (&task, &around, &log_dir),
-            &result,
-        );
+        let kept = save(&mut session, &mut played, (&task, &around, &log_dir));
         let unwritten = recordings.publish(&listeners.recorder);
         for message in kept.notes.into_iter().chain(unwritten) {
             listeners.tell(Event::Warning { message }).await;
         }
-        let status = result.status;
-        let summary = match &kept.workspace {
-            Some(workspace) if result.rows.is_empty() => {
-                format!("{}; its files are in `{workspace}`", result.summary)
-            }
-            Some(_) | None => result.summary.clone(),
-        };
-        listeners.end(Event::RunEnded { status, summary }).await;
+        let ended = ended(&played.result, kept.workspace.as_ref());
+        listeners.end(ended).await;
         session.end();
-        Ok(result)
+        Ok(played.result)
+    }
+}
+
+/// The last event of a run.
+fn ended(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
+    let summary = match workspace {
+        Some(workspace) if result.rows.is_empty() => {
+            format!("{}; its files are in `{workspace}`", result.summary)
+        }
+        Some(_) | None => result.summary.clone(),
+    };
+    Event::RunEnded {
+        status: result.status,
+        summary,
+    }
+}
+
+/// The snapshots of a run that begins in `workspaces`, or goes on in them.
+fn snapshots(
+    layout: &Layout,
+    workspaces: &mut [Workspace],
+    resumed: Option<&Resumed>,
+) -> Result<SnapshotStore> {
+    let (shared, storage) = (layout.temp_workspaces.clone(), layout.snapshots.clone());
+    let mut snapshots = SnapshotStore::new(shared, storage);
+    snapshots.begin_with(seeds(layout, workspaces));
+    if let Some(resumed) = resumed {
+        snapshots.go_on(answers(resumed.events()))?;
+    }
+    Ok(snapshots)
+}
+
+/// A run that begins or goes on, for its records.
+#[derive(Clone, Copy)]
+struct Begun<'a> {
+    run: (&'a Config, &'a Layout),
+    turn: (&'a Session, &'a Around, &'a str),
+    redactor: &'a Redactor,
+}
+
+impl Begun<'_> {
+    /// Begins the records.
+    fn file(self, started_with: StartedWith) -> Result<(Recorder, Trace)> {
+        let ((config, layout), (session, around, task)) = (self.run, self.turn);
+        let meta = RunMeta {
+            query: task.to_owned(),
+            config_path: started_with.config_path,
+            config: started_with.config_text,
+            cli_args: started_with.arguments,
+            cwd: around.cwd.clone(),
+            session_id: session.id(),
+        };
+        let places = RunPlaces::create(&layout.logs, attempts(config), session.turn())?;
+        let trace = trace::begin(places.turn(), started_with.detail, self.redactor.clone())?;
+        let outset = outset(&meta, layout, config, &around.opened)?;
+        let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
+        recorder.file_outset(&outset)?;
+        Ok((recorder, trace))
+    }
+
+    /// Goes on with those of the turn that was broken off.
+    fn file_on(self, resumed: Resumed, detail: Detail) -> Result<(Recorder, Trace)> {
+        let ((config, _), (session, ..)) = (self.run, self.turn);
+        let Resumed { log, log_dir, told } = resumed;
+        let places = RunPlaces::of(&log_dir, attempts(config), session.turn());
+        let trace = trace::begin(places.turn(), detail, self.redactor.clone())?;
+        let records = (places, log);
+        let recorder = Recorder::go_on(records, session.id(), &told, self.redactor.clone())?;
+        Ok((recorder, trace))
     }
 }
 
@@ -437,10 +466,14 @@ struct Kept {
 /// Saves the turn in its session; what did not work is said, the answer is shown in any case.
 fn save(
     session: &mut Session,
-    (team, snapshots): (&Team, &mut SnapshotStore),
+    played: &mut Played,
     (task, around, log_dir): (&str, &Around, &AbsPath),
-    result: &TurnResult,
 ) -> Kept {
+    let Played {
+        result,
+        team,
+        snapshots,
+    } = played;
     let Some(answer) = &result.answer else {
         return Kept::default();
     };

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::config::recorded::recorded;
 use crate::error::{Error, Result};
+use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::grants::{directories_to_make, real};
 use crate::path::{AbsPath, RealPath};
@@ -10,6 +11,7 @@ use crate::prompt::opened::Opened;
 use crate::world::locate::{Located, locate};
 use crate::world::store::records::metadata::RunMeta;
 use crate::world::store::records::outset::Outset;
+use crate::world::store::snapshot::Seed;
 use crate::world::store::workspace::{Workspace, make_new};
 
 /// Takes the workspaces that a run was broken off in.
@@ -47,6 +49,15 @@ pub(super) fn make_workspaces(
     }
     make_new(&layout.temp_workspaces)?;
     Ok(made)
+}
+
+/// What the workspaces of agents began with, where that is stored.
+pub(super) fn seeds(layout: &Layout, workspaces: &mut [Workspace]) -> Vec<(AgentId, Seed)> {
+    let agents = layout.workspaces.keys().zip(workspaces);
+    let seed = |(agent, workspace): (&AgentId, &mut Workspace)| {
+        Some((agent.clone(), workspace.take_seed()?))
+    };
+    agents.filter_map(seed).collect()
 }
 
 /// How the run begins.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
 use crate::world::locate::{Located, locate};
-use crate::world::store::snapshot::{Snapshot, Snapshots, keep_only};
+use crate::world::store::snapshot::{Seed, Snapshot, Snapshots, keep_only};
 
 /// The snapshots of all agents of a run.
 #[derive(Debug)]
@@ -48,14 +48,23 @@ impl SnapshotStore {
         }
     }
 
+    /// Lets what stays as it was when the workspaces began be stored once with what they began with.
+    pub fn begin_with(&mut self, seeds: Vec<(AgentId, Seed)>) {
+        for (agent, seed) in seeds {
+            let mut snapshots = self.of(&agent);
+            snapshots.begin_with(seed);
+            self.by_agent.insert(agent, snapshots);
+        }
+    }
+
     /// Goes on with those of the answers that are `recorded`. Others were taken for answers that
     /// nobody has accepted; they are removed.
-    pub fn go_on(mut self, recorded: VecDeque<RecordedAnswer>) -> Result<Self> {
+    pub fn go_on(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
         let known = recorded.iter();
         let known: BTreeSet<String> = known.map(|answer| answer.label.to_string()).collect();
         keep_only(&self.shared, &known)?;
         self.recorded = recorded;
-        Ok(self)
+        Ok(())
     }
 
     /// The snapshot that belongs to the answer `label`, taken unless it is recorded; `None` if the

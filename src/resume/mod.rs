@@ -33,7 +33,7 @@ pub struct Unfinished {
 }
 
 /// The last run in `logs`, of the session `session` if one is named, if it was broken off. Runs that
-/// go on, and those whose session is gone by `is_there`, do not count.
+/// go on, those that had not begun to ask, and those whose session is gone by `is_there`, do not count.
 pub fn unfinished(
     logs: &AbsPath,
     session: Option<&str>,
@@ -48,7 +48,7 @@ pub fn unfinished(
         }
         match run.state(run.status().as_ref()) {
             State::Ended => return Ok(None),
-            State::BrokenOff if is_there(&started.session_id) => {
+            State::BrokenOff if is_there(&started.session_id) && run.outset().is_ok() => {
                 return Ok(Some(Unfinished { run, started, turn }));
             }
             State::BrokenOff | State::Running => {}

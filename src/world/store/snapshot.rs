@@ -59,6 +59,11 @@ impl Snapshots {
         }
     }
 
+    /// Lets files that stay as they were in `seed` be stored once with it.
+    pub fn begin_with(&mut self, seed: Seed) {
+        self.last = Some(seed.0);
+    }
+
     /// Copies `workspace` to a new directory named after `label`; `None` if it holds no file.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
         let stage = Stage::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
@@ -115,10 +120,16 @@ impl Snapshots {
     }
 }
 
+/// The files that a workspace began with, and where they are stored.
+#[derive(Debug)]
+pub struct Seed(Kept);
+
 /// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
 /// made. The files are the workspace's own and can be changed.
-pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<()> {
-    tree::copy(&from.to_abs(), into, Method::Writable, WORKSPACE_MAX, &[]).map(drop)
+pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<Seed> {
+    let dir = from.to_abs();
+    let Copied { manifest, .. } = tree::copy(&dir, into, Method::Writable, WORKSPACE_MAX, &[])?;
+    Ok(Seed(Kept { dir, manifest }))
 }
 
 /// Removes all snapshots in `shared` but those of these names.
