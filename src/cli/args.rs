@@ -1,6 +1,8 @@
 //! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
 //! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
+use std::time::Duration;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -8,6 +10,7 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
+use crate::config::{retention, size};
 use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
@@ -95,6 +98,10 @@ Examples:
   massgen --session-id 20261102_14 \"And the documentation\"
   massgen sessions resume                     (after a crash: goes on where the run was broken off)
   massgen sessions fork last
+  massgen sessions export last -o session.tar.gz
+  massgen sessions import session.tar.gz
+  massgen sessions prune --older-than 30d --dry-run
+  massgen sessions prune --larger-than 5GiB
   massgen sessions delete session_20261102_140322_9f3c
 
 SESSION is the id of a session, the beginning of it, or `last`.";
@@ -344,7 +351,7 @@ pub(crate) enum Command {
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
-    /// Lists, shows, forks, packs and removes sessions.
+    /// Lists, shows, resumes, forks, packs, takes in and removes sessions.
     #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
     Sessions(SessionsCommand),
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
@@ -546,12 +553,45 @@ pub(crate) enum SessionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
     },
+    /// Takes in a session that was exported, here or elsewhere, and prints the id that it has from now
+    /// on.
+    Import {
+        /// The archive.
+        file: String,
+    },
+    /// Removes what nobody has used for long, or the oldest: sessions, the records and workspaces of
+    /// runs, and what is kept of deliveries. What is in use stays, and so do the newest session and run.
+    Prune(PruneArguments),
     /// Removes sessions with all their turns. The files that were delivered stay.
     Delete {
         /// The sessions.
         #[arg(required = true, value_name = "SESSION")]
         sessions: Vec<String>,
     },
+}
+
+/// What is removed.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct PruneArguments {
+    /// Removes what nobody has used for so long: `12h`, `30d` or `2w`. Default: any age is kept.
+    #[arg(long, value_name = "AGE", value_parser = age, required_unless_present = "larger_than")]
+    pub older_than: Option<Duration>,
+    /// Removes the oldest as long as all of it takes up more than this: `500MiB`, `5GiB`. Default: any
+    /// size is kept.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub larger_than: Option<u64>,
+    /// Only says what would be removed. Default: it is removed.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn age(text: &str) -> Result<Duration, &'static str> {
+    retention::age(text).ok_or("expected hours, days or weeks, such as 12h, 30d or 2w")
+}
+
+fn size(text: &str) -> Result<u64, &'static str> {
+    let units = text.to_ascii_lowercase().replace("ib", "b");
+    size::bytes(&units).ok_or("expected a size, such as 500MiB or 5GiB")
 }
 
 /// Which run is played again, and how that is told.

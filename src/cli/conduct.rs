@@ -15,6 +15,7 @@ use crate::cli::follow::{View, follow};
 use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
+use crate::cli::prune::after_a_run;
 use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::cli::run::Prepared;
@@ -31,6 +32,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
+use crate::world::store::prune::Store;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 use crate::world::store::trace::Detail;
@@ -66,6 +68,11 @@ pub(crate) async fn show(
         expect_output_file(path)?;
     }
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
+    let retention = order.config.retention;
+    let store = Store {
+        state: order.layout.state.clone(),
+        sessions: order.layout.sessions.clone(),
+    };
     let run = Run::prepare(order, stop)?;
     let view = if let Some(report) = report {
         let begun = Begun {
@@ -87,6 +94,7 @@ pub(crate) async fn show(
         write_output_file(path, &answer.text)?;
     }
     followed?;
+    after_a_run(&store, &retention, output);
     Ok(result.status)
 }
 

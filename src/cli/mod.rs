@@ -38,6 +38,7 @@ mod mentions;
 mod models;
 mod output;
 mod prices;
+mod prune;
 mod render;
 mod replay;
 mod report;

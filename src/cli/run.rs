@@ -163,6 +163,11 @@ async fn prepare(
         going_on = Some(GoingOn::with(wanted, &sessions)?);
         opened = opened_before(going_on.as_ref(), &host, output)?;
     }
+    if let (None, Some(wanted)) = (wanted(&arguments.session), &config.session_id) {
+        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        going_on = Some(GoingOn::with(wanted, &sessions)?);
+        opened = opened_before(going_on.as_ref(), &host, output)?;
+    }
     let turn = going_on
         .as_ref()
         .map_or(1, |going_on| going_on.place.next_turn());

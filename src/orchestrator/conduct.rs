@@ -28,6 +28,7 @@ use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompt::opened::Opened;
+use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::gate::Conflicts;
 use crate::world::secrets::readable_secrets;
@@ -152,13 +153,9 @@ impl Run {
             workspaces: &left,
         };
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
-        let session = match order.session {
-            Some(session) => session,
-            None => Session::begin(&layout.sessions, order.redactor.clone())?,
-        };
-        let resumed = order.resumed.as_ref();
-        let beginning = resumed.map(|resumed| Beginning::of(resumed, &team, &order.models));
-        let beginning = beginning.unwrap_or_default();
+        let begin = || Session::begin(&layout.sessions, order.redactor.clone());
+        let session = order.session.map_or_else(begin, Ok)?;
+        let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
         if beginning.delivers_again {
             session.forget_conflicts();
         }
@@ -166,11 +163,7 @@ impl Run {
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let around = Around {
-            cwd: order.base,
-            config: order.started_with.config_path.clone(),
-            opened: order.opened,
-        };
+        let around = around(order.base, &order.started_with, order.opened);
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
         let begun = Begun {
@@ -178,17 +171,14 @@ impl Run {
             turn: (&session, &around, &order.task),
             redactor: &order.redactor,
         };
-        let (recorder, trace) = match order.resumed {
-            None => begun.file(order.started_with)?,
-            Some(resumed) => begun.file_on(resumed, order.started_with.detail)?,
-        };
-        let telemetry = order.telemetry.map(|settings| {
-            Telemetry::begin(settings, Vendors::of(&config), order.redactor.clone())
-        });
+        let (recorder, trace) = begun.records(order.resumed, order.started_with)?;
+        let vendors = Vendors::of(&config);
+        let begin = |settings| Telemetry::begin(settings, vendors, order.redactor);
+        let telemetry = order.telemetry.map(begin);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots,
-            ledger: Arc::new(Mutex::new(empty_ledger(&config).going_on(beginning.books))),
+            ledger: ledger(&config, beginning.books),
             config,
             team,
             models: order.models,
@@ -313,6 +303,14 @@ fn ended(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
     }
 }
 
+fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Around {
+    Around {
+        cwd,
+        config: started_with.config_path.clone(),
+        opened,
+    }
+}
+
 /// The snapshots of a run that begins in `workspaces`, or goes on in them.
 fn snapshots(
     layout: &Layout,
@@ -337,6 +335,18 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
+    /// Begins the records, or goes on with those of the turn that was broken off.
+    fn records(
+        self,
+        resumed: Option<Resumed>,
+        started_with: StartedWith,
+    ) -> Result<(Recorder, Trace)> {
+        match resumed {
+            None => self.file(started_with),
+            Some(resumed) => self.file_on(resumed, started_with.detail),
+        }
+    }
+
     /// Begins the records.
     fn file(self, started_with: StartedWith) -> Result<(Recorder, Trace)> {
         let ((config, layout), (session, around, task)) = (self.run, self.turn);
@@ -422,11 +432,12 @@ fn interrupted_twice() -> Error {
         .hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
-/// A ledger in which nothing is spent, with the limits of the config.
-fn empty_ledger(config: &Config) -> Ledger {
+/// A ledger with the limits of the config, in which `books` are spent.
+fn ledger(config: &Config, books: Books) -> Arc<Mutex<Ledger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
-    Ledger::new(config.limits, limits)
+    let empty = Ledger::new(config.limits, limits);
+    Arc::new(Mutex::new(empty.going_on(books)))
 }
 
 /// What the user should know about what the run opens.

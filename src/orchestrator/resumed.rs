@@ -58,8 +58,11 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// What `team` goes on with.
-    pub(super) fn of(resumed: &Resumed, team: &Team, models: &Models) -> Self {
+    /// What `team` goes on with, if it does.
+    pub(super) fn of(resumed: Option<&Resumed>, team: &Team, models: &Models) -> Self {
+        let Some(resumed) = resumed else {
+            return Self::default();
+        };
         let concluded = Concluded::of(resumed.events());
         let presents = resumed.events().filter_map(|event| {
             let Event::FinalStarted { agent } = event else {
