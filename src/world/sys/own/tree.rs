@@ -208,9 +208,7 @@ impl Walk<'_> {
                 }
             }
             FileType::RegularFile => {
-                if let Some(version) = self.file(level, name, &found)?
-                    && self.is_settled(&version)
-                {
+                if let Some(version) = self.file(level, name, &found)? {
                     manifest.files.insert(os(name).to_owned(), version);
                 }
             }
@@ -257,7 +255,8 @@ impl Walk<'_> {
         Ok(Some(manifest))
     }
 
-    /// The version that was copied; `None` if the file was left out.
+    /// The version that was copied; `None` if the file was left out, or a later change of it might not
+    /// show. What did not show a change before will show one later.
     fn file(&mut self, level: &Level<'_>, name: &CStr, found: &Statx) -> Result<Option<Version>> {
         let version = version(found);
         if let Some((last, manifest)) = &level.last
@@ -277,7 +276,8 @@ impl Walk<'_> {
             self.copied.reused += 1;
             return Ok(Some(version));
         }
-        self.store(level, name)
+        let stored = self.store(level, name)?;
+        Ok(stored.filter(|version| self.is_settled(version)))
     }
 
     fn store(&mut self, level: &Level<'_>, name: &CStr) -> Result<Option<Version>> {
