@@ -24,6 +24,7 @@ use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
+use crate::orchestrator::wings::Wings;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
@@ -153,12 +154,11 @@ impl Run {
             workspaces: &left,
         };
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
-        let begin = || Session::begin(&layout.sessions, order.redactor.clone());
-        let session = order.session.map_or_else(begin, Ok)?;
+        let anew = || Session::begin(&layout.sessions, order.redactor.clone());
+        let session = order.session.map_or_else(anew, Ok)?;
         let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        if beginning.delivers_again {
-            session.forget_conflicts();
-        }
+        team.deliver_from(Wings::new(&layout, &order.machine.executable));
+        beginning.throw_away(&team, &session)?;
         let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
@@ -173,8 +173,8 @@ impl Run {
         };
         let (recorder, trace) = begun.records(order.resumed, order.started_with)?;
         let vendors = Vendors::of(&config);
-        let begin = |settings| Telemetry::begin(settings, vendors, order.redactor);
-        let telemetry = order.telemetry.map(begin);
+        let send = |settings| Telemetry::begin(settings, vendors, order.redactor);
+        let telemetry = order.telemetry.map(send);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots,
@@ -279,7 +279,12 @@ impl Run {
         let log_dir = listeners.recorder.places().log().clone();
         let kept = save(&mut session, &mut played, (&task, &around, &log_dir));
         let unwritten = recordings.publish(&listeners.recorder);
-        for message in kept.notes.into_iter().chain(unwritten) {
+        let uncleared = played
+            .team
+            .clear_stages()
+            .err()
+            .map(|error| error.to_string());
+        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
         let ended = ended(&played.result, kept.workspace.as_ref());

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::memory::{CallRecord, Effects, Memory, Remembered};
-use crate::error::ExitStatus;
+use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
 use crate::orchestrator::snapshots::RecordedAnswer;
@@ -19,6 +19,7 @@ use crate::spending::books::Books;
 use crate::spending::money::Money;
 use crate::world::clock::Moment;
 use crate::world::store::event_log::EventLog;
+use crate::world::store::sessions::session::Session;
 
 /// A turn that was broken off.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub(super) struct Beginning {
     /// What it came to, where only its end was missing.
     pub(super) concluded: Option<Concluded>,
     /// Whether its final phase had begun to write to the user's paths, and begins again.
-    pub(super) delivers_again: bool,
+    delivers_again: bool,
 }
 
 impl Beginning {
@@ -84,6 +85,16 @@ impl Beginning {
             given_up,
             concluded,
         }
+    }
+
+    /// Throws away what a final phase left that begins again: its stages, and the time from which on
+    /// what it wrote would count as the user's.
+    pub(super) fn throw_away(&self, team: &Team, session: &Session) -> Result<()> {
+        if self.delivers_again {
+            session.forget_conflicts();
+            team.clear_stages()?;
+        }
+        Ok(())
     }
 }
 

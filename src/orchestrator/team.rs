@@ -22,6 +22,7 @@ use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::shells::{Runner, Shells};
+use crate::orchestrator::wings::Wings;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -32,6 +33,7 @@ use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::stage::Stage;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -58,6 +60,7 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    wings: Option<Wings>,
 }
 
 /// How far the final agent reaches.
@@ -109,6 +112,7 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            wings: None,
         })
     }
 
@@ -134,6 +138,32 @@ impl Team {
         self.shells = Some(shells);
     }
 
+    /// From now on final agents work on stages that are made from these.
+    pub fn deliver_from(&mut self, wings: Wings) {
+        self.wings = Some(wings);
+    }
+
+    /// Removes what was changed on stages. Nobody works on one any more.
+    pub fn clear_stages(&self) -> Result<()> {
+        self.wings.as_ref().map_or(Ok(()), Wings::clear)
+    }
+
+    /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
+    /// know of it.
+    pub async fn stage(
+        &self,
+        member: &Member,
+        attempt: u32,
+    ) -> Result<(Option<Stage>, Vec<String>)> {
+        match (&self.wings, self.reach) {
+            (Some(wings), Reach::Delivers) => {
+                let commands = self.commands(member);
+                wings.open(attempt, &member.grants, commands).await
+            }
+            (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
+        }
+    }
+
     /// From now on nobody writes to the user's paths, not even the final agent.
     pub fn deliver_nothing(&mut self) {
         self.reach = Reach::OnlyReads;
@@ -144,20 +174,27 @@ impl Team {
         self.members.iter().find(|member| member.number == number)
     }
 
-    /// The gate of `member` for `phase`; `None` if nothing is opened for it.
-    pub fn gate(&self, member: &Member, phase: Phase) -> Result<Option<Gate>> {
-        self.gate_with(member, phase, member.config.read_before_delete)
+    /// The gate of `member` for `phase`, on a stage if there is one; `None` if nothing is opened for
+    /// it.
+    pub fn gate(
+        &self,
+        member: &Member,
+        phase: Phase,
+        stage: Option<&Stage>,
+    ) -> Result<Option<Gate>> {
+        self.gate_with(member, (phase, stage), member.config.read_before_delete)
     }
 
-    /// The gate that carries the winner's files to the user, where it has not done so itself.
-    pub fn delivery_gate(&self, member: &Member) -> Result<Option<Gate>> {
-        self.gate_with(member, Phase::Final, ReadBeforeDelete::Off)
+    /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
+    /// itself.
+    pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
+        self.gate_with(member, (Phase::Final, stage), ReadBeforeDelete::Off)
     }
 
     fn gate_with(
         &self,
         member: &Member,
-        phase: Phase,
+        (phase, stage): (Phase, Option<&Stage>),
         read_before_delete: ReadBeforeDelete,
     ) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
@@ -173,6 +210,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            stage: stage.cloned(),
         };
         let phase = match self.reach {
             Reach::Delivers => phase,
@@ -264,12 +302,18 @@ impl Team {
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            mind: self.mind(member, Phase::Coordination, task, line)?,
+            mind: self.mind(member, (Phase::Coordination, None), task, line)?,
         })
     }
 
-    /// A new conversation of `member` in `phase`, with `first` told.
-    pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
+    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told.
+    pub fn mind(
+        &self,
+        member: &Member,
+        (phase, stage): (Phase, Option<&Stage>),
+        first: &str,
+        line: Line,
+    ) -> Result<Mind> {
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
         let mut mind = Mind {
@@ -278,7 +322,7 @@ impl Team {
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
-            gate: self.gate(member, phase)?,
+            gate: self.gate(member, phase, stage)?,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
             patience: None,

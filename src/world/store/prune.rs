@@ -2,9 +2,10 @@
 //! much: sessions, the records and workspaces of runs, and deliveries. What is in use stays, and so do
 //! the newest session and the newest run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::config::place::LOGS;
+use crate::config::place::{DELIVERIES, LOGS};
 use crate::config::retention::Retention;
 use crate::error::Result;
 use crate::path::AbsPath;
@@ -14,10 +15,9 @@ use crate::world::sys::own::dir::{self, Hold};
 use crate::world::sys::own::extent::{Measure, unchanged_for};
 use crate::world::sys::own::{clear, file};
 
-/// The directory of deliveries, below the state directory.
-const DELIVERIES: &str = "deliveries";
-/// The directories below the state directory in which runs have directories of their own.
-const OF_RUNS: [&str; 2] = ["workspaces", "temp_workspaces"];
+/// The directories of agents' workspaces, and of what they see of each other, below it.
+const WORKSPACES: &str = "workspaces";
+const TEMP_WORKSPACES: &str = "temp_workspaces";
 /// How long the name of a run is, in characters.
 const RUN_NAME_CHARS: usize = 8;
 
@@ -114,15 +114,21 @@ fn items(store: &Store) -> Result<Vec<Item>> {
         }
     }
     let logs = store.state.join(LOGS);
-    for run in runs::list(&logs)?.into_iter().skip(1) {
-        if !file::is_held(&run.events_file()) {
-            let mut paths = workspaces(&run, &store.state);
+    let mut known = BTreeSet::new();
+    for (place, run) in runs::list(&logs)?.into_iter().enumerate() {
+        let name = run_name(&run);
+        known.extend(name.clone());
+        if place > 0 && !file::is_held(&run.events_file()) {
+            let made = name.map(|name| made_for(&run, &name, &store.state));
+            let mut paths = made.unwrap_or_default();
             paths.push(run.log().clone());
             items.extend(item(Kind::Run(run.clone()), run.name(), paths));
         }
     }
+    // What is kept of the delivery of a run goes with it.
     let deliveries = store.state.join(DELIVERIES);
-    for name in dir::names(&deliveries).unwrap_or_default() {
+    let names = dir::names(&deliveries).unwrap_or_default().into_iter();
+    for name in names.filter(|name| !known.contains(name)) {
         let path = deliveries.join(&name);
         if dir::is_users(&path) && is_free(&path) {
             items.extend(item(Kind::Delivery, name, vec![path]));
@@ -150,29 +156,30 @@ fn is_free(path: &AbsPath) -> bool {
     !matches!(dir::hold(path), Ok(Hold::Taken))
 }
 
-/// The directories that massgen made for `run` below `state`. What its records name is not trusted:
-/// a directory counts only if it bears the name of the run and no link leads to it.
-fn workspaces(run: &RunDir, state: &AbsPath) -> Vec<AbsPath> {
-    let Ok(outset) = run.outset() else {
-        return Vec::new();
-    };
-    let temp = outset.temp_workspaces.first().and_then(AbsPath::new);
-    let name = temp.as_ref().and_then(|path| path.as_path().file_name());
-    let Some(name) = name.and_then(|name| name.to_str().map(str::to_owned)) else {
-        return Vec::new();
-    };
-    let named = outset.workspaces.values().filter_map(|paths| paths.first());
-    let named = named.filter_map(AbsPath::new);
-    let is_own = |path: &AbsPath| {
+/// The name that the directories of a run bear, as its records tell it.
+fn run_name(run: &RunDir) -> Option<String> {
+    let outset = run.outset().ok()?;
+    let temp = AbsPath::new(outset.temp_workspaces.first()?)?;
+    let name = temp.as_path().file_name()?.to_str()?;
+    let is_name = name.len() == RUN_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then(|| name.to_owned())
+}
+
+/// The directories that massgen made for `run` below `state`. What its records tell is not trusted: a
+/// directory counts only if it bears the name of the run and no link leads to it.
+fn made_for(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
+    let outset = run.outset().ok();
+    let named = outset.iter().flat_map(|outset| outset.workspaces.values());
+    let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
+    let own = [TEMP_WORKSPACES, DELIVERIES].map(|dir| state.join(dir).join(name));
+    let bears = |path: &AbsPath| {
         let last = path.as_path().file_name().and_then(|last| last.to_str());
-        let bears = last.is_some_and(|last| last == name || last.ends_with(&format!("_{name}")));
-        let below = OF_RUNS.map(|dir| state.join(dir));
-        let place = below
-            .iter()
-            .find(|place| path.is_within(place) && path != *place);
-        bears && name.len() == RUN_NAME_CHARS && place.is_some() && !is_beyond_link(path, state)
+        last.is_some_and(|last| last.ends_with(&format!("_{name}")))
     };
-    named.chain(temp.clone()).filter(is_own).collect()
+    let workspaces = state.join(WORKSPACES);
+    let made = named.filter(|path| bears(path) && path.is_within(&workspaces));
+    let all = made.chain(own);
+    all.filter(|path| !is_beyond_link(path, state)).collect()
 }
 
 /// Whether a link leads from `state` to `path`.

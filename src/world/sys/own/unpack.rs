@@ -104,16 +104,12 @@ impl Unpacking<'_> {
             return self.file(&path, &mut entry);
         }
         let short = entry.link_name()?.map(Cow::into_owned);
-        match target.or(short).filter(|_| kind == EntryType::Symlink) {
-            Some(target) => {
-                self.links.insert(path, target);
-                Ok(())
-            }
-            None => {
-                let path = path.display();
-                Err(refused(format!("`{path}` is no file, directory or link")))
-            }
+        if let Some(target) = target.or(short).filter(|_| kind == EntryType::Symlink) {
+            self.links.insert(path, target);
+            return Ok(());
         }
+        let path = path.display();
+        Err(refused(format!("`{path}` is no file, directory or link")))
     }
 
     /// The path of an entry below the one directory at the top; `None` for that one itself.
