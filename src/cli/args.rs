@@ -1,8 +1,6 @@
 //! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
 //! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
-use std::time::Duration;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -575,7 +573,7 @@ pub(crate) enum SessionsCommand {
 pub(crate) struct PruneArguments {
     /// Removes what nobody has used for so long: `12h`, `30d` or `2w`. Default: any age is kept.
     #[arg(long, value_name = "AGE", value_parser = age, required_unless_present = "larger_than")]
-    pub older_than: Option<Duration>,
+    pub older_than: Option<u64>,
     /// Removes the oldest as long as all of it takes up more than this: `500MiB`, `5GiB`. Default: any
     /// size is kept.
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -585,8 +583,8 @@ pub(crate) struct PruneArguments {
     pub dry_run: bool,
 }
 
-fn age(text: &str) -> Result<Duration, &'static str> {
-    retention::age(text).ok_or("expected hours, days or weeks, such as 12h, 30d or 2w")
+fn age(text: &str) -> Result<u64, &'static str> {
+    retention::seconds(text).ok_or("expected hours, days or weeks, such as 12h, 30d or 2w")
 }
 
 fn size(text: &str) -> Result<u64, &'static str> {

@@ -6,7 +6,7 @@ use crate::cli::args::PruneArguments;
 use crate::cli::go_on::default_sessions;
 use crate::cli::output::Output;
 use crate::config::place::STATE_DIR;
-use crate::config::retention::{DAY, Retention};
+use crate::config::retention::{DAY_SECONDS, Retention};
 use crate::error::Result;
 use crate::host::Host;
 use crate::wording::counted;
@@ -19,7 +19,7 @@ pub(super) fn run(host: &Host, arguments: PruneArguments, output: &mut Output<'_
         sessions: default_sessions(host),
     };
     let retention = Retention {
-        unused_for: arguments.older_than,
+        unused_seconds: arguments.older_than,
         bytes: arguments.larger_than,
     };
     let (mut count, mut bytes) = (0_usize, 0_u64);
@@ -65,7 +65,7 @@ fn line(item: &Item) -> String {
 }
 
 fn days(unused_for: Duration) -> String {
-    let days = unused_for.as_secs() / DAY.as_secs();
+    let days = unused_for.as_secs() / DAY_SECONDS;
     counted(usize::try_from(days).unwrap_or(usize::MAX), "day")
 }
 

@@ -146,6 +146,7 @@ async fn prepare(
         (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
+    tell_of_broken((&host, arguments), output)?;
     let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
     let mut opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -190,6 +191,19 @@ async fn prepare(
         going_on,
         telemetry,
     })
+}
+
+/// Says that the run goes on after one that was broken off.
+fn tell_of_broken(
+    (host, arguments): (&Host, &RunArguments),
+    output: &mut Output<'_>,
+) -> Result<()> {
+    if unfinished(arguments, host)?.is_some() {
+        let note =
+            "the last run was broken off; without a task, `massgen --continue` goes on with it";
+        output.note(note);
+    }
+    Ok(())
 }
 
 /// Puts what the flags say in the place of what the config says.

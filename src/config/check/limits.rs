@@ -3,7 +3,7 @@
 use crate::config::check::Checker;
 use crate::config::check::view::View;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::retention::{DAY, Retention};
+use crate::config::retention::{DAY_SECONDS, Retention};
 use crate::config::size;
 use crate::spending::limits::Limits;
 use crate::spending::money::Money;
@@ -51,10 +51,9 @@ pub(super) fn steps_per_round(around: &View<'_>) -> Option<u32> {
 pub(super) fn retention(root: &View<'_>) -> Retention {
     let view = root.section("retention");
     let days = view.as_ref().and_then(|view| view.integer("days"));
-    let days = days.and_then(|days| u32::try_from(days).ok());
     let size = view.as_ref().and_then(|view| view.text("size"));
     Retention {
-        unused_for: days.map(|days| DAY.saturating_mul(days)),
+        unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
         bytes: size.and_then(|size| size::bytes(size.written)),
     }
 }

@@ -77,9 +77,8 @@ pub fn due(store: &Store, retention: &Retention) -> Result<Vec<Item>> {
     for mut item in items {
         item.bytes = item.paths.iter().map(|path| measure.bytes(path)).sum();
         all = all.saturating_add(item.bytes);
-        let is_old = retention
-            .unused_for
-            .is_some_and(|age| item.unused_for > age);
+        let age = retention.unused_seconds.map(Duration::from_secs);
+        let is_old = age.is_some_and(|age| item.unused_for > age);
         let is_too_much = retention.bytes.is_some_and(|bytes| all > bytes);
         if is_old || is_too_much {
             due.push(item);
