@@ -1,10 +1,12 @@
 //! Owns what a run tells the outside while it goes on: one closed list of events. The event log,
 //! `status.json` and what the terminal shows are all derived from it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::confinement::tier::Enclosure;
 use crate::error::ExitStatus;
@@ -77,6 +79,9 @@ pub enum Event {
         calls: Vec<CallRequest>,
         /// Why it stopped.
         stop: StopReason,
+        /// What the vendor wants to have back with it; only the event log has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        echo: Option<Value>,
     },
     /// A request failed for good: no model of the agent gives a whole reply.
     Failed {
@@ -158,6 +163,9 @@ pub enum Event {
         /// What the model reads, shortened; of a command, how it ended and the first line of its
         /// output.
         summary: String,
+        /// All that the model reads, where the summary is not all of it; only the event log has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Arc<str>>,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
@@ -306,6 +314,23 @@ impl Event {
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
         }
+    }
+}
+
+impl Event {
+    /// The event without what only the event log has, so that a run can be gone on with.
+    pub fn without_memory(&self) -> Cow<'_, Self> {
+        if !matches!(self, Event::Replied { .. } | Event::ToolFinished { .. }) {
+            return Cow::Borrowed(self);
+        }
+        let mut event = self.clone();
+        if let Event::Replied { echo, .. } = &mut event {
+            *echo = None;
+        }
+        if let Event::ToolFinished { content, .. } = &mut event {
+            *content = None;
+        }
+        Cow::Owned(event)
     }
 }
 

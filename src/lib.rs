@@ -35,6 +35,7 @@ pub mod agent;
 // the house: one turn from task to delivery
 pub mod orchestrator;
 pub mod replay;
+pub mod resume;
 
 // the door
 pub mod cli;

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
+use crate::config::{retention, size};
 use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
@@ -93,7 +94,12 @@ Examples:
   massgen sessions show last
   massgen --continue \"Now add tests\"
   massgen --session-id 20261102_14 \"And the documentation\"
+  massgen sessions resume                     (after a crash: goes on where the run was broken off)
   massgen sessions fork last
+  massgen sessions export last -o session.tar.gz
+  massgen sessions import session.tar.gz
+  massgen sessions prune --older-than 30d --dry-run
+  massgen sessions prune --larger-than 5GiB
   massgen sessions delete session_20261102_140322_9f3c
 
 SESSION is the id of a session, the beginning of it, or `last`.";
@@ -274,10 +280,12 @@ pub(crate) struct RunArguments {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SessionArguments {
     /// Goes on with the session of this directory that was used last: the agents know its turns, begin
-    /// with the files of the last one, and may use the paths that it opened. Default: a new session.
+    /// with the files of the last one, and may use the paths that it opened. Without a task it goes on
+    /// with the last run, if that was broken off. Default: a new session.
     #[arg(long = "continue", conflicts_with = "session_id")]
     pub go_on: bool,
-    /// Goes on with this session: its id, the beginning of it, or `last`. Default: a new session.
+    /// Goes on with this session, in the same way: its id, the beginning of it, or `last`. Default: a
+    /// new session.
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
 }
@@ -379,7 +387,7 @@ pub(crate) enum Command {
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
-    /// Lists, shows, forks, packs and removes sessions.
+    /// Lists, shows, resumes, forks, packs, takes in and removes sessions.
     #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
     Sessions(SessionsCommand),
     /// Shows what a run delivered, or would deliver.
@@ -567,6 +575,16 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Goes on with the last run of a session if it was broken off, from its last recorded event:
+    /// what models have said is not asked for again.
+    Resume {
+        /// The session.
+        #[arg(default_value = LAST, hide_default_value = true)]
+        session: String,
+        /// The config that holds from now on. Default: the one that the run began with.
+        #[arg(short, long, value_name = "FILE")]
+        config: Option<String>,
+    },
     /// Makes a second session of the same turns and prints its id.
     Fork {
         /// The session.
@@ -580,6 +598,15 @@ pub(crate) enum SessionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
     },
+    /// Takes in a session that was exported, here or elsewhere, and prints the id that it has from now
+    /// on.
+    Import {
+        /// The archive.
+        file: String,
+    },
+    /// Removes what nobody has used for long, or the oldest: sessions, the records and workspaces of
+    /// runs, and what is kept of deliveries. What is in use stays, and so do the newest session and run.
+    Prune(PruneArguments),
     /// Removes sessions with all their turns. The files that were delivered stay.
     Delete {
         /// The sessions.
@@ -635,6 +662,30 @@ pub(crate) struct UndoArguments {
     /// stays.
     #[arg(long)]
     pub force: bool,
+}
+
+/// What is removed.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct PruneArguments {
+    /// Removes what nobody has used for so long: `12h`, `30d` or `2w`. Default: any age is kept.
+    #[arg(long, value_name = "AGE", value_parser = age, required_unless_present = "larger_than")]
+    pub older_than: Option<u64>,
+    /// Removes the oldest as long as all of it takes up more than this: `500MiB`, `5GiB`. Default: any
+    /// size is kept.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub larger_than: Option<u64>,
+    /// Only says what would be removed. Default: it is removed.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn age(text: &str) -> Result<u64, &'static str> {
+    retention::seconds(text).ok_or("expected hours, days or weeks, such as 12h, 30d or 2w")
+}
+
+fn size(text: &str) -> Result<u64, &'static str> {
+    let units = text.to_ascii_lowercase().replace("ib", "b");
+    size::bytes(&units).ok_or("expected a size, such as 500MiB or 5GiB")
 }
 
 /// Which run is played again, and how that is told.

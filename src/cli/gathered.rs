@@ -341,6 +341,7 @@ mod tests {
             denied,
             elapsed_ms: 1,
             summary: "unread".to_owned(),
+            content: None,
         }
     }
 

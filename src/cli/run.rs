@@ -18,9 +18,11 @@ use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::report::Report;
+use crate::cli::resume::{resume, unfinished};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
+use crate::cli::usage::usage;
 use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -28,6 +30,7 @@ use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
 use crate::prompt::opened::{Opened, open, open_mentions};
+use crate::resume::Unfinished;
 use crate::spending::models::ModelList;
 use crate::world::telemetry::settings::Settings;
 
@@ -79,6 +82,10 @@ async fn carry_out(
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
     recover(host, output)?;
+    if let Some(unfinished) = begun_before(host, arguments)? {
+        let typed = (host, arguments);
+        return Box::pin(resume(unfinished, typed, stop, output, report)).await;
+    }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.soon.cancelled() => return Err(before_the_run()),
@@ -87,6 +94,22 @@ async fn carry_out(
         return dry_run::show(&prepared, output);
     }
     Box::pin(conduct(prepared, arguments, stop, output, report)).await
+}
+
+/// The run that is to be gone on with: a session without a task asks for that.
+fn begun_before(host: &Host, arguments: &RunArguments) -> Result<Option<Unfinished>> {
+    if !arguments.task.is_empty() || wanted(&arguments.session).is_none() {
+        return Ok(None);
+    }
+    if arguments.dry_run {
+        return Err(usage("`--dry-run` needs a task"));
+    }
+    let found = unfinished(arguments, host)?;
+    let none = || {
+        usage("no run of the session was broken off, and there is no task")
+            .hint("give the next task: massgen --continue \"…\"")
+    };
+    found.ok_or_else(none).map(Some)
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -125,6 +148,7 @@ async fn prepare(
         (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
+    tell_of_broken((&host, arguments), output)?;
     let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
     let mut opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -138,6 +162,11 @@ async fn prepare(
     let chosen = team(&host, arguments, (remembered, workspaces), output).await?;
     let mut config = chosen.config;
     if let (Some(wanted), Some(_)) = (wanted(&arguments.session), &arguments.config) {
+        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        going_on = Some(GoingOn::with(wanted, &sessions)?);
+        opened = opened_before(going_on.as_ref(), &host, output)?;
+    }
+    if let (None, Some(wanted)) = (wanted(&arguments.session), &config.session_id) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
         going_on = Some(GoingOn::with(wanted, &sessions)?);
         opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -166,8 +195,21 @@ async fn prepare(
     })
 }
 
+/// Says that the run goes on after one that was broken off.
+fn tell_of_broken(
+    (host, arguments): (&Host, &RunArguments),
+    output: &mut Output<'_>,
+) -> Result<()> {
+    if unfinished(arguments, host)?.is_some() {
+        let note =
+            "the last run was broken off; without a task, `massgen --continue` goes on with it";
+        output.note(note);
+    }
+    Ok(())
+}
+
 /// Puts what the flags say in the place of what the config says.
-fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
+pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -197,7 +239,7 @@ fn opened_before(
 }
 
 /// What the process's own environment says about telemetry; no file counts.
-fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
     match Settings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
@@ -224,7 +266,7 @@ fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
 }
 
 /// Opens the current directory; where the config already lists it, the flag's permission holds.
-fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
+pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
     let paths = &mut config.orchestrator.context_paths;
     match paths.iter_mut().find(|listed| listed.path == host.cwd) {
         Some(listed) => listed.permission = permission,

@@ -11,6 +11,7 @@ use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
+use crate::config::retention::Retention;
 use crate::config::vendors::Vendor;
 use crate::confinement::tier::TierChoice;
 use crate::id::AgentId;
@@ -33,6 +34,7 @@ pub mod node;
 pub mod place;
 pub mod rates;
 pub mod recorded;
+pub mod retention;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -175,6 +177,10 @@ pub struct Config {
     pub limits: Limits,
     /// Whether the user looks at what is delivered before it is.
     pub delivery: DeliveryMode,
+    /// What is kept of the project's runs and sessions.
+    pub retention: Retention,
+    /// The session that a run goes on with, unless the command line says otherwise.
+    pub session_id: Option<String>,
 }
 
 /// Whether the user looks at what is delivered before it is.

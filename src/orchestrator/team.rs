@@ -7,6 +7,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::agent::Mind;
 use crate::agent::account::Account;
+use crate::agent::memory::Memory;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
@@ -343,9 +344,11 @@ impl Team {
         first: &str,
         line: Line,
     ) -> Result<Mind> {
+        let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
+        let last = line.models.len().saturating_sub(1);
         let mut mind = Mind {
             agent: member.id.clone(),
-            models: line.models,
+            models: line.models.into_iter().skip(left.min(last)).collect(),
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
@@ -354,6 +357,7 @@ impl Team {
             steps_max: member.config.steps_per_round_max,
             patience: None,
             account: Account::new(member.id.clone(), line.ledger),
+            memory: line.memory,
             events: line.events,
         };
         mind.tell(first);
@@ -368,6 +372,8 @@ pub struct Line {
     pub models: Vec<Model>,
     /// What is charged for it.
     pub ledger: Arc<Mutex<Ledger>>,
+    /// What is recorded of it, where a run is gone on with.
+    pub memory: Option<Memory>,
     /// Where events go.
     pub events: Sender<Event>,
 }

@@ -57,6 +57,7 @@ mod proxy;
 mod races;
 mod records;
 mod replay;
+mod resume;
 mod runs;
 mod sandbox_helper;
 mod sandbox;

@@ -11,6 +11,12 @@ pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 /// The most requests or tokens in a minute that can be set.
 const RATE_MAX: i64 = 1_000_000_000_000;
 
+/// The longest time that something unused can be kept, in days.
+const DAYS_MAX: i64 = 36_500;
+/// The least and the most that all sessions and records together can be allowed, in bytes.
+const BYTES_KEPT_MIN: u64 = 1 << 20;
+const BYTES_KEPT_MAX: u64 = 1 << 50;
+
 /// The whole config.
 pub static ROOT: Section = Section {
     path: "",
@@ -51,10 +57,16 @@ pub static ROOT: Section = Section {
         )
         .or("auto"),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
-        Key::unserved(
+        Key::served(
             &["session_id"],
-            Shape::Any,
-            "use `--continue` or `--session-id`, see docs/sessions.md",
+            Shape::Text,
+            "The session that a run goes on with: its id, the beginning of it, or `last`. \
+             `--continue` and `--session-id` come first.",
+        ),
+        Key::served(
+            &["retention"],
+            Shape::Mapping(&RETENTION),
+            "What is removed at the end of a run of the project's earlier runs and sessions.",
         ),
         Key::unserved(
             &["memory"],
@@ -135,6 +147,27 @@ pub static RATE_LIMIT: Section = Section {
             &["tokens_per_minute", "tpm"],
             Shape::Integer(1, RATE_MAX),
             "Tokens of requests and replies in any minute.",
+        ),
+    ],
+};
+
+/// What is kept.
+pub static RETENTION: Section = Section {
+    path: "retention",
+    doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
+          runs, and what is kept of deliveries. What is in use stays, and so do the newest session and \
+          run. Without limits nothing is removed.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["days"],
+            Shape::Integer(1, DAYS_MAX),
+            "How many days something is kept that nobody uses.",
+        ),
+        Key::served(
+            &["size"],
+            Shape::Size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
+            "How much all of it may take up.",
         ),
     ],
 };

@@ -94,6 +94,7 @@ impl Tracker {
                 text,
                 calls,
                 stop,
+                ..
             } => self.replied(agent, (text, calls), *stop, at),
             Event::ToolCalled { .. } | Event::ToolFinished { .. } => self.tool(event, at),
             Event::DroppedOut {

@@ -15,7 +15,7 @@ use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::dir;
+use crate::world::sys::own::{clear, dir};
 
 /// What is known of one attempt, and where it is filed.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ impl Attempt {
         faults: &mut Faults,
     ) -> Self {
         let outputs = dir.join("agent_outputs");
+        // Where a run is gone on with, they are made again from the log.
+        faults.note(clear::remove(&outputs));
         faults.note(dir::create(&outputs).map(drop));
         Self {
             view,
