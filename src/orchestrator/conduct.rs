@@ -151,7 +151,6 @@ impl Run {
             Some(session) => session,
             None => Session::begin(&layout.sessions, order.redactor.clone())?,
         };
-        team.deliver_from(Wings::new(&layout, &order.machine.executable));
         let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() {
             team.deliver_nothing();
@@ -282,8 +281,7 @@ impl Run {
             &result,
         );
         let unwritten = recordings.publish(&listeners.recorder);
-        let uncleared = team.clear_stages().err().map(|error| error.to_string());
-        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
+        for message in kept.notes.into_iter().chain(unwritten) {
             listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;
@@ -299,8 +297,8 @@ impl Run {
     }
 }
 
-/// Gives the team what only exists now: where our versions of files go that the user changes, and what
-/// holds its commands, which is told.
+/// Gives the team what only exists now: where our versions of files go that the user changes, what
+/// stages are made from, and what holds its commands, which is told.
 fn equip(
     team: &mut Team,
     session: &Session,
@@ -309,6 +307,7 @@ fn equip(
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
+    team.deliver_from(Wings::new(layout, &machine.executable));
     let shells = Shells::prepare(team.runners(), layout, machine)?;
     let confined = shells.told();
     team.run_commands_in(shells);
@@ -557,21 +556,25 @@ async fn wait(due: Option<Duration>) {
 }
 
 /// What is left of a turn beside its answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Kept {
     workspace: Option<AbsPath>,
     notes: Vec<String>,
 }
 
-/// Saves the turn in its session; what did not work is said, the answer is shown in any case.
+/// Saves the turn in its session and clears its stages; what did not work is said, the answer is shown in any case.
 fn save(
     session: &mut Session,
     (team, snapshots): (&Team, &mut SnapshotStore),
     (task, around, log_dir): (&str, &Around, &AbsPath),
     result: &TurnResult,
 ) -> Kept {
+    let uncleared = team.clear_stages().err().map(|error| error.to_string());
     let Some(answer) = &result.answer else {
-        return Kept::default();
+        return Kept {
+            workspace: None,
+            notes: uncleared.into_iter().collect(),
+        };
     };
     let snapshots = snapshots.of(&answer.agent);
     let member = team.members.iter().find(|member| member.id == answer.agent);
@@ -590,11 +593,13 @@ fn save(
     match saved {
         Ok(saved) => Kept {
             workspace: saved.workspace,
-            notes: saved.notes,
+            notes: saved.notes.into_iter().chain(uncleared).collect(),
         },
         Err(error) => Kept {
             workspace: None,
-            notes: vec![format!("the session could not be saved: {error:#}")],
+            notes: std::iter::once(format!("the session could not be saved: {error:#}"))
+                .chain(uncleared)
+                .collect(),
         },
     }
 }
