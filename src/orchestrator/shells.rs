@@ -83,8 +83,8 @@ impl Shells {
                 }
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    let roots = grants::write_roots(runner.grants).into_iter();
-                    let trees = roots.filter(|grant| grant.scope == Scope::Tree);
+                    let trees = grants::write_roots(runner.grants).into_iter();
+                    let trees = trees.filter(|grant| grant.scope == Scope::Tree);
                     let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
                     let asked = (choice, trees);
                     let known = sandboxes.iter().find(|(known, _)| *known == asked);

@@ -107,7 +107,7 @@ impl Stage {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let place = order.place.join(number.to_string());
-            trees.push(Tree::prepare(root, files, place, &apart)?);
+            trees.push(Tree::prepare(root, files, &place, &apart)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
@@ -301,9 +301,9 @@ fn roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<R
         let mut whole = roots.iter().filter(|(_, files)| files.is_none());
         if !whole.any(|(root, _)| is_whole(root)) {
             let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
-            files
-                .iter_mut()
-                .for_each(|files| files.push(file.root.clone()));
+            if let Some(files) = files {
+                files.push(file.root.clone());
+            }
         }
     }
     roots

@@ -125,10 +125,10 @@ impl Replica {
             Stood::Link(target) => dir.symlink(name, target),
             Stood::Special => {
                 let meta = self.dir.meta(rel)?;
-                match meta.kind {
-                    Kind::Fifo => dir.make_pipe(name, meta.permission_bits().bits()),
-                    _ => Ok(()),
+                if meta.kind == Kind::Fifo {
+                    return dir.make_pipe(name, meta.permission_bits().bits());
                 }
+                Ok(())
             }
         }
     }
