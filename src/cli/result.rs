@@ -162,6 +162,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
+    /// How the checks of the config ended on it; nothing without checks.
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// A tool call that a rule forbade.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
@@ -22,6 +23,7 @@ use crate::spending::limits::Limits;
 use crate::spending::models::KnownModel;
 
 pub mod check;
+pub mod checks;
 pub mod command_line;
 pub mod diagnostic;
 pub mod docker;
@@ -173,6 +175,8 @@ pub struct Config {
     pub rate_limits: Vec<RateLimit>,
     /// How much the whole run may use.
     pub limits: Limits,
+    /// What tells whether answers hold.
+    pub checks: Checks,
 }
 
 impl Config {

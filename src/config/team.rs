@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use crate::config::checks::Checks;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::place::Place;
@@ -287,6 +288,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
+        checks: Checks::default(),
         limits: Limits::default(),
     }
 }

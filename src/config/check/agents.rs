@@ -44,6 +44,7 @@ impl Checker<'_> {
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
             limits,
+            checks: self.checks(&root),
         };
         self.overlaps(&root, &config);
         Some(config)
