@@ -24,6 +24,7 @@ use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
+use crate::orchestrator::wings::Wings;
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
@@ -150,6 +151,7 @@ impl Run {
             Some(session) => session,
             None => Session::begin(&layout.sessions, order.redactor.clone())?,
         };
+        team.deliver_from(Wings::new(&layout, &order.machine.executable));
         let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() {
             team.deliver_nothing();

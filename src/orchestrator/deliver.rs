@@ -16,14 +16,16 @@ use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
 use crate::orchestrator::grants::{manager, write_roots};
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::grant::{GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
+use crate::world::exec::apply::apply;
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Gate, Refused};
+use crate::world::stage::Stage;
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub struct Assignment<'a> {
     pub coordinated: &'a Coordinated,
     /// What is presented if the model gives no text.
     pub stored: Arc<str>,
+    /// Which attempt it ends.
+    pub attempt: u32,
     /// Until when it may go on.
     pub patience: &'a Patience,
 }
@@ -63,14 +67,19 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         task,
         coordinated,
         stored,
+        attempt,
         patience,
     } = assignment;
     let message = message(team, member, task, coordinated);
-    let mut mind = team.mind(member, Phase::Final, &message, line)?;
+    let (stage, notes) = team.stage(member, attempt).await?;
+    let mut mind = team.mind(member, (Phase::Final, stage.as_ref()), &message, line)?;
     mind.emit(Event::FinalStarted {
         agent: member.id.clone(),
     })
     .await;
+    for message in notes {
+        mind.emit(Event::Warning { message }).await;
+    }
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
@@ -97,11 +106,19 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
+    let mut delivery = Delivery {
+        team,
+        member,
+        stage,
+        told: BTreeSet::new(),
+    };
+    delivery.apply(&mut worked).await?;
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
-        let roots = write_roots(&member.grants);
-        worked.add(carry_workspace(team, member, &roots).await?);
+        worked.add(delivery.carry_workspace().await?);
+        delivery.apply(&mut worked).await?;
     }
-    let rows = with_fingerprints(rows(&worked, &permissions), mind.gate.clone()).await?;
+    let users = team.delivery_gate(member, None)?;
+    let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     if let Some(workspace) = &member.workspace
         && rows.iter().any(failed)
@@ -179,25 +196,62 @@ fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<St
         .collect()
 }
 
-/// Copies the workspace to the write path, through a gate of the final phase.
-async fn carry_workspace(team: &Team, member: &Member, roots: &[&Grant]) -> Result<Worked> {
-    let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
-    let (Some(workspace), Some(target)) = (&member.workspace, target) else {
-        return Ok(Worked::default());
-    };
-    let Some(gate) = team.delivery_gate(member)? else {
-        return Ok(Worked::default());
-    };
-    let Some(call) = copy_all(workspace, &target.root) else {
-        return Ok(Worked::default());
-    };
-    let root = target.root.clone();
-    let work = move || match gate.check(call) {
-        Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
-        Err(denial) => Worked::refused(denial),
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery broke off"))
+/// The way of the winner's files to the user.
+struct Delivery<'a> {
+    team: &'a Team,
+    member: &'a Member,
+    stage: Option<Stage>,
+    /// What was refused before.
+    told: BTreeSet<RealPath>,
+}
+
+impl Delivery<'_> {
+    /// Carries what was changed on the stage to the user. What `worked` tells of changes there is
+    /// replaced by what came of them.
+    async fn apply(&mut self, worked: &mut Worked) -> Result<()> {
+        let (Some(stage), Some(gate)) =
+            (self.stage.clone(), self.team.delivery_gate(self.member, None)?)
+        else {
+            return Ok(());
+        };
+        let mut told = std::mem::take(&mut self.told);
+        let work = move || {
+            let changes = apply(&gate, &stage, &mut told);
+            (changes, told)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (changes, told) = done.map_err(|_| Error::bug("the delivery broke off"))?;
+        self.told = told;
+        worked.changes.retain(|change| !is_on_stage(change));
+        worked.add(Worked::done(changes));
+        Ok(())
+    }
+
+    /// Copies the workspace to the write path, through a gate of the final phase.
+    async fn carry_workspace(&self) -> Result<Worked> {
+        let roots = write_roots(&self.member.grants);
+        let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
+        let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
+            return Ok(Worked::default());
+        };
+        let gate = self.team.delivery_gate(self.member, self.stage.as_ref())?;
+        let (Some(gate), Some(call)) = (gate, copy_all(workspace, &target.root)) else {
+            return Ok(Worked::default());
+        };
+        let root = target.root.clone();
+        let work = move || match gate.check(call) {
+            Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
+            Err(denial) => Worked::refused(denial),
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| Error::bug("the delivery broke off"))
+    }
+}
+
+/// Whether a change is one that only the stage has seen, and not one that was refused.
+fn is_on_stage(change: &Change) -> bool {
+    use ChangeKind::{Changed, Created, Deleted};
+    matches!(change.kind, Created | Changed | Deleted)
 }
 
 /// What `observation` changed. If it failed before it came to a single file, the `root` stands for

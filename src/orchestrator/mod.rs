@@ -11,6 +11,7 @@ pub mod recordings;
 pub mod shells;
 pub mod snapshots;
 pub mod team;
+pub mod wings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,7 +113,7 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         let coordinated = turn.coordinate(&task, &patience).await?;
         let (mut end, mut mind) = (coordinated.end, None);
         if let Some(winner) = turn.winner(&coordinated).await {
-            let finished = turn.finish(&coordinated, winner, &patience).await?;
+            let finished = turn.finish(&coordinated, winner, (attempt, &patience)).await?;
             rows.extend(finished.rows);
             (end, mind) = (finished.end, finished.mind);
             let text = Some(finished.text).filter(|text| !text.is_empty());
@@ -241,7 +242,7 @@ impl Turn {
         &self,
         coordinated: &Coordinated,
         winner: AnswerLabel,
-        patience: &Patience,
+        (attempt, patience): (u32, &Patience),
     ) -> Result<Finished> {
         let member = self.member(winner.agent)?;
         let stored = coordinated
@@ -267,6 +268,7 @@ impl Turn {
             task: &self.task,
             coordinated,
             stored,
+            attempt,
             patience,
         };
         present_and_deliver(&self.team, assignment).await

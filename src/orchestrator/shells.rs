@@ -179,6 +179,7 @@ pub fn container(
         open,
         masked: Vec::new(),
         hidden,
+        copies: BTreeMap::new(),
     };
     let opening = || {
         let engine = Engine::open(machine.env.get("DOCKER_HOST").map(String::as_str))?;

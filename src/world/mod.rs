@@ -13,6 +13,7 @@ pub mod clock;
 pub mod files;
 pub mod locate;
 pub mod sandbox;
+pub mod stage;
 pub mod docker;
 pub mod commands;
 pub mod gate;

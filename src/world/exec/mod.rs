@@ -3,6 +3,7 @@
 
 mod aftermath;
 mod answer;
+pub mod apply;
 mod background;
 mod care;
 mod command;

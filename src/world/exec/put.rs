@@ -75,6 +75,7 @@ pub(super) fn put(
         None => (Over::Nothing, ChangeKind::Created),
     };
     let durability = durability(place, manner.intent);
+    let users = gate.stage().and_then(|stage| stage.users(place.real()));
     let new = match staged.place(name, over, durability) {
         Ok(new) => new,
         Err(Fault::Changed | Fault::Exists) if place.grant().kind == GrantKind::Context => {
@@ -83,7 +84,14 @@ pub(super) fn put(
         }
         Err(fault) => return Err(stop(fault)),
     };
-    gate.history().wrote(place.real().clone(), new.version);
+    let mut history = gate.history();
+    if let (Intent::Edit(seen), Some(users)) = (manner.intent, users)
+        && users.version.size_bytes == seen.size_bytes
+        && users.version.modified_ns == seen.modified_ns
+    {
+        history.builds_on(place.real().clone(), users.version);
+    }
+    history.wrote(place.real().clone(), new.version);
     Ok(Change {
         path: place.real().clone(),
         kind,

@@ -19,6 +19,7 @@ pub(crate) mod quarantine;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;
+pub(crate) mod replica;
 pub(crate) mod proc;
 pub(crate) mod process;
 pub(crate) mod launch;

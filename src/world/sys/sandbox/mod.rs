@@ -33,6 +33,7 @@ pub(crate) mod notice;
 pub(crate) mod openings;
 pub(crate) mod program;
 pub(crate) mod signals;
+pub(crate) mod staged_world;
 pub(crate) mod stem;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
@@ -73,8 +74,17 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 /// The whole of a process that such helpers are split off from, and of each of them; its exit status
 /// comes back.
 pub(crate) fn stem() -> u8 {
+    become_one(stem::stand)
+}
+
+/// The same in a staged world.
+pub(crate) fn stage() -> u8 {
+    become_one(stem::stand_on_stage)
+}
+
+fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
     let kept = Kept::look();
-    match stem::stand() {
+    match stand() {
         Ok(Became::Helper) => build(&kept),
         Ok(Became::Nothing) => 0,
         Err(_) => NO_ORDER,
