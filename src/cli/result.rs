@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::used::Used;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
+use crate::evidence::Evidence;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
 

@@ -11,7 +11,7 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
-use crate::config::command_line::ExecutionMode;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
@@ -19,6 +19,7 @@ use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
+use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::shells::{Runner, Shells};
 use crate::orchestrator::wings::Wings;
@@ -46,6 +47,8 @@ pub struct Member {
     /// Everything that is opened for it, in both phases.
     pub grants: Vec<Grant>,
     config: AgentConfig,
+    /// How checks on its work are run.
+    checks: CommandLineConfig,
     history: Arc<Mutex<History>>,
 }
 
@@ -100,6 +103,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
+                checks: for_checks(agent.commands.as_ref()),
                 history: Arc::default(),
             });
         }
@@ -132,6 +136,36 @@ impl Team {
         })
     }
 
+    /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
+    /// of commands, which are about agents. Without checks, nobody's.
+    pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let has_checks = !self.config.checks.list.is_empty();
+        let members = self.members.iter().filter(move |_| has_checks);
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.checks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// What examines answers and deliveries, if the config has checks and something is made to
+    /// deliver from.
+    pub fn examiner(&self) -> Option<Examiner> {
+        let checks = &self.config.checks.list;
+        let wings = self.wings.clone().filter(|_| !checks.is_empty())?;
+        let candidate = |member: &Member| {
+            let commands = self.shells.as_ref()?.checking(&member.id);
+            let candidate = Candidate {
+                grants: member.grants.clone(),
+                commands: commands.cloned(),
+            };
+            Some((member.id.clone(), candidate))
+        };
+        let candidates = self.members.iter().filter_map(candidate).collect();
+        Some(Examiner::new(checks.clone(), candidates, wings))
+    }
+
     /// From now on agents that may run commands run them in these.
     pub fn run_commands_in(&mut self, shells: Shells) {
         self.shells = Some(shells);
@@ -152,7 +186,7 @@ impl Team {
         match (&self.wings, self.reach) {
             (Some(wings), Reach::Delivers) => {
                 let commands = self.commands(member);
-                wings.open(attempt, &member.grants, commands).await
+                wings.open(&format!("stage{attempt}"), &member.grants, commands).await
             }
             (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
         }
@@ -226,6 +260,7 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
+            checks: &self.config.checks.list,
         };
         match phase {
             Phase::Coordination => brief::coordination_system(&standing),
@@ -323,6 +358,16 @@ impl Team {
         };
         mind.tell(first);
         Ok(mind)
+    }
+}
+
+/// How checks are run on the work of an agent with these commands: what the user lists is about what
+/// agents may run.
+fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        allowed: None,
+        blocked: Vec::new(),
+        ..commands.cloned().unwrap_or_default()
     }
 }
 

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
+use crate::world::locate::{Located, locate};
 use crate::world::stage::{Audience, Order, Stage};
+use crate::world::store::workspace::make_new;
 
 /// How long a stage may take to open without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
@@ -31,12 +33,12 @@ impl Wings {
         }
     }
 
-    /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
+    /// Opens the stage `name` for an agent with these grants and commands in the final phase, and
     /// says what the user should know. Where nothing holds commands, there is none: they write to the
     /// user's paths, and so do the file tools, or they would not see each other's files.
     pub async fn open(
         &self,
-        attempt: u32,
+        name: &str,
         grants: &[Grant],
         commands: Option<&Commands>,
     ) -> Result<(Option<Stage>, Vec<String>)> {
@@ -49,7 +51,7 @@ impl Wings {
         };
         let wings = self.clone();
         let grants = grants.to_vec();
-        let place = self.place.join(format!("stage{attempt}"));
+        let place = self.place.join(name);
         let begun = Instant::now();
         let work = move || {
             Stage::open(Order {
@@ -68,5 +70,12 @@ impl Wings {
             notes.push(format!("it took {seconds:.1} seconds to stage the write paths"));
         }
         Ok((stage, notes))
+    }
+
+    /// Makes a directory `name` beside the stages.
+    pub fn room(&self, name: &str) -> Result<RealPath> {
+        let path = self.place.join(name);
+        make_new(&path)?;
+        locate(&path).map(Located::into_real)
     }
 }

@@ -34,6 +34,7 @@ struct Inner {
     trees: Vec<Tree>,
     /// What stays as it is inside them.
     kept: Vec<RealPath>,
+    audience: Audience,
     world: Option<World>,
 }
 
@@ -118,7 +119,12 @@ impl Stage {
             Audience::Container => None,
             Audience::Sandbox => world(order.executable, &mut trees, &kept)?,
         };
-        Ok(Some(Self(Arc::new(Inner { trees, kept, world }))))
+        Ok(Some(Self(Arc::new(Inner {
+            trees,
+            kept,
+            audience: order.audience,
+            world,
+        }))))
     }
 
     /// The trees, the deepest ones first.
@@ -136,6 +142,14 @@ impl Stage {
             ))
         });
         copied.collect()
+    }
+
+    /// Whether commands find all of it.
+    pub fn is_shown(&self) -> bool {
+        match self.0.audience {
+            Audience::Sandbox => self.0.trees.iter().all(Tree::is_shown),
+            Audience::Container => true,
+        }
     }
 
     /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
