@@ -282,7 +282,8 @@ impl Run {
             &result,
         );
         let unwritten = recordings.publish(&listeners.recorder);
-        for message in kept.notes.into_iter().chain(unwritten) {
+        let uncleared = team.clear_stages().err().map(|error| error.to_string());
+        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;

@@ -192,7 +192,7 @@ impl Turn {
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
             patience: patience.clone(),
-            examiner: self.team.examiner(),
+            examiner: self.team.examiner().filter(|_| self.again.is_none()),
         };
         let followed = self.again.as_mut().and_then(|again| {
             Some(Followed {

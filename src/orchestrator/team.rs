@@ -176,6 +176,11 @@ impl Team {
         self.wings = Some(wings);
     }
 
+    /// Removes what was changed on stages. Nobody works on one any more.
+    pub fn clear_stages(&self) -> Result<()> {
+        self.wings.as_ref().map_or(Ok(()), Wings::clear)
+    }
+
     /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
     /// know of it.
     pub async fn stage(

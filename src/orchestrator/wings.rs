@@ -9,7 +9,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
 use crate::world::locate::{Located, locate};
-use crate::world::stage::{Audience, Order, Stage};
+use crate::world::stage::{self, Audience, Order, Stage};
 use crate::world::store::workspace::make_new;
 
 /// How long a stage may take to open without a word.
@@ -31,6 +31,11 @@ impl Wings {
             place: layout.deliveries.clone(),
             state: layout.state.clone(),
         }
+    }
+
+    /// Removes what was changed on the stages: it was delivered, or refused and told.
+    pub fn clear(&self) -> Result<()> {
+        stage::clear(&self.place)
     }
 
     /// Opens the stage `name` for an agent with these grants and commands in the final phase, and

@@ -65,6 +65,7 @@ mod sandbox_tier_c;
 mod scripted_team;
 mod selftest;
 mod sessions;
+mod stage;
 mod store;
 mod telemetry;
 mod tidy;

@@ -22,6 +22,7 @@ use crate::world::sys::follow::Ground;
 use crate::world::sys::launch::spawner::Spawner;
 use crate::world::sys::launch::staging::Staging;
 use crate::world::sys::meta::Meta;
+use crate::world::sys::own::clear;
 
 /// The write paths of one agent, staged. A clone is the same stage, and it goes with the last one;
 /// what was changed on it stays on the disk.
@@ -233,6 +234,14 @@ impl Stage {
         let is_apart = |kept: &RealPath| path.is_within(kept) && is_inside(kept, &tree.root);
         (!self.0.kept.iter().any(is_apart)).then_some(tree)
     }
+}
+
+/// Removes what was changed on the stages that were made in `place`.
+///
+/// # Errors
+/// Something in it cannot be removed.
+pub fn clear(place: &AbsPath) -> Result<()> {
+    clear::remove(place)
 }
 
 /// What is part of no stage: massgen's own, and what is opened otherwise.
