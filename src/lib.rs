@@ -18,6 +18,7 @@ pub mod tools;
 pub mod commands;
 pub mod confinement;
 pub mod prompt;
+pub mod evidence;
 pub mod config;
 pub mod layout;
 pub mod ballot;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use crate::config::checks::Checks;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::place::Place;
@@ -291,6 +292,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         delivery: DeliveryMode::default(),
         retention: Retention::default(),
         session_id: None,
+        checks: Checks::default(),
         limits: Limits::default(),
     }
 }

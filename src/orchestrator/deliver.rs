@@ -171,6 +171,7 @@ fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> 
                 label: answer.label,
                 content: answer.content.to_string(),
                 files: Some(workspace.to_string()),
+                evidence: answer.evidence.clone(),
             },
             (_, workspace) => answer.view(workspace),
         }

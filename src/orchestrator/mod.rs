@@ -6,6 +6,7 @@ pub mod coordinate;
 pub mod course;
 pub mod deliver;
 pub mod earlier;
+pub mod examiner;
 pub mod grants;
 mod ground;
 mod listeners;
@@ -207,6 +208,7 @@ impl Turn {
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
             patience: patience.clone(),
+            examiner: self.team.examiner(),
         };
         let followed = self.again.as_mut().and_then(|again| {
             Some(Followed {

@@ -313,6 +313,8 @@ impl Known {
                 | Event::Held { .. }
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
+                | Event::Checking { .. }
+                | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,
                 Event::RunStarted { .. }
                 | Event::Failed { .. }

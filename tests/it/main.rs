@@ -26,6 +26,7 @@ mod chat_wire;
 mod claude_faults;
 mod claude_runs;
 mod claude_wire;
+mod checks;
 mod cli;
 mod command_runs;
 mod config;

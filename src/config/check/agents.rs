@@ -52,6 +52,7 @@ impl Checker<'_> {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
+            checks: self.checks(&root),
         };
         self.overlaps(&root, &config);
         Some(config)

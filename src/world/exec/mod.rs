@@ -25,6 +25,7 @@ mod rounds;
 mod selection;
 mod sweep;
 mod text;
+pub mod trial;
 pub mod unswept;
 mod write;
 

@@ -37,6 +37,7 @@ struct Inner {
     trees: Vec<Tree>,
     /// What stays as it is inside them.
     kept: Vec<RealPath>,
+    audience: Audience,
     world: std::result::Result<World, String>,
 }
 
@@ -121,7 +122,12 @@ impl Stage {
             Audience::Container => Err("an engine has no part in it".to_owned()),
             Audience::Sandbox => world(order.executable, &mut trees, &kept)?,
         };
-        Ok(Some(Self(Arc::new(Inner { trees, kept, world }))))
+        Ok(Some(Self(Arc::new(Inner {
+            trees,
+            kept,
+            audience: order.audience,
+            world,
+        }))))
     }
 
     /// The trees, the deepest ones first.
@@ -144,6 +150,14 @@ impl Stage {
             ));
         }
         notes
+    }
+
+    /// Whether commands find all of it.
+    pub fn is_shown(&self) -> bool {
+        match self.0.audience {
+            Audience::Sandbox => self.0.trees.iter().all(Tree::is_shown),
+            Audience::Container => true,
+        }
     }
 
     /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
