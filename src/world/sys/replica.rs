@@ -231,7 +231,7 @@ mod tests {
             Ok(Trace::Made(_)) => "made",
             Ok(Trace::File(_)) => "file",
             Ok(Trace::Link) => "link",
-            Ok(Trace::Merged | Trace::Replaced(_) | Trace::Special(_)) => "other",
+            Ok(Trace::Merged(_) | Trace::Replaced(_) | Trace::Special(_)) => "other",
             Err(Fault::Missing) => "-",
             Err(_) => "fault",
         };
