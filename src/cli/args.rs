@@ -223,6 +223,10 @@ pub(crate) struct RunArguments {
     /// Which session the run is a turn of.
     #[command(flatten)]
     pub session: SessionArguments,
+    /// A session that is typed: plain lines that are never drawn anew, and paths listed after Tab. Default:
+    /// off, unless `MASSGEN_SCREEN_READER` is set.
+    #[arg(long)]
+    pub screen_reader: bool,
     /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,

@@ -47,7 +47,7 @@ pub(crate) async fn conduct(
     stop: Stop,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
-) -> Result<ExitStatus> {
+) -> Result<Conducted> {
     let answer_file = arguments
         .output_file
         .as_ref()
@@ -58,6 +58,7 @@ pub(crate) async fn conduct(
     let order = order(prepared, arguments)?;
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let run = Run::prepare(order, stop)?;
+    let (session, log_dir) = (run.session_id(), run.places().log_dir);
     let view = if let Some(report) = report {
         let begun = Begun {
             session_id: run.session_id(),
@@ -78,7 +79,22 @@ pub(crate) async fn conduct(
         write_output_file(path, &answer.text)?;
     }
     followed?;
-    Ok(result.status)
+    Ok(Conducted {
+        status: result.status,
+        session,
+        log_dir,
+    })
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Conducted {
+    /// How the process should end.
+    pub(crate) status: ExitStatus,
+    /// The id of its session; one of which nothing was saved is gone.
+    pub(crate) session: String,
+    /// The directory of its logs.
+    pub(crate) log_dir: AbsPath,
 }
 
 fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {

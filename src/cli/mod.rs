@@ -19,6 +19,7 @@ mod configs;
 mod docker;
 mod doctor;
 mod dry_run;
+mod editor;
 mod environment;
 pub mod explain;
 mod follow;
@@ -30,6 +31,7 @@ mod go_on;
 pub mod grants_file;
 mod guard;
 mod input;
+mod interactive;
 mod interrupts;
 mod lines;
 mod logs;
@@ -128,6 +130,9 @@ fn carry_out(
         }
     };
     let status = match arguments.command {
+        None if interactive::is_wanted(host, &arguments.run) => {
+            interactive::run(host, &arguments.run)?
+        }
         None => run::run(host, &arguments.run, output, report)?,
         Some(Command::Config(command)) => configs::run(host, &command, output)?,
         Some(Command::Logs(command)) => logs::run(host, &command, output)?,

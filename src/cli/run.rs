@@ -33,7 +33,7 @@ use crate::world::telemetry::settings::Settings;
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
 /// How long a run that has ended waits for calls of the kernel that have not.
-const CALLS_END_MAX: Duration = Duration::from_millis(200);
+pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ async fn carry_out(
     if arguments.dry_run {
         return dry_run::show(&prepared, output);
     }
-    Box::pin(conduct(prepared, arguments, stop, output, report)).await
+    let conducted = conduct(prepared, arguments, stop, output, report);
+    Ok(Box::pin(conducted).await?.status)
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -165,7 +166,7 @@ async fn prepare(
 }
 
 /// Puts what the flags say in the place of what the config says.
-fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
+pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -195,7 +196,7 @@ fn opened_before(
 }
 
 /// What the process's own environment says about telemetry; no file counts.
-fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
+pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
     match Settings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
@@ -206,7 +207,7 @@ fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.
-fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
+pub(crate) fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
     match prompt.broad().next() {
         None => Ok(()),
         Some(mention) => {
@@ -222,7 +223,7 @@ fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
 }
 
 /// Opens the current directory; where the config already lists it, the flag's permission holds.
-fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
+pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
     let paths = &mut config.orchestrator.context_paths;
     match paths.iter_mut().find(|listed| listed.path == host.cwd) {
         Some(listed) => listed.permission = permission,

@@ -11,6 +11,8 @@ mod sys;
 pub mod change;
 pub mod clock;
 pub mod files;
+pub mod browse;
+pub mod terminal;
 pub mod locate;
 pub mod sandbox;
 pub mod docker;

@@ -134,7 +134,7 @@ pub(crate) fn clock(elapsed: Duration) -> String {
 }
 
 /// What was used: tokens as the vendors counted them, and money; `None` where there is neither.
-pub(super) fn used(spent: &Spent) -> Option<String> {
+pub(crate) fn used(spent: &Spent) -> Option<String> {
     let Usage {
         input_tokens,
         output_tokens,
@@ -174,7 +174,7 @@ fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
 }
 
 /// What became of one file: the look of a word, the word, and what is to be said after the path.
-pub(super) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
+pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
     match outcome {
         DeliveryOutcome::Created => (Style::Good, "created", String::new()),
         DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),

@@ -13,6 +13,7 @@ pub(crate) mod clear;
 mod content;
 pub(crate) mod dir;
 pub(crate) mod file;
+pub(crate) mod listing;
 pub(crate) mod tree;
 pub(crate) mod watch;
 
