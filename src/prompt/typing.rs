@@ -140,18 +140,39 @@ mod tests {
     fn what_is_written_is_what_is_read() {
         let base = AbsPath::new("/base").unwrap();
         let names = [
-            "a.py", "src/", "my file.txt", "a,b", "x.", "..", "node_modules/@types", "naïve.md",
-            "a日本.md", "it's", "a:w", "100%", "a(b)", "-", "dash-",
+            "a.py",
+            "src/",
+            "my file.txt",
+            "a,b",
+            "x.",
+            "..",
+            "node_modules/@types",
+            "naïve.md",
+            "a日本.md",
+            "it's",
+            "a:w",
+            "100%",
+            "a(b)",
+            "-",
+            "dash-",
         ];
         for name in names {
             for permission in [Permission::Read, Permission::Write] {
                 let text = mention(name, permission).unwrap();
                 let path = base.join(name);
                 let look = |at: &AbsPath| {
-                    if *at == path { Found::File } else { Found::Missing }
+                    if *at == path {
+                        Found::File
+                    } else {
+                        Found::Missing
+                    }
                 };
                 let parsed = parse(&format!("see {text} now"), &base, None, &look);
-                let found: Vec<_> = parsed.mentions.iter().map(|m| (&m.path, m.permission)).collect();
+                let found: Vec<_> = parsed
+                    .mentions
+                    .iter()
+                    .map(|m| (&m.path, m.permission))
+                    .collect();
                 assert_eq!(found, [(&path, permission)], "{text}");
             }
         }

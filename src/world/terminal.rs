@@ -28,8 +28,12 @@ impl Keyboard {
     /// From now on, what is typed waits unseen.
     pub fn quieten(&self) {
         let mut quiet = self.found.clone();
-        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        quiet.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
+        quiet
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        quiet
+            .local_modes
+            .insert(LocalModes::ISIG | LocalModes::NOFLSH);
         quiet.input_modes.insert(InputModes::ICRNL);
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;

@@ -11,10 +11,10 @@ use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-use crate::cli::editor::choices::{Choices, Offered, choices};
-use crate::cli::editor::picture::draw;
-use crate::cli::editor::state::{Interrupted, Shared};
 use crate::cli::editor::Purpose;
+use crate::cli::editor::choices::{Choices, Offered, choices};
+use crate::cli::editor::picture::{CHOSEN, draw};
+use crate::cli::editor::state::{Interrupted, Shared};
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
 use crate::world::browse::{Browser, Extent};
@@ -97,7 +97,12 @@ impl Below {
 impl Helper for Assist {}
 
 impl Assist {
-    fn choices(&self, typed: (&str, usize), count_max: usize, patience: Duration) -> Option<Choices> {
+    fn choices(
+        &self,
+        typed: (&str, usize),
+        count_max: usize,
+        patience: Duration,
+    ) -> Option<Choices> {
         match self.purpose {
             Purpose::Prompt => choices(typed, (&self.browser, self.commands), count_max, patience),
             Purpose::Question => None,
@@ -106,19 +111,30 @@ impl Assist {
 
     /// Looks for the rest of the choices in the background, and shows them in as many lines as are shown
     /// now.
-    fn find_later(&self, (line, cursor): (&str, usize), (generation, lines): (u64, usize)) -> Arc<OnceLock<String>> {
+    fn find_later(
+        &self,
+        (line, cursor): (&str, usize),
+        (generation, lines): (u64, usize),
+    ) -> Arc<OnceLock<String>> {
         let later = Arc::new(OnceLock::new());
         let (found, line) = (Arc::clone(&later), line.to_owned());
         let (browser, commands) = (Arc::clone(&self.browser), self.commands);
         let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
         std::thread::spawn(move || {
-            let tries = LATER_MAX.as_millis().checked_div(LATER_PATIENCE.as_millis());
+            let tries = LATER_MAX
+                .as_millis()
+                .checked_div(LATER_PATIENCE.as_millis());
             for _ in 0..tries.unwrap_or_default() {
                 if shared.lock().generation != generation {
                     return;
                 }
                 let typed = (line.as_str(), cursor);
-                let all = choices(typed, (&browser, commands), SHOWN_MAX.min(lines), LATER_PATIENCE);
+                let all = choices(
+                    typed,
+                    (&browser, commands),
+                    SHOWN_MAX.min(lines),
+                    LATER_PATIENCE,
+                );
                 let Some(all) = all.filter(|all| all.extent == Extent::Whole) else {
                     continue;
                 };
@@ -127,8 +143,10 @@ impl Assist {
                 };
                 let drawn = in_lines(draw(&all, chosen, columns()), lines);
                 if found.set(drawn).is_ok()
-                    && let Some(redraw) =
-                        redraw.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+                    && let Some(redraw) = redraw
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .as_mut()
                 {
                     redraw(REDRAW.to_owned());
                 }
@@ -200,10 +218,13 @@ impl Completer for Assist {
         let found = self.choices((line, cursor), LISTED_MAX, LIST_PATIENCE);
         Ok(found.map_or(none, |found| {
             let permission = found.permission;
-            let texts = found.list.into_iter().map(|choice| match (permission, choice.writable) {
-                (Permission::Write, Some(writable)) => writable,
-                (Permission::Write, None) | (Permission::Read, _) => choice.text,
-            });
+            let texts = found
+                .list
+                .into_iter()
+                .map(|choice| match (permission, choice.writable) {
+                    (Permission::Write, Some(writable)) => writable,
+                    (Permission::Write, None) | (Permission::Read, _) => choice.text,
+                });
             (found.start, texts.collect())
         }))
     }
@@ -221,11 +242,13 @@ impl Highlighter for Assist {
         if self.colours == ColourChoice::Never {
             return Cow::Borrowed(hint);
         }
-        let lines = hint.split('\n').map(|line| match line.strip_prefix("> ") {
-            Some(_) => format!("{STRONG}{line}{RESET}"),
-            None if line.is_empty() => String::new(),
-            None => format!("{FAINT}{line}{RESET}"),
-        });
+        let lines = hint
+            .split('\n')
+            .map(|line| match line.strip_prefix(CHOSEN) {
+                Some(_) => format!("{STRONG}{line}{RESET}"),
+                None if line.is_empty() => String::new(),
+                None => format!("{FAINT}{line}{RESET}"),
+            });
         Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
     }
 

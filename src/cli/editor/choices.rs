@@ -93,7 +93,9 @@ fn of_commands(
     if !typed.starts_with('/') || line.len() > cursor {
         return None;
     }
-    let fits = commands.iter().filter(|command| command.name.starts_with(typed));
+    let fits = commands
+        .iter()
+        .filter(|command| command.name.starts_with(typed));
     let list: Vec<Choice> = fits
         .map(|command| Choice {
             label: command.name.to_owned(),
@@ -137,15 +139,23 @@ mod tests {
     #[test]
     fn sizes_are_short() {
         let shown = [0, 999, 1000, 1234, 99_999, 1_500_000, 2_000_000_000].map(size);
-        let expected = ["0 B", "999 B", "1.0 kB", "1.2 kB", "99.9 kB", "1.5 MB", "2.0 GB"];
+        let expected = [
+            "0 B", "999 B", "1.0 kB", "1.2 kB", "99.9 kB", "1.5 MB", "2.0 GB",
+        ];
         assert_eq!(shown, expected);
     }
 
     #[test]
     fn a_command_is_offered_where_a_line_begins_with_it() {
         let commands = [
-            Offered { name: "/context", summary: "" },
-            Offered { name: "/config", summary: "" },
+            Offered {
+                name: "/context",
+                summary: "",
+            },
+            Offered {
+                name: "/config",
+                summary: "",
+            },
         ];
         let check = |line: &str, expected: &[&str]| {
             let found = of_commands((line, line.len()), &commands, 8);

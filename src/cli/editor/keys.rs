@@ -52,7 +52,13 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
 }
 
 impl ConditionalEventHandler for Bound {
-    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
         let mut state = self.shared.lock();
         let (line, cursor) = (context.line(), context.pos());
         let is_open = state.is_open(line, cursor);

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
-use rustyline::{
-    ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _,
-};
+use rustyline::{ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cli::editor::assist::{Assist, Shown};
@@ -184,7 +182,9 @@ fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>
         if let Ok(mut printer) = editor.create_external_printer() {
             let print = move |text: String| printer.print(text).unwrap_or_default();
             let print: Box<dyn FnMut(String) + Send> = Box::new(print);
-            *redraw.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(print);
+            *redraw
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(print);
         }
     }
     editor.set_helper(Some(Assist {

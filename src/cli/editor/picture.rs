@@ -7,9 +7,9 @@ use crate::permissions::grant::Permission;
 use crate::world::browse::Extent;
 
 /// What stands before the choice that Enter takes.
-const CHOSEN: &str = "> ";
+pub(crate) const CHOSEN: &str = " > ";
 /// What stands before the others.
-const OTHER: &str = "  ";
+const OTHER: &str = "   ";
 /// The narrowest terminal on which there is a note beside each choice, in columns.
 const NOTE_COLUMNS_MIN: usize = 30;
 /// The widest that a label gets before its note, in columns.
@@ -18,7 +18,11 @@ const LABEL_COLUMNS_MAX: usize = 60;
 /// The lines below the typed one, for a terminal of this many columns.
 pub(crate) fn draw(choices: &Choices, chosen: usize, columns: usize) -> String {
     let width = columns.saturating_sub(1).max(1);
-    let longest = choices.list.iter().map(|choice| columns_of(&choice.label)).max();
+    let longest = choices
+        .list
+        .iter()
+        .map(|choice| columns_of(&choice.label))
+        .max();
     let label_width = longest.unwrap_or_default().min(LABEL_COLUMNS_MAX);
     let mut text = String::new();
     for (index, choice) in choices.list.iter().enumerate() {
@@ -40,7 +44,11 @@ fn line(mark: &str, choice: &Choice, label_width: usize, width: usize) -> String
     let note_width = columns_of(&choice.note).min(room / 2);
     let label_width = label_width.min(room.saturating_sub(note_width).saturating_sub(2));
     let label = shortened_begin(&label, label_width);
-    let gap = " ".repeat(label_width.saturating_sub(columns_of(&label)).saturating_add(2));
+    let gap = " ".repeat(
+        label_width
+            .saturating_sub(columns_of(&label))
+            .saturating_add(2),
+    );
     let line = format!("{mark}{label}{gap}{}", choice.note);
     shortened_end(&line, width)
 }
@@ -48,16 +56,16 @@ fn line(mark: &str, choice: &Choice, label_width: usize, width: usize) -> String
 fn footer(choices: &Choices, width: usize) -> String {
     let (shown, matched) = (choices.list.len(), choices.matched);
     let count = match choices.extent {
-        Extent::Part => format!("{OTHER}{shown} of {matched} so far"),
-        Extent::Whole if shown < matched => format!("{OTHER}{shown} of {matched}"),
-        Extent::Whole => OTHER.trim_end().to_owned(),
+        Extent::Part => format!("{shown} of {matched} so far  "),
+        Extent::Whole if shown < matched => format!("{shown} of {matched}  "),
+        Extent::Whole => String::new(),
     };
     let is_path = choices.list.iter().any(|choice| choice.writable.is_some());
     let keys: &[&str] = match (is_path, choices.permission) {
         (true, Permission::Read) => &["Tab inserts, Ctrl-W to write, Esc closes", "Tab, ^W, Esc"],
         (true, Permission::Write) | (false, _) => &["Tab inserts, Esc closes", "Tab, Esc"],
     };
-    let line = |keys: &&str| format!("{count}  {keys}");
+    let line = |keys: &&str| format!("{OTHER}{count}{keys}");
     let lines: Vec<String> = keys.iter().map(line).collect();
     let fits = lines.iter().find(|line| columns_of(line) <= width);
     fits.or(lines.last()).cloned().unwrap_or_default()
@@ -156,7 +164,7 @@ mod tests {
         check(
             &["src/main.rs", "b.rs"],
             80,
-            "\n> src/main.rs  1.2 kB\n  b.rs         1.2 kB\n  2 of 12  Tab inserts, Ctrl-W to \
+            "\n > src/main.rs  1.2 kB\n   b.rs         1.2 kB\n   2 of 12  Tab inserts, Ctrl-W to \
              write, Esc closes",
         );
     }
@@ -166,8 +174,8 @@ mod tests {
         check(
             &["a/very/long/path/that/does/not/fit/main.rs"],
             40,
-            "\n> …h/that/does/not/fit/main.rs  1.2 kB\n  1 of 12  Tab, ^W, Esc",
+            "\n > …/that/does/not/fit/main.rs  1.2 kB\n   1 of 12  Tab, ^W, Esc",
         );
-        check(&["日本語/main.rs"], 12, "\n> …/main.rs\n  1 of 12 …");
+        check(&["日本語/main.rs"], 12, "\n > …main.rs\n   1 of 12…");
     }
 }

@@ -110,7 +110,10 @@ impl State {
 
     /// Puts `found` in the place of what is open, if nothing else was opened since.
     pub(crate) fn renew(&mut self, generation: u64, found: &Choices) -> Option<usize> {
-        let open = self.open.as_mut().filter(|_| self.generation == generation)?;
+        let open = self
+            .open
+            .as_mut()
+            .filter(|_| self.generation == generation)?;
         open.choices = found.clone();
         open.chosen = open.chosen.min(found.list.len().saturating_sub(1));
         Some(open.chosen)
@@ -118,7 +121,8 @@ impl State {
 
     /// Whether choices are open for `line` with the cursor here, and there is something to choose.
     pub(crate) fn is_open(&self, line: &str, cursor: usize) -> bool {
-        self.at(line, cursor).is_some_and(|open| !open.choices.list.is_empty())
+        self.at(line, cursor)
+            .is_some_and(|open| !open.choices.list.is_empty())
     }
 
     /// Whether any choices are shown.
@@ -132,7 +136,8 @@ impl State {
             return false;
         };
         let typed = line.get(open.choices.start..cursor).unwrap_or_default();
-        let says = |choice: &Choice| choice.text == typed || choice.writable.as_deref() == Some(typed);
+        let says =
+            |choice: &Choice| choice.text == typed || choice.writable.as_deref() == Some(typed);
         open.choices.list.iter().any(says)
     }
 
@@ -141,8 +146,13 @@ impl State {
         if let Some(open) = &mut self.open {
             let count = open.choices.list.len();
             open.chosen = match step {
-                Step::Up => open.chosen.checked_sub(1).unwrap_or(count.saturating_sub(1)),
-                Step::Down if open.chosen.saturating_add(1) < count => open.chosen.saturating_add(1),
+                Step::Up => open
+                    .chosen
+                    .checked_sub(1)
+                    .unwrap_or(count.saturating_sub(1)),
+                Step::Down if open.chosen.saturating_add(1) < count => {
+                    open.chosen.saturating_add(1)
+                }
                 Step::Down => 0,
             };
         }
@@ -192,7 +202,9 @@ impl State {
     }
 
     fn at(&self, line: &str, cursor: usize) -> Option<&Open> {
-        self.open.as_ref().filter(|open| open.line == line && open.cursor == cursor)
+        self.open
+            .as_ref()
+            .filter(|open| open.line == line && open.cursor == cursor)
     }
 }
 
@@ -249,7 +261,11 @@ mod tests {
     #[test]
     fn a_path_that_is_typed_out_needs_no_choice() {
         let mut state = State::default();
-        for (line, expected) in [("@src/a.rs", true), ("@src/a.rs:w", true), ("@src/a", false)] {
+        for (line, expected) in [
+            ("@src/a.rs", true),
+            ("@src/a.rs:w", true),
+            ("@src/a", false),
+        ] {
             state.open((line, line.len()), found(0));
             assert_eq!(state.is_complete(line, line.len()), expected, "{line}");
         }

@@ -17,10 +17,16 @@ impl Conversation {
     /// Asks until there is an answer, and does what it says.
     pub(super) async fn add_directory(&mut self) -> Result<After> {
         let cwd = self.standing.host.cwd.clone();
-        self.output.line(&[(Style::Strong, "Add the current directory as a context path?")]);
+        self.output.line(&[(
+            Style::Strong,
+            "Add the current directory as a context path?",
+        )]);
         self.output.note(&format!("   {cwd}"));
         let (path, permission, wants_protected) = loop {
-            let Heard::Text(text) = self.hear(QUESTION, String::new(), Purpose::Question).await? else {
+            let Heard::Text(text) = self
+                .hear(QUESTION, String::new(), Purpose::Question)
+                .await?
+            else {
                 return Ok(After::Leave);
             };
             match answer(&text) {
@@ -36,7 +42,9 @@ impl Conversation {
         };
         let protected = if wants_protected && permission == Permission::Write {
             loop {
-                let Heard::Text(text) = self.hear(PROTECTED, String::new(), Purpose::Question).await?
+                let Heard::Text(text) = self
+                    .hear(PROTECTED, String::new(), Purpose::Question)
+                    .await?
                 else {
                     return Ok(After::Leave);
                 };
@@ -61,20 +69,26 @@ impl Conversation {
     /// A directory of the user's choice, and what may be done there; nothing if they leave.
     async fn custom(&mut self) -> Result<Option<(AbsPath, Permission)>> {
         let path = loop {
-            let Heard::Text(text) = self.hear(WHICH, String::new(), Purpose::Question).await? else {
+            let Heard::Text(text) = self.hear(WHICH, String::new(), Purpose::Question).await?
+            else {
                 return Ok(None);
             };
             let path = self.standing.path(text.trim());
             match look(&path) {
                 Found::Directory if self.standing.is_broad(&path) => {
-                    self.output.note(&format!("   `{path}` is far more than a project"));
+                    self.output
+                        .note(&format!("   `{path}` is far more than a project"));
                 }
                 Found::Directory => break path,
                 Found::File => {
-                    self.output.note(&format!("   `{path}` is a file: mention it in a prompt, `@path`"));
+                    self.output.note(&format!(
+                        "   `{path}` is a file: mention it in a prompt, `@path`"
+                    ));
                 }
                 Found::Missing | Found::Unreadable => {
-                    self.output.note(&format!("   there is no directory `{path}` that can be read"));
+                    self.output.note(&format!(
+                        "   there is no directory `{path}` that can be read"
+                    ));
                 }
             }
         };

@@ -29,7 +29,10 @@ impl Conversation {
         self.output.line(&[
             (Style::Strong, "massgen "),
             (Style::Faint, env!("CARGO_PKG_VERSION")),
-            (Style::Faint, "   /help lists commands, @ offers paths, Ctrl-D leaves"),
+            (
+                Style::Faint,
+                "   /help lists commands, @ offers paths, Ctrl-D leaves",
+            ),
         ]);
         self.show_status();
     }
@@ -51,17 +54,29 @@ impl Conversation {
             .iter()
             .map(|open| format!("{} ({})", open.path, open.permission))
             .collect();
-        let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+        let open = if open.is_empty() {
+            "none".to_owned()
+        } else {
+            open.join(", ")
+        };
         let mut lines = vec![("team", team), ("session", session), ("paths", open)];
-        if let Some(config) = self.standing.config().filter(|config| config.has_local_commands()) {
-            let commands = config.agents.iter().filter_map(|agent| agent.commands.as_ref());
+        if let Some(config) = self
+            .standing
+            .config()
+            .filter(|config| config.has_local_commands())
+        {
+            let commands = config
+                .agents
+                .iter()
+                .filter_map(|agent| agent.commands.as_ref());
             let mut tiers: Vec<String> = commands.map(|own| tier(own.sandbox)).collect();
             tiers.dedup();
             lines.push(("sandbox", tiers.join(", ")));
         }
         for (label, text) in lines {
             let label = format!("  {label:<9}");
-            self.output.line(&[(Style::Faint, &label), (Style::Plain, &text)]);
+            self.output
+                .line(&[(Style::Faint, &label), (Style::Plain, &text)]);
         }
     }
 
@@ -90,11 +105,13 @@ impl Conversation {
             Command::Resume => self.resume(rest),
             Command::Reset => {
                 self.standing.reset();
-                self.output.note("a new session begins; only what the config opens is open");
+                self.output
+                    .note("a new session begins; only what the config opens is open");
                 Ok(())
             }
             Command::Cancel => {
-                self.output.note("nothing runs now; Ctrl-C stops a run and keeps what it has");
+                self.output
+                    .note("nothing runs now; Ctrl-C stops a run and keeps what it has");
                 Ok(())
             }
         };
@@ -107,7 +124,8 @@ impl Conversation {
     fn help(&mut self) {
         for offered in OFFERED {
             let name = format!("  {:<10}", offered.name);
-            self.output.line(&[(Style::Strong, &name), (Style::Plain, offered.summary)]);
+            self.output
+                .line(&[(Style::Strong, &name), (Style::Plain, offered.summary)]);
         }
         self.output.note(KEYS);
     }
@@ -154,9 +172,18 @@ impl Conversation {
     fn show_open(&mut self) {
         let open = self.standing.open_paths();
         if open.is_empty() {
-            self.output.note("no path is open to the agents beside their workspaces");
+            self.output
+                .note("no path is open to the agents beside their workspaces");
         }
-        for (place, OpenPath { path, permission, source }) in open.iter().enumerate() {
+        for (
+            place,
+            OpenPath {
+                path,
+                permission,
+                source,
+            },
+        ) in open.iter().enumerate()
+        {
             let number = match source {
                 Source::Config => "-".to_owned(),
                 Source::Turn(_) | Source::Session => place.saturating_add(1).to_string(),
@@ -167,15 +194,20 @@ impl Conversation {
                 Source::Config => "config".to_owned(),
             };
             let line = format!("{number:>3}  {permission:<5}  {path}  ");
-            self.output.line(&[(Style::Plain, &line), (Style::Faint, &source)]);
+            self.output
+                .line(&[(Style::Plain, &line), (Style::Faint, &source)]);
         }
     }
 
     fn close(&mut self, number: &str) -> Result<()> {
-        let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let place = number
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1));
         let closed = place.and_then(|place| self.standing.close(place));
         let closed = closed.ok_or_else(|| not_removable(number))?;
-        self.output.note(&format!("{closed} is closed from the next turn on"));
+        self.output
+            .note(&format!("{closed} is closed from the next turn on"));
         Ok(())
     }
 }

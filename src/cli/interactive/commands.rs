@@ -50,14 +50,20 @@ pub(crate) enum Command {
 pub(crate) const OFFERED: &[Offered] = &[
     offered("/help", "lists the commands and keys"),
     offered("/status", "team, session, turn and what holds commands"),
-    offered("/context", "what is open to agents; `/context remove N` closes it"),
+    offered(
+        "/context",
+        "what is open to agents; `/context remove N` closes it",
+    ),
     offered("/config", "the config of the team"),
     offered("/inspect", "tells the last turn again"),
     offered("/cost", "what the last turn used"),
     offered("/votes", "who voted for whom in the last turn"),
     offered("/files", "what the last turn delivered"),
     offered("/sessions", "the sessions of this directory"),
-    offered("/resume", "goes on with another session: `/resume ID`, or the last one"),
+    offered(
+        "/resume",
+        "goes on with another session: `/resume ID`, or the last one",
+    ),
     offered("/reset", "begins a new session"),
     offered("/cancel", "says how a run is stopped"),
     offered("/quit", "leaves; so do Ctrl-D and Ctrl-C twice"),
@@ -100,7 +106,9 @@ pub(crate) fn read(text: &str) -> Result<Line<'_>> {
     let known = NAMES.iter().find(|(name, _)| *name == word);
     let is_bare = !word.starts_with('/');
     match known {
-        Some((_, command)) if !is_bare || rest.is_empty() => Ok(Line::Command(*command, rest.trim())),
+        Some((_, command)) if !is_bare || rest.is_empty() => {
+            Ok(Line::Command(*command, rest.trim()))
+        }
         Some(_) | None if text.is_empty() => Ok(Line::Empty),
         None if is_command_like(word) => Err(unknown(word)),
         Some(_) | None => Ok(Line::Prompt(text)),
@@ -118,7 +126,9 @@ fn unknown(word: &str) -> Error {
     let error = usage(format!("there is no command `{word}`"));
     match nearest.filter(|near| distance(near.name) <= near.name.len() / 3) {
         Some(near) => error.hint(format!("did you mean `{}`?", near.name)),
-        None => error.hint("`/help` lists the commands; a prompt that begins so needs a space first"),
+        None => {
+            error.hint("`/help` lists the commands; a prompt that begins so needs a space first")
+        }
     }
 }
 
@@ -136,9 +146,15 @@ mod tests {
         check("", &Line::Empty);
         check("  \n", &Line::Empty);
         check(" fix it\nnow ", &Line::Prompt("fix it\nnow"));
-        check("/context remove 2", &Line::Command(Command::Context, "remove 2"));
+        check(
+            "/context remove 2",
+            &Line::Command(Command::Context, "remove 2"),
+        );
         check("quit", &Line::Command(Command::Quit, ""));
-        check("quit smoking, a guide", &Line::Prompt("quit smoking, a guide"));
+        check(
+            "quit smoking, a guide",
+            &Line::Prompt("quit smoking, a guide"),
+        );
         check("/etc/hosts is wrong", &Line::Prompt("/etc/hosts is wrong"));
         check("/ is a sign", &Line::Prompt("/ is a sign"));
     }
@@ -154,7 +170,11 @@ mod tests {
     #[test]
     fn every_command_that_is_offered_is_known() {
         for offered in OFFERED {
-            assert!(matches!(read(offered.name), Ok(Line::Command(_, ""))), "{}", offered.name);
+            assert!(
+                matches!(read(offered.name), Ok(Line::Command(_, ""))),
+                "{}",
+                offered.name
+            );
         }
     }
 }

@@ -89,7 +89,9 @@ async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
 
 /// How the line editor is to show itself.
 fn style(host: &Host, arguments: &RunArguments) -> Style {
-    let is_simple = host.env("TERM").is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
+    let is_simple = host
+        .env("TERM")
+        .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
     if is_simple || arguments.screen_reader || host.env(SCREEN_READER).is_some() {
         Style::Plain
     } else {
@@ -165,12 +167,18 @@ impl Conversation {
     /// Keeps what was typed for later sessions.
     fn keep(&mut self, text: &str) {
         if let Err(error) = self.history.add(text.trim()) {
-            self.output.warning(&format!("what is typed is not kept: {error:#}"));
+            self.output
+                .warning(&format!("what is typed is not kept: {error:#}"));
         }
     }
 
     /// Has a line typed after `before`. A first Ctrl-C says that the next one leaves.
-    async fn hear(&mut self, before: &'static str, begun: String, purpose: Purpose) -> Result<Heard> {
+    async fn hear(
+        &mut self,
+        before: &'static str,
+        begun: String,
+        purpose: Purpose,
+    ) -> Result<Heard> {
         let mut ask = Ask {
             before,
             begun,
@@ -207,13 +215,19 @@ impl Conversation {
         self.keyboard.quieten();
         let ended = self.conduct(prompt).await;
         let ahead = self.keyboard.typed_ahead();
-        self.begun = ahead.trim_end_matches('\n').replace(|c: char| c.is_control() && c != '\n', "");
+        self.begun = ahead
+            .trim_end_matches('\n')
+            .replace(|c: char| c.is_control() && c != '\n', "");
         self.browser.refresh();
         match ended {
             Ok(after) => after,
             Err(error) => {
                 self.output.error(&error);
-                if error.kind() == ErrorKind::Interrupted { After::Leave } else { After::GoOn }
+                if error.kind() == ErrorKind::Interrupted {
+                    After::Leave
+                } else {
+                    After::GoOn
+                }
             }
         }
     }

@@ -51,7 +51,10 @@ pub(crate) fn permission(text: &str) -> Option<Permission> {
 
 /// The paths that `text` names inside `root`; the first one that leads nowhere inside is an error.
 pub(crate) fn protected(text: &str, root: &AbsPath) -> Result<Vec<RelPath>, String> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names = text
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     let inside = |name: &str| {
         let below = root.join(name).below(root).filter(|below| !below.is_root());
         below.ok_or_else(|| format!("`{name}` is no path inside `{root}`"))
@@ -62,7 +65,11 @@ pub(crate) fn protected(text: &str, root: &AbsPath) -> Result<Vec<RelPath>, Stri
 /// Whether agents have files and nothing opens `cwd` to them yet.
 pub(crate) fn is_open_question(config: &Config, opened: &[Opened], cwd: &AbsPath) -> bool {
     let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
-    let listed = config.orchestrator.context_paths.iter().map(|listed| &listed.path);
+    let listed = config
+        .orchestrator
+        .context_paths
+        .iter()
+        .map(|listed| &listed.path);
     let mut covering = listed.chain(opened.iter().map(|opened| &opened.path));
     has_files && !covering.any(|path| cwd.is_within(path))
 }
@@ -101,7 +108,10 @@ mod tests {
             permission: Permission::Write,
             ..ContextPath::read_only(root.clone())
         };
-        assert_eq!(confirmation(&added), "Added /project (write; protected: a, docs/b)");
+        assert_eq!(
+            confirmation(&added),
+            "Added /project (write; protected: a, docs/b)"
+        );
         for outside in ["..", "/etc", "."] {
             assert!(protected(outside, &root).is_err(), "{outside}");
         }

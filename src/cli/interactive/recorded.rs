@@ -1,11 +1,11 @@
 //! Owns what a session tells about its last turn: it is read from the turn's records, with the words that
 //! the run itself uses.
 
-use crate::cli::logs;
 use crate::cli::args::LogsCommand;
+use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::{deed, outcome, used};
-use crate::error::{Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
 use crate::id::AgentId;
@@ -33,10 +33,18 @@ pub(crate) fn cost(name: &str, host: &Host, output: &mut Output<'_>) -> Result<(
     let nothing = || "nothing was counted".to_owned();
     for agent in &agents {
         let share = used(&books.agent(agent)).unwrap_or_else(nothing);
-        output.line(&[(Style::Strong, agent.as_str()), (Style::Plain, ": "), (Style::Plain, &share)]);
+        output.line(&[
+            (Style::Strong, agent.as_str()),
+            (Style::Plain, ": "),
+            (Style::Plain, &share),
+        ]);
     }
     let all = used(&books.run()).unwrap_or_else(nothing);
-    output.line(&[(Style::Strong, "all"), (Style::Plain, ": "), (Style::Plain, &all)]);
+    output.line(&[
+        (Style::Strong, "all"),
+        (Style::Plain, ": "),
+        (Style::Plain, &all),
+    ]);
     Ok(())
 }
 
@@ -46,12 +54,20 @@ pub(crate) fn votes(name: &str, host: &Host, output: &mut Output<'_>) -> Result<
     for event in events(name, host)? {
         if let Event::WinnerSelected { agent, label, .. } = &event {
             let text = format!("{agent} with {label}");
-            output.line(&[(Style::Good, "winner"), (Style::Plain, ": "), (Style::Plain, &text)]);
+            output.line(&[
+                (Style::Good, "winner"),
+                (Style::Plain, ": "),
+                (Style::Plain, &text),
+            ]);
         }
         if let (Event::Voted { agent, .. }, Some((style, verb, text))) = (&event, deed(&event)) {
             voted = true;
             let line = format!("{verb} {text}");
-            output.line(&[(Style::Strong, agent.as_str()), (Style::Plain, " "), (style, &line)]);
+            output.line(&[
+                (Style::Strong, agent.as_str()),
+                (Style::Plain, " "),
+                (style, &line),
+            ]);
         }
     }
     if !voted {

@@ -64,7 +64,11 @@ pub(crate) enum Source {
 
 impl Standing {
     /// Finds the team and the session that the command line means. Nobody is asked.
-    pub(crate) fn open(host: &Host, arguments: &RunArguments, output: &mut Output<'_>) -> Result<Self> {
+    pub(crate) fn open(
+        host: &Host,
+        arguments: &RunArguments,
+        output: &mut Output<'_>,
+    ) -> Result<Self> {
         let telemetry = telemetry(host, output);
         let completed = environment::complete(host);
         for warning in &completed.warnings {
@@ -214,8 +218,13 @@ impl Standing {
             }
         };
         let added = self.added.iter().map(listed(Source::Session));
-        let config = self.config().map(|config| config.orchestrator.context_paths.as_slice());
-        let of_config = config.unwrap_or_default().iter().map(listed(Source::Config));
+        let config = self
+            .config()
+            .map(|config| config.orchestrator.context_paths.as_slice());
+        let of_config = config
+            .unwrap_or_default()
+            .iter()
+            .map(listed(Source::Config));
         of_turns.chain(added).chain(of_config).collect()
     }
 
@@ -230,15 +239,24 @@ impl Standing {
     }
 
     /// Prepares a turn with what the user typed.
-    pub(crate) async fn prepare(&mut self, text: &str, output: &mut Output<'_>) -> Result<Prepared> {
+    pub(crate) async fn prepare(
+        &mut self,
+        text: &str,
+        output: &mut Output<'_>,
+    ) -> Result<Prepared> {
         let prompt = mentions::parse(text, &self.host.cwd, &self.host);
-        mentions::warnings(&prompt).iter().for_each(|warning| output.warning(warning));
+        mentions::warnings(&prompt)
+            .iter()
+            .for_each(|warning| output.warning(warning));
         refuse_broad(&prompt)?;
         let team = self.team(output).await?;
         let turn = self.turn();
         open_mentions(&mut self.opened, &prompt, turn);
         let mut config = team.config;
-        config.orchestrator.context_paths.extend(self.added.iter().cloned());
+        config
+            .orchestrator
+            .context_paths
+            .extend(self.added.iter().cloned());
         Ok(Prepared {
             config,
             file: team.file,
@@ -256,7 +274,13 @@ impl Standing {
         if let Some(team) = &self.team {
             return Ok(team.clone());
         }
-        let mut made = team(&self.host, &self.arguments, (None, Workspaces::Given), output).await?;
+        let mut made = team(
+            &self.host,
+            &self.arguments,
+            (None, Workspaces::Given),
+            output,
+        )
+        .await?;
         apply_flags(&mut made.config, &self.arguments, output);
         Ok(self.team.insert(made).clone())
     }
@@ -272,7 +296,9 @@ impl Standing {
 
     fn sessions(&self) -> AbsPath {
         let default = Place::relocated(SESSIONS);
-        let place = self.config().map(|config| &config.orchestrator.session_storage);
+        let place = self
+            .config()
+            .map(|config| &config.orchestrator.session_storage);
         place.unwrap_or(&default).resolve(&self.host.cwd, None)
     }
 }

@@ -29,15 +29,21 @@ impl Tracked {
 
     /// Whether `name`, below the top of the repository, is a file that is tracked.
     pub(super) fn holds_file(&self, name: &str) -> bool {
-        let found = self.names.binary_search_by(|known| (**known).cmp(name.as_bytes()));
+        let found = self
+            .names
+            .binary_search_by(|known| (**known).cmp(name.as_bytes()));
         found.is_ok()
     }
 
     /// Whether `name`, without a slash at its end, is a directory in which something is tracked.
     pub(super) fn holds_directory(&self, name: &str) -> bool {
         let below = format!("{name}/");
-        let at = self.names.partition_point(|known| **known < *below.as_bytes());
-        self.names.get(at).is_some_and(|known| known.starts_with(below.as_bytes()))
+        let at = self
+            .names
+            .partition_point(|known| **known < *below.as_bytes());
+        self.names
+            .get(at)
+            .is_some_and(|known| known.starts_with(below.as_bytes()))
     }
 }
 
@@ -61,10 +67,18 @@ fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
 }
 
 /// The name of the entry that `bytes` begin with, and what follows it.
-fn entry<'b>(bytes: &'b [u8], version: u32, before: Option<&[u8]>) -> Option<(Box<[u8]>, &'b [u8])> {
+fn entry<'b>(
+    bytes: &'b [u8],
+    version: u32,
+    before: Option<&[u8]>,
+) -> Option<(Box<[u8]>, &'b [u8])> {
     let flags = bytes.get(FLAGS_AT..FIXED_BYTES)?;
     let flags = u16::from_be_bytes(flags.try_into().ok()?);
-    let fixed = if flags & EXTENDED == 0 { FIXED_BYTES } else { FIXED_BYTES + 2 };
+    let fixed = if flags & EXTENDED == 0 {
+        FIXED_BYTES
+    } else {
+        FIXED_BYTES + 2
+    };
     let mut rest = bytes.get(fixed..)?;
     let cut = if version == 4 { offset(&mut rest)? } else { 0 };
     let length = rest.iter().position(|byte| *byte == 0)?;
@@ -76,7 +90,10 @@ fn entry<'b>(bytes: &'b [u8], version: u32, before: Option<&[u8]>) -> Option<(Bo
         return Some((name.into(), rest.get(length.checked_add(1)?..)?));
     }
     let whole = fixed.checked_add(length)?;
-    let padded = whole.checked_div(PADDED_TO)?.checked_add(1)?.checked_mul(PADDED_TO)?;
+    let padded = whole
+        .checked_div(PADDED_TO)?
+        .checked_add(1)?
+        .checked_mul(PADDED_TO)?;
     Some((ending.into(), bytes.get(padded..)?))
 }
 
@@ -92,7 +109,9 @@ fn offset(bytes: &mut &[u8]) -> Option<usize> {
     loop {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        value = value.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+        value = value
+            .checked_mul(128)?
+            .checked_add(usize::from(byte & 0x7f))?;
         if byte & 0x80 == 0 {
             return Some(value);
         }
@@ -115,7 +134,11 @@ mod tests {
             index.extend([0; FLAGS_AT]);
             index.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
             if version == 4 {
-                let common = name.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
+                let common = name
+                    .bytes()
+                    .zip(before.bytes())
+                    .take_while(|(a, b)| a == b)
+                    .count();
                 index.push(u8::try_from(before.len() - common).unwrap());
                 index.extend(&name.as_bytes()[common..]);
                 index.push(0);
@@ -136,7 +159,10 @@ mod tests {
         for version in [2, 3, 4] {
             let index = index(version, &names);
             let tracked = Tracked::read(&index);
-            assert!(names.iter().all(|name| tracked.holds_file(name)), "{version}");
+            assert!(
+                names.iter().all(|name| tracked.holds_file(name)),
+                "{version}"
+            );
             assert!(tracked.holds_directory("docs") && tracked.holds_directory("src"));
             assert!(!tracked.holds_file("docs") && !tracked.holds_file("docs/on"));
             assert!(!tracked.holds_directory("do") && !tracked.holds_directory("a.txt"));
@@ -148,7 +174,12 @@ mod tests {
 
     #[test]
     fn anything_else_tracks_nothing() {
-        for bytes in [&b""[..], b"DIRC", b"DIRC\0\0\0\x09\0\0\0\x01", b"not an index"] {
+        for bytes in [
+            &b""[..],
+            b"DIRC",
+            b"DIRC\0\0\0\x09\0\0\0\x01",
+            b"not an index",
+        ] {
             assert!(Tracked::read(bytes).names.is_empty());
         }
     }

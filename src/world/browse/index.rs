@@ -100,7 +100,10 @@ impl Index {
     pub(super) fn told(&self, patience: Duration) -> Vec<Arc<[Entry]>> {
         let known = self.shared.lock();
         let is_part = |known: &mut Known| known.told_whole().is_none();
-        let waited = self.shared.grown.wait_timeout_while(known, patience, is_part);
+        let waited = self
+            .shared
+            .grown
+            .wait_timeout_while(known, patience, is_part);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
         known.told_whole().unwrap_or_else(|| known.batches.clone())
     }
@@ -153,7 +156,9 @@ impl Shared {
         let bytes: usize = batch.iter().map(|entry| entry.path.len()).sum();
         let entries = self.entries.fetch_add(batch.len(), Ordering::Relaxed);
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.is_unwanted.load(Ordering::Relaxed) || entries > ENTRIES_MAX || bytes > NAME_BYTES_MAX
+        if self.is_unwanted.load(Ordering::Relaxed)
+            || entries > ENTRIES_MAX
+            || bytes > NAME_BYTES_MAX
         {
             return listing::More::Unwanted;
         }

@@ -74,7 +74,13 @@ pub(super) fn rank(
             let Some(batch) = batches.get(index) else {
                 break;
             };
-            fit(batch, index, (scope.below, &pattern), &mut matcher, &mut fits);
+            fit(
+                batch,
+                index,
+                (scope.below, &pattern),
+                &mut matcher,
+                &mut fits,
+            );
         }
         fits
     };
@@ -83,7 +89,9 @@ pub(super) fn rank(
     } else {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..cores.min(THREADS_MAX)).map(|_| scope.spawn(look)).collect();
+            let others: Vec<_> = (1..cores.min(THREADS_MAX))
+                .map(|_| scope.spawn(look))
+                .collect();
             let mut fits = look();
             for other in others {
                 fits.extend(other.join().unwrap_or_default());
@@ -109,7 +117,11 @@ fn fit(
 ) {
     let mut buffer = Vec::new();
     for (place, entry) in batch.iter().enumerate() {
-        let Some(rest) = entry.path.strip_prefix(below).filter(|rest| !rest.is_empty()) else {
+        let Some(rest) = entry
+            .path
+            .strip_prefix(below)
+            .filter(|rest| !rest.is_empty())
+        else {
             continue;
         };
         if let Some(score) = pattern.score(Utf32Str::new(rest, &mut buffer), matcher) {
@@ -122,7 +134,12 @@ fn fit(
 fn best(mut fits: Vec<Fit>, batches: &[Arc<[Entry]>], count_max: usize) -> Found {
     let matched = fits.len();
     let entry = |&(_, batch, place): &Fit| batches.get(batch)?.get(place);
-    let key = |fit: &Fit| (Reverse(fit.0), entry(fit).map_or(0, |entry| entry.path.len()));
+    let key = |fit: &Fit| {
+        (
+            Reverse(fit.0),
+            entry(fit).map_or(0, |entry| entry.path.len()),
+        )
+    };
     if matched > count_max {
         fits.select_nth_unstable_by_key(count_max, key);
         fits.truncate(count_max);
@@ -157,12 +174,28 @@ mod tests {
     /// What fits, the best first.
     #[track_caller]
     fn check(below: &str, pattern: &str, expected: &[&str]) {
-        let paths = ["src/main.rs", "src/manager.rs", "tests/main.rs", "docs/LICENSE", "a b.txt"];
+        let paths = [
+            "src/main.rs",
+            "src/manager.rs",
+            "tests/main.rs",
+            "docs/LICENSE",
+            "a b.txt",
+        ];
         let scope = Scope { below, pattern };
         let (mut found, extent) = rank(&batches(1, &paths), scope, 10, Duration::MAX);
-        found.best.sort_by_key(|ranked| (Reverse(ranked.score), ranked.path.len()));
-        let found: Vec<&str> = found.best.iter().map(|ranked| ranked.path.as_str()).collect();
-        assert_eq!((found.as_slice(), extent), (expected, Extent::Whole), "{pattern}");
+        found
+            .best
+            .sort_by_key(|ranked| (Reverse(ranked.score), ranked.path.len()));
+        let found: Vec<&str> = found
+            .best
+            .iter()
+            .map(|ranked| ranked.path.as_str())
+            .collect();
+        assert_eq!(
+            (found.as_slice(), extent),
+            (expected, Extent::Whole),
+            "{pattern}"
+        );
     }
 
     #[test]
@@ -185,7 +218,10 @@ mod tests {
             pattern: "one",
         };
         let (found, extent) = rank(&batches, scope, 100, Duration::MAX);
-        assert_eq!((found.matched, found.best.len(), extent), (200, 100, Extent::Whole));
+        assert_eq!(
+            (found.matched, found.best.len(), extent),
+            (200, 100, Extent::Whole)
+        );
         assert!(found.best.iter().all(|ranked| ranked.path == "one.txt"));
         let (_, extent) = rank(&batches, scope, 100, Duration::ZERO);
         assert_eq!(extent, Extent::Part);

@@ -154,7 +154,11 @@ impl Browser {
         Rows {
             rows: self.rows(found.best, *asked, rows_max, None),
             matched: found.matched,
-            extent: if is_whole { Extent::Whole } else { Extent::Part },
+            extent: if is_whole {
+                Extent::Whole
+            } else {
+                Extent::Part
+            },
         }
     }
 
@@ -199,15 +203,26 @@ impl Browser {
         best.retain(|ranked| mention(&full(ranked), Permission::Read).is_some());
         best.sort_by_cached_key(|ranked| {
             let is_tracked = |index: &Index| index.is_tracked(&full(ranked), ranked.kind);
-            let bonus = if index.is_some_and(is_tracked) { TRACKED_BONUS } else { 0 };
-            let length = if asked.rest.is_empty() { 0 } else { ranked.path.len() };
+            let bonus = if index.is_some_and(is_tracked) {
+                TRACKED_BONUS
+            } else {
+                0
+            };
+            let length = if asked.rest.is_empty() {
+                0
+            } else {
+                ranked.path.len()
+            };
             let score = ranked.score.saturating_add(bonus);
-            (Reverse(score), length, ranked.path.clone())
+            (Reverse(score), length, ranked.path.to_lowercase())
         });
         let row = |ranked: Ranked| {
             let path = full(&ranked);
             let (slash, bytes) = match ranked.kind {
-                Kind::File => ("", self.place(&path).and_then(|place| listing::size(&place))),
+                Kind::File => (
+                    "",
+                    self.place(&path).and_then(|place| listing::size(&place)),
+                ),
                 Kind::Directory => ("/", None),
             };
             Row {

@@ -36,7 +36,9 @@ impl History {
         let bytes = file::read_regular_capped(&path, FILE_BYTES_MAX);
         let bytes = bytes.ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
         lines.collect()
     }
 

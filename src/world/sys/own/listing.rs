@@ -78,7 +78,8 @@ struct Teller<'t> {
 impl ParallelVisitor for Teller<'_> {
     fn visit(&mut self, found: Result<DirEntry, ignore::Error>) -> WalkState {
         let entry = found.ok().filter(|entry| entry.depth() > 0);
-        self.batch.extend(entry.and_then(|found| entry_of(&found, self.root)));
+        self.batch
+            .extend(entry.and_then(|found| entry_of(&found, self.root)));
         if self.batch.len() < BATCH_ENTRIES {
             return WalkState::Continue;
         }
@@ -103,7 +104,11 @@ fn entry_of(found: &DirEntry, root: &AbsPath) -> Option<Entry> {
     let is_directory = found.file_type().is_some_and(|kind| kind.is_dir());
     Some(Entry {
         path: path.to_str()?.into(),
-        kind: if is_directory { Kind::Directory } else { Kind::File },
+        kind: if is_directory {
+            Kind::Directory
+        } else {
+            Kind::File
+        },
     })
 }
 
@@ -111,8 +116,14 @@ fn entry_of(found: &DirEntry, root: &AbsPath) -> Option<Entry> {
 pub(crate) fn children(directory: &AbsPath, ignored: Ignored, count_max: usize) -> Vec<Entry> {
     let obeys = ignored == Ignored::Hidden;
     let mut walk = WalkBuilder::new(directory.as_path());
-    walk.standard_filters(obeys).hidden(false).require_git(false).max_depth(Some(1));
-    let found = walk.build().filter_map(Result::ok).filter(|entry| entry.depth() == 1);
+    walk.standard_filters(obeys)
+        .hidden(false)
+        .require_git(false)
+        .max_depth(Some(1));
+    let found = walk
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.depth() == 1);
     let named = found.filter_map(|found| {
         let mut entry = entry_of(&found, directory)?;
         if found.path_is_symlink() && fs::metadata(found.path()).is_ok_and(|what| what.is_dir()) {
