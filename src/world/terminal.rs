@@ -1,7 +1,8 @@
-//! Owns the mode of the user's terminal where no line editor has it: while a run goes on, what is typed
-//! is not shown and not lost, and Ctrl-C still interrupts.
+//! Owns the mode of the user's terminal where no line editor has it: what is typed is not shown and not
+//! lost, and Ctrl-C still interrupts.
 
 use std::io::stdin;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -40,17 +41,16 @@ impl Keyboard {
         self.set(&quiet);
     }
 
-    /// What was typed since, as text; the terminal is then as it was found.
+    /// What was typed and not read, as text.
     pub fn typed_ahead(&self) -> String {
         let mut bytes = Vec::new();
         let mut piece = [0; 4096];
-        while bytes.len() < AHEAD_BYTES_MAX && has_input() {
+        while bytes.len() < AHEAD_BYTES_MAX && has_input(Duration::ZERO) {
             match rustix::io::read(stdin(), &mut piece) {
                 Ok(count) if count > 0 => bytes.extend(piece.iter().take(count)),
                 Ok(_) | Err(_) => break,
             }
         }
-        self.restore();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -71,13 +71,10 @@ impl Drop for Keyboard {
     }
 }
 
-/// Whether something can be read from standard input at once.
-fn has_input() -> bool {
+/// Whether something can be read from standard input now, or after at most `patience`.
+pub fn has_input(patience: Duration) -> bool {
     let input = stdin();
     let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut waiting, Some(&now)).is_ok_and(|count| count > 0)
+    let patience = Timespec::try_from(patience).unwrap_or_default();
+    poll(&mut waiting, Some(&patience)).is_ok_and(|count| count > 0)
 }

@@ -188,8 +188,9 @@ fn a_narrow_terminal_and_one_that_changes_are_filled() {
     terminal.types("@others");
     terminal.shows(&[
         "> @others",
-        " > …irectory/far/down/below/the/others/",
-        "   …ry/far/down/below/the/others/main.rs",
+        " > …r/down/below/the/others/  directory",
+        "   …/down/below/the/others/main.rs  0 B",
+        "   Tab, ^W, Esc",
     ]);
     terminal.resize(80);
     terminal.types("/m");

@@ -2,7 +2,8 @@
 //! choices of paths while they are typed, and pasted text as one piece. It knows nothing of what is done
 //! with a line.
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
@@ -15,6 +16,7 @@ use crate::cli::editor::state::Shared;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
 use crate::world::browse::Browser;
+use crate::world::terminal::has_input;
 
 mod assist;
 pub(crate) mod choices;
@@ -24,6 +26,8 @@ mod state;
 
 /// How long a lone Escape waits for the rest of a key's sequence, in milliseconds.
 const ESCAPE_MILLISECONDS: u16 = 50;
+/// How long after a line the next one comes where text is pasted into a simple terminal.
+const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
 /// How many lines the history of the editor holds.
 const HISTORY_MAX: usize = 1000;
 
@@ -67,8 +71,10 @@ pub(crate) enum Typed {
 pub(crate) enum Style {
     /// With choices while a line is typed.
     Full,
-    /// In plain lines that are never drawn anew, for screen readers and simple terminals.
+    /// In plain lines that are never drawn anew, for screen readers.
     Plain,
+    /// In lines that the terminal itself edits, because it can do nothing else.
+    Simple,
 }
 
 /// What the editor is made from.
@@ -141,13 +147,17 @@ fn serve(
             assist.shared.lock().begin();
         }
         let typed = match editor.readline_with_initial(ask.before, (&ask.begun, "")) {
-            Ok(text) => {
+            Ok(mut text) => {
+                while style == Style::Simple && has_input(PASTE_PAUSE_MAX) {
+                    text.push('\n');
+                    text.push_str(&editor.readline("")?);
+                }
                 if purpose == Purpose::Prompt && !text.trim().is_empty() {
                     editor.add_history_entry(text.as_str())?;
                 }
                 Typed::Text(text)
             }
-            Err(ReadlineError::Interrupted) if style == Style::Plain => Typed::Interrupted,
+            Err(ReadlineError::Interrupted) if style != Style::Full => Typed::Interrupted,
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => Typed::Left,
             Err(error) => return Err(error),
         };
@@ -161,7 +171,7 @@ fn serve(
 fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>> {
     let (shown, colours) = match setup.style {
         Style::Full => (Shown::WhileTyping, ColorMode::Forced),
-        Style::Plain => (Shown::AfterTab, ColorMode::Disabled),
+        Style::Plain | Style::Simple => (Shown::AfterTab, ColorMode::Disabled),
     };
     let config = Config::builder()
         .completion_type(CompletionType::List)
@@ -182,9 +192,7 @@ fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>
         if let Ok(mut printer) = editor.create_external_printer() {
             let print = move |text: String| printer.print(text).unwrap_or_default();
             let print: Box<dyn FnMut(String) + Send> = Box::new(print);
-            *redraw
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(print);
+            *redraw.lock().unwrap_or_else(PoisonError::into_inner) = Some(print);
         }
     }
     editor.set_helper(Some(Assist {

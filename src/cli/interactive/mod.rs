@@ -60,7 +60,7 @@ async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is no terminal"))?;
     let style = style(host, arguments);
     let mut output = Output::story(host);
-    if style == Style::Plain {
+    if style != Style::Full {
         output = output.without_transients();
     }
     let standing = Standing::open(host, arguments, &mut output)?;
@@ -73,7 +73,9 @@ async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
         commands: OFFERED,
         history: history.read(),
     });
+    keyboard.quieten();
     let conversation = Conversation {
+        style,
         arguments: arguments.clone(),
         output,
         standing,
@@ -92,7 +94,9 @@ fn style(host: &Host, arguments: &RunArguments) -> Style {
     let is_simple = host
         .env("TERM")
         .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
-    if is_simple || arguments.screen_reader || host.env(SCREEN_READER).is_some() {
+    if is_simple {
+        Style::Simple
+    } else if arguments.screen_reader || host.env(SCREEN_READER).is_some() {
         Style::Plain
     } else {
         Style::Full
@@ -102,6 +106,7 @@ fn style(host: &Host, arguments: &RunArguments) -> Style {
 /// A session that is typed.
 #[derive(Debug)]
 struct Conversation {
+    style: Style,
     arguments: RunArguments,
     output: Output<'static>,
     standing: Standing,
@@ -172,8 +177,23 @@ impl Conversation {
         }
     }
 
-    /// Has a line typed after `before`. A first Ctrl-C says that the next one leaves.
+    /// Has a line typed after `before`. Where the terminal itself edits it, it shows what is typed.
     async fn hear(
+        &mut self,
+        before: &'static str,
+        begun: String,
+        purpose: Purpose,
+    ) -> Result<Heard> {
+        if self.style == Style::Simple {
+            self.keyboard.restore();
+        }
+        let heard = self.line(before, begun, purpose).await;
+        self.keyboard.quieten();
+        heard
+    }
+
+    /// A first Ctrl-C says that the next one leaves.
+    async fn line(
         &mut self,
         before: &'static str,
         begun: String,
@@ -212,7 +232,6 @@ impl Conversation {
 
     /// Lets a turn run. What is typed meanwhile waits for the next prompt.
     async fn turn(&mut self, prompt: &str) -> After {
-        self.keyboard.quieten();
         let ended = self.conduct(prompt).await;
         let ahead = self.keyboard.typed_ahead();
         self.begun = ahead
