@@ -40,9 +40,9 @@ pub(crate) enum Asked {
 /// The signals that end what goes on.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    interrupts: Signal,
-    terminations: Signal,
-    hangups: Option<Signal>,
+    typed: Signal,
+    terminated: Signal,
+    hung_up: Option<Signal>,
 }
 
 impl Interrupts {
@@ -50,9 +50,9 @@ impl Interrupts {
     pub(crate) fn receive(hangup: Hangup) -> Result<Self> {
         drop(receive(SignalKind::from_raw(SIGXFSZ))?);
         Ok(Self {
-            interrupts: receive(SignalKind::interrupt())?,
-            terminations: receive(SignalKind::terminate())?,
-            hangups: match hangup {
+            typed: receive(SignalKind::interrupt())?,
+            terminated: receive(SignalKind::terminate())?,
+            hung_up: match hangup {
                 Hangup::Ends => Some(receive(SignalKind::hangup())?),
                 Hangup::Ignored => None,
             },
@@ -62,9 +62,9 @@ impl Interrupts {
     /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.interrupts.recv() => Asked::Interrupt,
-            _ = self.terminations.recv() => Asked::End,
-            () = hung_up(self.hangups.as_mut()) => Asked::End,
+            _ = self.typed.recv() => Asked::Interrupt,
+            _ = self.terminated.recv() => Asked::End,
+            () = hung_up(self.hung_up.as_mut()) => Asked::End,
         }
     }
 }

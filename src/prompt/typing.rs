@@ -41,6 +41,8 @@ pub fn mention_at(line: &str, cursor: usize) -> Option<Typing<'_>> {
                 });
             }
             None if name.contains(|c: char| c.is_whitespace() || c.is_control()) => {}
+            // in a bare name the sign stands only after a slash, as in `node_modules/@types`
+            None if name.replace("/@", "").contains('@') => {}
             None => return Some(bare(start, name)),
         }
     }

@@ -38,7 +38,7 @@ impl Keyboard {
         quiet.input_modes.insert(InputModes::ICRNL);
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        self.set(&quiet);
+        set(&quiet);
     }
 
     /// What was typed and not read, as text.
@@ -56,12 +56,7 @@ impl Keyboard {
 
     /// Makes the terminal as it was found.
     pub fn restore(&self) {
-        self.set(&self.found);
-    }
-
-    fn set(&self, modes: &Termios) {
-        // A terminal that has gone needs no mode.
-        tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
+        set(&self.found);
     }
 }
 
@@ -69,6 +64,11 @@ impl Drop for Keyboard {
     fn drop(&mut self) {
         self.restore();
     }
+}
+
+fn set(modes: &Termios) {
+    // A terminal that has gone needs no mode.
+    tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
 }
 
 /// Whether something can be read from standard input now, or after at most `patience`.

@@ -32,9 +32,9 @@ const COLUMNS_DEFAULT: u16 = 80;
 const FIRST_PATIENCE: Duration = Duration::from_millis(14);
 /// How long Tab waits for a list.
 const LIST_PATIENCE: Duration = Duration::from_millis(500);
-/// How long choices are looked for in the background, in all and at once.
-const LATER_MAX: Duration = Duration::from_secs(20);
-const LATER_PATIENCE: Duration = Duration::from_millis(50);
+/// How often all choices are looked for in the background, and for how long each time.
+const LATER_TRIES: usize = 20;
+const LATER_PATIENCE: Duration = Duration::from_secs(1);
 /// What is told after the first Ctrl-C.
 const AGAIN: &str = "  Ctrl-C again leaves";
 /// Has the editor draw its lines anew where they are.
@@ -121,10 +121,7 @@ impl Assist {
         let (browser, commands) = (Arc::clone(&self.browser), self.commands);
         let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
         std::thread::spawn(move || {
-            let tries = LATER_MAX
-                .as_millis()
-                .checked_div(LATER_PATIENCE.as_millis());
-            for _ in 0..tries.unwrap_or_default() {
+            for _ in 0..LATER_TRIES {
                 if shared.lock().generation != generation {
                     return;
                 }
@@ -141,7 +138,7 @@ impl Assist {
                 let Some(chosen) = shared.lock().renew(generation, &all) else {
                     return;
                 };
-                let drawn = in_lines(draw(&all, chosen, columns()), lines);
+                let drawn = in_lines(&draw(&all, chosen, columns()), lines);
                 if found.set(drawn).is_ok()
                     && let Some(redraw) = redraw
                         .lock()
@@ -181,7 +178,7 @@ impl Hinter for Assist {
         }
         let lines = room.saturating_add(1);
         let generation = state.generation;
-        let first = in_lines(drawn, lines);
+        let first = in_lines(&drawn, lines);
         drop(state);
         Some(Below {
             first,
@@ -191,7 +188,7 @@ impl Hinter for Assist {
 }
 
 /// `drawn` in as many lines as are to be overwritten.
-fn in_lines(drawn: String, lines: usize) -> String {
+fn in_lines(drawn: &str, lines: usize) -> String {
     let begun = drawn.matches('\n').count();
     let missing = "\n".repeat(lines.saturating_sub(begun));
     format!("{drawn}{missing}")

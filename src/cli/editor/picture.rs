@@ -174,7 +174,7 @@ mod tests {
         check(
             &["a/very/long/path/that/does/not/fit/main.rs"],
             40,
-            "\n > …/that/does/not/fit/main.rs  1.2 kB\n   1 of 12  Tab, ^W, Esc",
+            "\n > …h/that/does/not/fit/main.rs  1.2 kB\n   1 of 12  Tab, ^W, Esc",
         );
         check(&["日本語/main.rs"], 12, "\n > …main.rs\n   1 of 12…");
     }

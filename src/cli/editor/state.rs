@@ -213,49 +213,49 @@ mod tests {
     use super::*;
     use crate::world::browse::Extent;
 
-    fn found(start: usize) -> Option<Choices> {
+    fn found(start: usize) -> Choices {
         let choice = |name: &str| Choice {
             label: name.to_owned(),
             note: String::new(),
             text: format!("@{name}"),
             writable: Some(format!("@{name}:w")),
         };
-        Some(Choices {
+        Choices {
             start,
             list: vec![choice("src/"), choice("src/a.rs")],
             matched: 2,
             extent: Extent::Whole,
             permission: Permission::Read,
-        })
+        }
     }
 
     #[test]
     fn the_choice_goes_round_and_is_put_in_the_line() {
         let mut state = State::default();
         let (line, cursor) = ("see @s", 6);
-        state.open((line, cursor), found(4));
+        state.open((line, cursor), Some(found(4)));
         assert!(state.is_open(line, cursor) && !state.is_open(line, 5));
         state.step(Step::Up);
         state.want_to_write();
         let taken = state.take(line, cursor);
         assert_eq!(taken, Some((4, "@src/a.rs:w ".to_owned())));
         assert!(!state.is_open(line, cursor));
-        state.open((line, cursor), found(4));
+        state.open((line, cursor), Some(found(4)));
         assert_eq!(state.take(line, cursor), Some((4, "@src/".to_owned())));
-        assert_eq!(state.open(("see @src/", 9), found(4)), None);
-        assert!(state.open(("see @src/m", 10), found(4)).is_some());
+        assert_eq!(state.open(("see @src/", 9), Some(found(4))), None);
+        assert!(state.open(("see @src/m", 10), Some(found(4))).is_some());
     }
 
     #[test]
     fn what_was_closed_stays_closed_for_its_word() {
         let mut state = State::default();
-        state.open(("@s", 2), found(0));
+        state.open(("@s", 2), Some(found(0)));
         state.close();
-        assert_eq!(state.open(("@sr", 3), found(0)), None);
-        assert!(state.open(("@sr @s", 6), found(4)).is_some());
+        assert_eq!(state.open(("@sr", 3), Some(found(0))), None);
+        assert!(state.open(("@sr @s", 6), Some(found(4))).is_some());
         state.close();
         state.reopen();
-        assert!(state.open(("@sr @s", 6), found(4)).is_some());
+        assert!(state.open(("@sr @s", 6), Some(found(4))).is_some());
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             ("@src/a.rs:w", true),
             ("@src/a", false),
         ] {
-            state.open((line, line.len()), found(0));
+            state.open((line, line.len()), Some(found(0)));
             assert_eq!(state.is_complete(line, line.len()), expected, "{line}");
         }
     }

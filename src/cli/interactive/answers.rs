@@ -131,16 +131,12 @@ impl Conversation {
     }
 
     fn show_config(&mut self) -> Result<()> {
-        match self.standing.config_file() {
-            Some((name, text)) => {
-                self.output.line(&[(Style::Strong, &name)]);
-                self.output.result(&format!("{}\n", text.trim_end()))
-            }
-            None => {
-                self.output.note("no config describes the team");
-                Ok(())
-            }
-        }
+        let Some((name, text)) = self.standing.config_file() else {
+            self.output.note("no config describes the team");
+            return Ok(());
+        };
+        self.output.line(&[(Style::Strong, &name)]);
+        self.output.result(&format!("{}\n", text.trim_end()))
     }
 
     fn of_last_run(&mut self, show: Shows) -> Result<()> {

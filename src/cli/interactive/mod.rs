@@ -96,7 +96,7 @@ fn style(host: &Host, arguments: &RunArguments) -> Style {
         .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
     if is_simple {
         Style::Simple
-    } else if arguments.screen_reader || host.env(SCREEN_READER).is_some() {
+    } else if arguments.typed.screen_reader || host.env(SCREEN_READER).is_some() {
         Style::Plain
     } else {
         Style::Full
@@ -260,7 +260,8 @@ impl Conversation {
         let conducted = {
             let running = async {
                 let prepared = standing.prepare(prompt, output).await?;
-                conduct(prepared, arguments, stop.clone(), output, None).await
+                let conducted = conduct(prepared, arguments, stop.clone(), output, None);
+                Box::pin(conducted).await
             };
             let mut running = Box::pin(running);
             loop {

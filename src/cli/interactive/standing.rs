@@ -245,9 +245,9 @@ impl Standing {
         output: &mut Output<'_>,
     ) -> Result<Prepared> {
         let prompt = mentions::parse(text, &self.host.cwd, &self.host);
-        mentions::warnings(&prompt)
-            .iter()
-            .for_each(|warning| output.warning(warning));
+        for warning in mentions::warnings(&prompt) {
+            output.warning(&warning);
+        }
         refuse_broad(&prompt)?;
         let team = self.team(output).await?;
         let turn = self.turn();

@@ -150,15 +150,17 @@ impl Browser {
                 };
             }
         }
+        if !is_whole {
+            return Rows {
+                extent: Extent::Part,
+                ..Rows::default()
+            };
+        }
         let found = self.children(asked, Ignored::Told);
         Rows {
             rows: self.rows(found.best, *asked, rows_max, None),
             matched: found.matched,
-            extent: if is_whole {
-                Extent::Whole
-            } else {
-                Extent::Part
-            },
+            extent: Extent::Whole,
         }
     }
 
