@@ -119,7 +119,9 @@ fn enter_opens_the_current_directory() {
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
     terminal.types("/files\r");
-    terminal.says("created  [PROJECT]/src/new.rs");
+    let told = || terminal.written().matches("created  ").count();
+    terminal.wait(|| told() == 2, || "what was delivered".to_owned());
+    terminal.shows(&[">"]);
     terminal.types(CTRL_D);
     let again = Terminal::open(terminal.ends(0).retyped(["--continue"]), 80);
     again.shows(&[">"]);

@@ -11,7 +11,7 @@ use vt100::Parser;
 use crate::project::Project;
 
 /// A screen that does not come in this time never comes.
-const SCREEN_TIME_MAX: Duration = Duration::from_secs(12);
+const SCREEN_TIME_MAX: Duration = Duration::from_secs(40);
 /// How often the screen is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// Lines of a terminal.
