@@ -218,7 +218,7 @@ fn ctrl_c_stops_a_run_and_the_session_goes_on() {
     terminal.types(CTRL_C);
     terminal.shows(&[">   Ctrl-C again leaves"]);
     terminal.types(CTRL_C);
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_error_of_a_turn_ends_nothing() {
     terminal.types("/contxt\r");
     terminal.says("did you mean `/context`?");
     terminal.types("quit\r");
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_screen_reader_hears_plain_lines() {
         terminal.types(CTRL_C);
         terminal.says("Ctrl-C again leaves");
         terminal.types(CTRL_C);
-        terminal.ends(0);
+        drop(terminal.ends(0));
     }
 }
 
@@ -332,7 +332,7 @@ fn a_simple_terminal_gets_one_line_after_the_other() {
     terminal.types(CTRL_C);
     terminal.says("Ctrl-C again leaves");
     terminal.types(CTRL_C);
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
@@ -359,5 +359,5 @@ fn a_session_that_is_terminated_ends() {
     let process = i32::try_from(terminal.process()).unwrap();
     let process = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    terminal.ends(130);
+    drop(terminal.ends(130));
 }

@@ -69,7 +69,7 @@ fn it_opens_on_a_sign_narrows_and_inserts() {
     terminal.shows(&["> Review @src/manager.rs and @src/manager.rs"]);
     terminal.types(CTRL_C);
     terminal.types(CTRL_D);
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn it_closes_and_stays_away_where_no_path_is_meant() {
         terminal.shows(&[">   Ctrl-C again leaves"]);
     }
     terminal.types(CTRL_C);
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_path_that_is_typed_out_is_sent_at_once() {
     terminal.says("done: ");
     terminal.shows(&[">"]);
     terminal.types(CTRL_D);
-    terminal.ends(0);
+    drop(terminal.ends(0));
 }
 
 #[test]
