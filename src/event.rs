@@ -394,7 +394,8 @@ impl DeliveryOutcome {
     pub fn is_delivered(&self) -> bool {
         match self {
             DeliveryOutcome::Created | DeliveryOutcome::Changed | DeliveryOutcome::Deleted => true,
-            DeliveryOutcome::Denied { .. }
+            DeliveryOutcome::Declined
+            | DeliveryOutcome::Denied { .. }
             | DeliveryOutcome::Conflict { .. }
             | DeliveryOutcome::Failed { .. } => false,
         }
@@ -411,6 +412,8 @@ pub enum DeliveryOutcome {
     Changed,
     /// It was removed.
     Deleted,
+    /// The user looked at it and did not take it; it can still be applied.
+    Declined,
     /// It was refused by the gate.
     Denied {
         /// Why.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::place::{LOGS, Place, SANDBOXES, STATE_DIR};
+use crate::config::place::{DELIVERIES, LOGS, Place, SANDBOXES, STATE_DIR};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
@@ -26,6 +26,8 @@ pub struct Layout {
     pub logs: AbsPath,
     /// Where the agents' commands have directories of their own, while a run goes on.
     pub sandboxes: AbsPath,
+    /// Where it is kept what was and could be delivered of each run.
+    pub deliveries: AbsPath,
 }
 
 /// An agent's workspace.
@@ -89,6 +91,7 @@ impl Layout {
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),
             sandboxes: state.join(SANDBOXES),
+            deliveries: state.join(DELIVERIES),
             state,
         }
     }
@@ -103,6 +106,7 @@ impl Layout {
             &self.sessions,
             &self.logs,
             &self.sandboxes,
+            &self.deliveries,
         ];
         let workspaces = self.workspaces.values();
         shared

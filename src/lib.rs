@@ -23,6 +23,7 @@ pub mod layout;
 pub mod ballot;
 pub mod event;
 pub mod brief;
+pub mod delivery;
 
 // the world: all side effects, behind one gate
 pub mod world;

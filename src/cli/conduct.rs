@@ -11,7 +11,7 @@ use crate::backend::connect::{Surroundings, connect};
 use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
-use crate::cli::follow::{View, follow};
+use crate::cli::follow::{Asked, View, follow};
 use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
@@ -19,13 +19,14 @@ use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
-use crate::config::Config;
 use crate::config::vendors::key_variables;
+use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::Host;
+use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
+use crate::orchestrator::review::reviewer;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
@@ -55,7 +56,14 @@ pub(crate) async fn conduct(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let order = order(prepared, arguments)?;
+    let mode = prepared.config.delivery;
+    let may_ask = host_may_ask(&prepared.host) && report.is_none() && !arguments.automation;
+    let mut order = order(prepared, arguments)?;
+    let (reviewer, questions) = reviewer();
+    if mode == DeliveryMode::Review && may_ask && !arguments.yes {
+        order.reviewer = Some(reviewer);
+    }
+    let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let run = Run::prepare(order, stop)?;
     let (session, log_dir) = (run.session_id(), run.places().log_dir);
@@ -73,7 +81,11 @@ pub(crate) async fn conduct(
         View::Person(Render::new(output))
     };
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view));
+    let asked = Asked {
+        questions,
+        stop: asking,
+    };
+    let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view, asked));
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
@@ -136,7 +148,13 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         config,
         again: None,
         machine,
+        reviewer: None,
     })
+}
+
+/// Whether somebody sits at the terminal who can be asked.
+fn host_may_ask(host: &Host) -> bool {
+    (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal)
 }
 
 /// What commands need to know about the process.

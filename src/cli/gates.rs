@@ -336,7 +336,7 @@ fn leave_missing_out(member: &mut Member) -> Result<()> {
 
 /// The member's gate; one without any grant denies everything.
 fn gate(team: &Team, member: &Member, phase: Phase, cwd: &AbsPath) -> Result<Gate> {
-    if let Some(gate) = team.gate(member, phase)? {
+    if let Some(gate) = team.gate(member, phase, None)? {
         return Ok(gate);
     }
     let nothing = PathPermissionManager::new(Vec::new(), phase);

@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
+use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::go_on::{GoingOn, wanted};
@@ -77,6 +78,7 @@ async fn carry_out(
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
+    recover(host, output)?;
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.soon.cancelled() => return Err(before_the_run()),

@@ -173,6 +173,18 @@ pub struct Config {
     pub rate_limits: Vec<RateLimit>,
     /// How much the whole run may use.
     pub limits: Limits,
+    /// Whether the user looks at what is delivered before it is.
+    pub delivery: DeliveryMode,
+}
+
+/// Whether the user looks at what is delivered before it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryMode {
+    /// Everything is applied that may be.
+    #[default]
+    Auto,
+    /// On a terminal, the user is shown what would change and chooses. Elsewhere as `Auto`.
+    Review,
 }
 
 impl Config {

@@ -10,8 +10,8 @@ use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, STEPS_PER_ROUND_DEFAULT,
-    TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, DeliveryMode, OrchestratorConfig, ReplyTimes,
+    STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
@@ -287,6 +287,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
+        delivery: DeliveryMode::default(),
         limits: Limits::default(),
     }
 }

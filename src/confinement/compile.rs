@@ -30,8 +30,8 @@ pub struct Facts {
     pub limits: Limits,
     /// What it reaches of the network.
     pub reach: Reach,
-    /// Where the changes to writable openings go (tier A); others are passed over.
-    pub layers: Vec<Layer>,
+    /// Where the changes to writable openings go in tier A.
+    pub written: Written,
     /// What stood at directories when grants were opened there.
     pub identities: BTreeMap<AbsPath, Identity>,
     /// Existing paths that no command may change.
@@ -40,6 +40,15 @@ pub struct Facts {
     pub hidden: Vec<AbsPath>,
     /// The program and its arguments.
     pub program: Vec<String>,
+}
+
+/// Where what a command writes to the user's paths goes in tier A. In the others it goes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// To these layers; those that belong to no writable opening are passed over.
+    ToLayers(Vec<Layer>),
+    /// To the paths: what is seen there is a stage.
+    ToStage,
 }
 
 /// Why there is no such confinement.
@@ -85,7 +94,7 @@ pub fn compile(
     if !is_open(&facts.dir, &open, &hidden) {
         return Err(CannotConfine::DirIsClosed { dir: facts.dir });
     }
-    let layers = layers(manager, tier, &open, facts.layers)?;
+    let layers = layers(manager, tier, &open, facts.written)?;
     let is_writable = |path: &AbsPath| {
         let speaking = deepest(path, &open);
         speaking.is_some_and(|opening| opening.permission == Permission::Write)
@@ -169,11 +178,12 @@ fn layers(
     manager: &PathPermissionManager,
     tier: Tier,
     open: &[Opening],
-    given: Vec<Layer>,
+    written: Written,
 ) -> Result<Vec<Layer>, CannotConfine> {
-    if tier != Tier::A {
-        return Ok(Vec::new());
-    }
+    let given = match (tier, written) {
+        (Tier::A, Written::ToLayers(given)) => given,
+        _ => return Ok(Vec::new()),
+    };
     let is_written = |path: &AbsPath| {
         let mut writable = open
             .iter()
@@ -270,7 +280,7 @@ mod tests {
             env: BTreeMap::new(),
             limits: Limits::default(),
             reach: Reach::None,
-            layers: vec![layer("/p")],
+            written: Written::ToLayers(vec![layer("/p")]),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
@@ -407,7 +417,7 @@ mod tests {
         );
         let root = abs("/p");
         assert_eq!(
-            with(|facts| facts.layers.clear()),
+            with(|facts| facts.written = Written::ToLayers(Vec::new())),
             Err(CannotConfine::NoLayer { root })
         );
         for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {

@@ -14,21 +14,25 @@ use crate::brief::Task;
 use crate::config::Config;
 use crate::config::recorded::recorded;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::recordings::Recordings;
+use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompt::opened::Opened;
 use crate::spending::ledger::Ledger;
+use crate::world::bases::Bases;
+use crate::world::delivery::store::BASES;
 use crate::world::gate::Conflicts;
 use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
@@ -77,6 +81,8 @@ pub struct Order {
     pub again: Option<Again>,
     /// What commands need to know about the process.
     pub machine: Machine,
+    /// Who is asked what of the delivery is applied; without one, everything is.
+    pub reviewer: Option<Reviewer>,
 }
 
 /// How the user ends a run.
@@ -168,6 +174,19 @@ impl Run {
             session_id: session.id(),
         };
         let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
+        let of_run = layout.deliveries.join(places.name());
+        team.deliver_from(Wings::new(
+            &layout,
+            places.name(),
+            &order.machine.executable,
+        ));
+        team.deliver_by(Deliveries {
+            dir: layout.deliveries.clone(),
+            run: places.name().to_owned(),
+            bases: Bases::in_directory(of_run.join(BASES)),
+            reviewer: order.reviewer,
+            stop: stop.soon.clone(),
+        });
         let (detail, redactor) = (order.started_with.detail, order.redactor);
         let trace = trace::begin(places.turn(), detail, redactor.clone())?;
         let outset = outset(&meta, &layout, &config, &around.opened)?;
@@ -280,7 +299,14 @@ impl Run {
             &result,
         );
         let unwritten = recordings.publish(&listeners.recorder);
-        for message in kept.notes.into_iter().chain(unwritten) {
+        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
+        let rest = if result.rows.iter().any(is_left) {
+            Rest::Some
+        } else {
+            Rest::None
+        };
+        let uncleared = team.clear_stages(rest).err().map(|error| error.to_string());
+        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
         let status = result.status;

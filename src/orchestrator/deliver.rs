@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
-use crate::orchestrator::grants::{manager, write_roots};
+use crate::orchestrator::grants::{manager, real, write_roots};
+use crate::orchestrator::review;
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
@@ -21,9 +22,11 @@ use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
+use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Gate, Refused};
+use crate::world::stage::Stage;
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ pub struct Assignment<'a> {
     pub coordinated: &'a Coordinated,
     /// What is presented if the model gives no text.
     pub stored: Arc<str>,
+    /// Which attempt it ends.
+    pub attempt: u32,
     /// Until when it may go on.
     pub patience: &'a Patience,
 }
@@ -63,14 +68,19 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         task,
         coordinated,
         stored,
+        attempt,
         patience,
     } = assignment;
     let message = message(team, member, task, coordinated);
-    let mut mind = team.mind(member, Phase::Final, &message, line)?;
+    let (stage, notes) = team.stage(member, attempt).await?;
+    let mut mind = team.mind(member, (Phase::Final, stage.as_ref()), &message, line)?;
     mind.emit(Event::FinalStarted {
         agent: member.id.clone(),
     })
     .await;
+    for message in notes {
+        mind.emit(Event::Warning { message }).await;
+    }
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
@@ -97,11 +107,19 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
+    let mut delivery = Delivery {
+        team,
+        member,
+        stage,
+        held: team.hold_delivery().await?,
+    };
+    delivery.apply(&mut worked).await?;
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
-        let roots = write_roots(&member.grants);
-        worked.add(carry_workspace(team, member, &roots).await?);
+        worked.add(delivery.carry_workspace().await?);
+        delivery.apply(&mut worked).await?;
     }
-    let rows = with_fingerprints(rows(&worked, &permissions), mind.gate.clone()).await?;
+    let users = team.delivery_gate(member, None)?;
+    let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     if let Some(workspace) = &member.workspace
         && rows.iter().any(failed)
@@ -179,25 +197,122 @@ fn unlisted(worked: &Worked, permissions: &PathPermissionManager) -> BTreeSet<St
         .collect()
 }
 
-/// Copies the workspace to the write path, through a gate of the final phase.
-async fn carry_workspace(team: &Team, member: &Member, roots: &[&Grant]) -> Result<Worked> {
-    let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
-    let (Some(workspace), Some(target)) = (&member.workspace, target) else {
-        return Ok(Worked::default());
+/// The way of the winner's files to the user.
+struct Delivery<'a> {
+    team: &'a Team,
+    member: &'a Member,
+    stage: Option<Stage>,
+    held: Option<Arc<Held>>,
+}
+
+impl Delivery<'_> {
+    /// Delivers what was changed on the stage. What `worked` tells of changes there is replaced by what
+    /// came of them.
+    async fn apply(&mut self, worked: &mut Worked) -> Result<()> {
+        let Some(stage) = self.stage.clone() else {
+            return Ok(());
+        };
+        let written = tokio::task::spawn_blocking(move || stage.write_down()).await;
+        let written = written.map_err(|_| Error::bug("the delivery broke off"))?;
+        let changes = match written {
+            Ok(()) => {
+                self.deliver(|grant, taken| self.origin(grant, taken))
+                    .await?
+            }
+            Err(error) => failed(&write_roots(&self.member.grants), &error),
+        };
+        worked.changes.retain(|change| !is_on_stage(change));
+        worked.add(Worked::done(changes));
+        Ok(())
+    }
+
+    /// Copies the workspace to the first write path that is a directory: to the stage, or without one
+    /// to the user's own.
+    async fn carry_workspace(&mut self) -> Result<Worked> {
+        let roots = write_roots(&self.member.grants);
+        let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
+        let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
+            return Ok(Worked::default());
+        };
+        if self.stage.is_none() {
+            let origin = Origin {
+                path: real(workspace)?.to_abs(),
+                written: Written::Apart,
+            };
+            let of_target = |grant: &Grant, _: &mut _| {
+                (grant.root == target.root && grant.scope == Scope::Tree).then(|| origin.clone())
+            };
+            return self.deliver(of_target).await.map(Worked::done);
+        }
+        let gate = self.team.delivery_gate(self.member, self.stage.as_ref())?;
+        let (Some(gate), Some(call)) = (gate, copy_all(workspace, &target.root)) else {
+            return Ok(Worked::default());
+        };
+        let root = target.root.clone();
+        let work = move || match gate.check(call) {
+            Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
+            Err(denial) => Worked::refused(denial),
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| Error::bug("the delivery broke off"))
+    }
+
+    /// Delivers what lies where `origin` says for each write path.
+    async fn deliver(
+        &self,
+        origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<Origin>,
+    ) -> Result<Vec<Change>> {
+        let (Some((how, conflicts)), Some(held)) = (self.team.delivers_by(), &self.held) else {
+            return Ok(Vec::new());
+        };
+        let roots = write_roots(&self.member.grants);
+        let mut taken = BTreeSet::new();
+        let offer = Offer {
+            grants: roots.iter().copied().cloned().collect(),
+            origins: roots
+                .iter()
+                .map(|grant| origin(grant, &mut taken))
+                .collect(),
+            began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
+        };
+        let kept_in = Some(conflicts.kept_in.clone());
+        match review::deliver(how, held, offer, kept_in).await {
+            Ok(changes) => Ok(changes),
+            Err(error) => Ok(failed(&roots, &error)),
+        }
+    }
+
+    /// What was changed on the stage of the directory that `grant` opens, or in which it opens a file.
+    /// Files of the same directory are staged with it, once.
+    fn origin(&self, grant: &Grant, taken: &mut BTreeSet<AbsPath>) -> Option<Origin> {
+        let dir = match grant.scope {
+            Scope::Tree => grant.root.clone(),
+            Scope::File => grant.root.parent()?,
+        };
+        let stage = self.stage.as_ref()?;
+        let tree = stage.trees().find(|tree| *tree.root == dir)?;
+        taken.insert(tree.upper.clone()).then(|| Origin {
+            path: tree.upper.clone(),
+            written: Written::Over,
+        })
+    }
+}
+
+/// Whether a change is one that only the stage has seen, and not one that was refused.
+fn is_on_stage(change: &Change) -> bool {
+    use ChangeKind::{Changed, Created, Deleted};
+    matches!(change.kind, Created | Changed | Deleted)
+}
+
+/// A delivery of which nothing came: the roots stand for all of it.
+fn failed(roots: &[&Grant], error: &Error) -> Vec<Change> {
+    let change = |grant: &&Grant| Change {
+        path: grant.root.clone(),
+        kind: ChangeKind::Failed {
+            reason: format!("{error:#}"),
+        },
     };
-    let Some(gate) = team.delivery_gate(member)? else {
-        return Ok(Worked::default());
-    };
-    let Some(call) = copy_all(workspace, &target.root) else {
-        return Ok(Worked::default());
-    };
-    let root = target.root.clone();
-    let work = move || match gate.check(call) {
-        Ok(permitted) => Worked::done(told(exec::run(permitted), root)),
-        Err(denial) => Worked::refused(denial),
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery broke off"))
+    roots.iter().map(change).collect()
 }
 
 /// What `observation` changed. If it failed before it came to a single file, the `root` stands for
@@ -294,6 +409,11 @@ async fn with_fingerprints(
     done.map_err(|_| Error::bug("the delivered files could not be looked at"))
 }
 
+/// What one change comes to.
+pub fn outcome_of(kind: &ChangeKind) -> Option<DeliveryOutcome> {
+    combined(None, kind)
+}
+
 /// What two changes of the same file come to; `None` if it is as it was.
 fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
     use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
@@ -306,6 +426,7 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
             kept: kept.to_string(),
         }),
+        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
         (_, ChangeKind::Denied { reason }) => Some(Denied {
             reason: reason.clone(),
         }),

@@ -8,9 +8,11 @@ pub mod deliver;
 pub mod earlier;
 pub mod grants;
 pub mod recordings;
+pub mod review;
 pub mod shells;
 pub mod snapshots;
 pub mod team;
+pub mod wings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,7 +114,9 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
         let coordinated = turn.coordinate(&task, &patience).await?;
         let (mut end, mut mind) = (coordinated.end, None);
         if let Some(winner) = turn.winner(&coordinated).await {
-            let finished = turn.finish(&coordinated, winner, &patience).await?;
+            let finished = turn
+                .finish(&coordinated, winner, (attempt, &patience))
+                .await?;
             rows.extend(finished.rows);
             (end, mind) = (finished.end, finished.mind);
             let text = Some(finished.text).filter(|text| !text.is_empty());
@@ -241,7 +245,7 @@ impl Turn {
         &self,
         coordinated: &Coordinated,
         winner: AnswerLabel,
-        patience: &Patience,
+        (attempt, patience): (u32, &Patience),
     ) -> Result<Finished> {
         let member = self.member(winner.agent)?;
         let stored = coordinated
@@ -267,6 +271,7 @@ impl Turn {
             task: &self.task,
             coordinated,
             stored,
+            attempt,
             patience,
         };
         present_and_deliver(&self.team, assignment).await
@@ -393,12 +398,18 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     };
     let delivered = count(DeliveryOutcome::is_delivered);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
-    let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
+    let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
+    let others = delivered.saturating_add(failed).saturating_add(declined);
+    let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
-    for (number, what) in [(refused, "refused"), (failed, "not written")] {
+    for (number, what) in [
+        (declined, "not taken"),
+        (refused, "refused"),
+        (failed, "not written"),
+    ] {
         if number > 0 {
             summary = format!("{summary}, {number} {what}");
         }

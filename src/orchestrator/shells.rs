@@ -15,7 +15,7 @@ use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Phase};
+use crate::permissions::grant::{Grant, Phase, Scope};
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::docker::container::{Container, Purpose};
@@ -83,7 +83,8 @@ impl Shells {
                 }
                 ExecutionMode::Local => {
                     let choice = runner.config.sandbox;
-                    let trees = grants::write_roots(runner.grants).into_iter();
+                    let roots = grants::write_roots(runner.grants).into_iter();
+                    let trees = roots.filter(|grant| grant.scope == Scope::Tree);
                     let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
                     let asked = (choice, trees);
                     let known = sandboxes.iter().find(|(known, _)| *known == asked);
@@ -179,6 +180,7 @@ pub fn container(
         open,
         masked: Vec::new(),
         hidden,
+        copies: BTreeMap::new(),
     };
     let opening = || {
         let engine = Engine::open(machine.env.get("DOCKER_HOST").map(String::as_str))?;

@@ -20,7 +20,9 @@ use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
+use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -30,7 +32,9 @@ use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
+use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::stage::Stage;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    deliveries: Option<Deliveries>,
+    wings: Option<Wings>,
 }
 
 /// How far the final agent reaches.
@@ -108,12 +114,36 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            deliveries: None,
+            wings: None,
         })
     }
 
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on what the final agent offers is delivered so.
+    pub fn deliver_by(&mut self, deliveries: Deliveries) {
+        self.deliveries = Some(deliveries);
+    }
+
+    /// Begins the delivery of a final agent, if it delivers anything.
+    pub async fn hold_delivery(&self) -> Result<Option<Arc<Delivery>>> {
+        match self.delivers_by() {
+            Some((how, _)) => how.begin().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How what the final agent offers is delivered, and the conflicts with what the user does
+    /// meanwhile; `None` where nothing is.
+    pub fn delivers_by(&self) -> Option<(&Deliveries, &Conflicts)> {
+        match self.reach {
+            Reach::Delivers => Some((self.deliveries.as_ref()?, self.conflicts.as_ref()?)),
+            Reach::OnlyReads => None,
+        }
     }
 
     /// The members that may run commands.
@@ -133,6 +163,35 @@ impl Team {
         self.shells = Some(shells);
     }
 
+    /// From now on final agents work on stages that are made from these.
+    pub fn deliver_from(&mut self, wings: Wings) {
+        self.wings = Some(wings);
+    }
+
+    /// Removes what nobody needs any more of what was changed on stages. Nobody works on one.
+    pub fn clear_stages(&self, rest: Rest) -> Result<()> {
+        match &self.wings {
+            Some(wings) => wings.clear(rest),
+            None => Ok(()),
+        }
+    }
+
+    /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
+    /// know of it.
+    pub async fn stage(
+        &self,
+        member: &Member,
+        attempt: u32,
+    ) -> Result<(Option<Stage>, Vec<String>)> {
+        match (&self.wings, self.reach) {
+            (Some(wings), Reach::Delivers) => {
+                let commands = self.commands(member);
+                wings.open(attempt, &member.grants, commands).await
+            }
+            (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
+        }
+    }
+
     /// From now on nobody writes to the user's paths, not even the final agent.
     pub fn deliver_nothing(&mut self) {
         self.reach = Reach::OnlyReads;
@@ -143,20 +202,27 @@ impl Team {
         self.members.iter().find(|member| member.number == number)
     }
 
-    /// The gate of `member` for `phase`; `None` if nothing is opened for it.
-    pub fn gate(&self, member: &Member, phase: Phase) -> Result<Option<Gate>> {
-        self.gate_with(member, phase, member.config.read_before_delete)
+    /// The gate of `member` for `phase`, on a stage if there is one; `None` if nothing is opened for
+    /// it.
+    pub fn gate(
+        &self,
+        member: &Member,
+        phase: Phase,
+        stage: Option<&Stage>,
+    ) -> Result<Option<Gate>> {
+        self.gate_with(member, (phase, stage), member.config.read_before_delete)
     }
 
-    /// The gate that carries the winner's files to the user, where it has not done so itself.
-    pub fn delivery_gate(&self, member: &Member) -> Result<Option<Gate>> {
-        self.gate_with(member, Phase::Final, ReadBeforeDelete::Off)
+    /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
+    /// itself.
+    pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
+        self.gate_with(member, (Phase::Final, stage), ReadBeforeDelete::Off)
     }
 
     fn gate_with(
         &self,
         member: &Member,
-        phase: Phase,
+        (phase, stage): (Phase, Option<&Stage>),
         read_before_delete: ReadBeforeDelete,
     ) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
@@ -172,6 +238,8 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
+            stage: stage.cloned(),
         };
         let phase = match self.reach {
             Reach::Delivers => phase,
@@ -263,19 +331,25 @@ impl Team {
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            mind: self.mind(member, Phase::Coordination, task, line)?,
+            mind: self.mind(member, (Phase::Coordination, None), task, line)?,
         })
     }
 
-    /// A new conversation of `member` in `phase`, with `first` told.
-    pub fn mind(&self, member: &Member, phase: Phase, first: &str, line: Line) -> Result<Mind> {
+    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told.
+    pub fn mind(
+        &self,
+        member: &Member,
+        (phase, stage): (Phase, Option<&Stage>),
+        first: &str,
+        line: Line,
+    ) -> Result<Mind> {
         let mut mind = Mind {
             agent: member.id.clone(),
             models: line.models,
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
-            gate: self.gate(member, phase)?,
+            gate: self.gate(member, phase, stage)?,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
             patience: None,

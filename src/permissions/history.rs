@@ -70,6 +70,7 @@ const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp
 pub struct History {
     seen: BTreeMap<RealPath, Version>,
     made: BTreeMap<RealPath, Version>,
+    based: BTreeMap<RealPath, Version>,
 }
 
 impl History {
@@ -82,6 +83,16 @@ impl History {
     pub fn wrote(&mut self, path: RealPath, version: Version) {
         self.made.insert(path.clone(), version);
         self.seen.insert(path, version);
+    }
+
+    /// Notes that what the agent makes of `path` on a stage begins with this version of the user's.
+    pub fn builds_on(&mut self, path: RealPath, users: Version) {
+        self.based.insert(path, users);
+    }
+
+    /// The version of the user's that the agent's own `path` on a stage began with, if that is known.
+    pub fn base(&self, path: &RealPath) -> Option<Version> {
+        self.based.get(path).copied()
     }
 
     /// Notes that `path`, and all below it, is gone.

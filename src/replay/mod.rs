@@ -111,6 +111,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> Layout {
         sessions: scratch.join("sessions"),
         logs: scratch.join("massgen_logs"),
         sandboxes: scratch.join("sandboxes"),
+        deliveries: scratch.join("deliveries"),
     }
 }
 
@@ -178,6 +179,7 @@ fn order(
             detail: Detail::Plain,
         },
         machine,
+        reviewer: None,
     }
 }
 

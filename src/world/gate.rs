@@ -43,11 +43,13 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
+use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
-use crate::world::sys::follow::{Followed, follow};
-use crate::world::sys::grant::OpenGrant;
+use crate::world::sys::follow::{Followed, Ground, follow};
+use crate::world::sys::grant::{OpenGrant, directory};
 use crate::world::sys::meta::Meta;
 
 /// The gate of one agent in one phase. A clone is the same gate.
@@ -59,7 +61,8 @@ struct Inner {
     manager: PathPermissionManager,
     /// The manager's grants in its order, opened.
     grants: Vec<Arc<OpenGrant>>,
-    base: Dir,
+    /// Where paths are followed.
+    ground: Ground,
     /// Where a file waits for a moment before it is put in its place or removed.
     aside: Option<Dir>,
     policy: GatePolicy,
@@ -80,6 +83,10 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<History>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<Commands>,
+    /// What is kept of the user's files that the agent reads and may write to.
+    pub bases: Option<Bases>,
+    /// What is seen and changed in the place of the write paths; without it, these themselves.
+    pub stage: Option<Stage>,
 }
 
 impl GatePolicy {
@@ -92,6 +99,8 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            bases: None,
+            stage: None,
         }
     }
 }
@@ -301,7 +310,7 @@ impl Refusal {
 impl Gate {
     /// Opens the root of every grant once. A root that cannot be opened is an error that names it.
     pub fn open(manager: PathPermissionManager, policy: GatePolicy) -> Result<Self> {
-        let open = |grant: &Grant| match OpenGrant::open(grant.clone()) {
+        let open = |grant: &Grant| match opened(grant, policy.stage.as_ref()) {
             Ok(open) => Ok(Arc::new(open)),
             Err(fault) => Err(cannot_open(&grant.root, fault)),
         };
@@ -310,12 +319,12 @@ impl Gate {
             .iter()
             .map(open)
             .collect::<Result<Vec<_>>>()?;
-        let base = Dir::open(&policy.base).map_err(|fault| cannot_open(&policy.base, fault))?;
+        let ground = ground(&policy).map_err(|fault| cannot_open(&policy.base, fault))?;
         let aside = aside(&policy);
         Ok(Self(Arc::new(Inner {
             manager,
             grants,
-            base,
+            ground,
             aside,
             policy,
         })))
@@ -477,10 +486,43 @@ impl Gate {
     /// What stands where the grants were opened, by the path that it had then.
     pub(super) fn identities(&self) -> std::result::Result<BTreeMap<AbsPath, Identity>, Fault> {
         let identity = |open: &Arc<OpenGrant>| {
-            let Version { device, inode, .. } = Meta::of(open.dir())?.version;
-            Ok((open.dir_path(), Identity { device, inode }))
+            let stage = self.stage();
+            let meta = match stage.and_then(|stage| stage.unseen(open.root())) {
+                Some(users) => users,
+                None => Meta::of(open.dir())?,
+            };
+            let Version { device, inode, .. } = meta.version;
+            Ok((open.root().to_abs(), Identity { device, inode }))
         };
         self.0.grants.iter().map(identity).collect()
+    }
+
+    /// What stands in the place of the write paths, if something does.
+    pub(super) fn stage(&self) -> Option<&Stage> {
+        self.0.policy.stage.as_ref()
+    }
+
+    /// The roots of the grants to write that are held by the directory `dir`: a tree, or else files.
+    pub(super) fn written_at(&self, dir: &RealPath) -> Vec<Place> {
+        let written = self.0.grants.iter().filter(|open| {
+            let grant = open.grant();
+            open.root() == dir
+                && grant.kind == GrantKind::Context
+                && self.allows(&grant.root, Permission::Write)
+        });
+        let places = written.map(|open| Place {
+            grant: Arc::clone(open),
+            rel: RelPath::default(),
+            real: dir.clone(),
+        });
+        let places: Vec<Place> = places.collect();
+        match places
+            .iter()
+            .find(|place| place.grant().scope == Scope::Tree)
+        {
+            Some(tree) => vec![tree.clone()],
+            None => places,
+        }
     }
 
     /// The root of the grant of the whole tree `root`, if it may be written to.
@@ -515,6 +557,16 @@ impl Gate {
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps what stands at `place`, if it is the user's and the agent may write to it.
+    pub(super) fn note_base(&self, place: &Place, seen: &Version, occasion: Occasion) {
+        let grant = place.grant();
+        if let Some(bases) = &self.0.policy.bases
+            && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
+        {
+            bases.note(place.real(), seen, occasion);
+        }
+    }
+
     /// Where `path` leads as far as it can be followed, and the place if the access is allowed.
     fn place(
         &self,
@@ -528,7 +580,7 @@ impl Gate {
             let refusal = Refusal::new("parent-names", "`..` is not taken in a path");
             return (None, Err(refusal));
         }
-        let (real, obstacle) = match follow(&self.0.base, path, link) {
+        let (real, obstacle) = match follow(&self.0.ground, path, link) {
             Ok(Followed::Place(real)) => (real, None),
             Ok(Followed::Stuck(real, obstacle)) => (real, Some(obstacle)),
             Ok(Followed::Nowhere) => return (None, Err(Refusal::outside())),
@@ -583,6 +635,24 @@ impl Gate {
             rule: refusal.rule,
             reason: refusal.reason,
         }
+    }
+}
+
+/// A grant with its handle: on the machine, or on the stage.
+fn opened(grant: &Grant, stage: Option<&Stage>) -> std::result::Result<OpenGrant, Fault> {
+    let path = directory(grant)?;
+    match stage.and_then(|stage| stage.dir(&path, grant.scope)) {
+        Some(staged) => OpenGrant::staged(grant.clone(), staged?),
+        None => OpenGrant::open(grant.clone()),
+    }
+}
+
+/// Where the paths of an agent are followed.
+fn ground(policy: &GatePolicy) -> std::result::Result<Ground, Fault> {
+    let stage = policy.stage.as_ref();
+    match stage.and_then(|stage| stage.ground(&policy.base)) {
+        Some(world) => world,
+        None => Dir::open(&policy.base).map(Ground::Machine),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::tools::call::FinalLink;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
-use crate::world::sys::follow::{Followed, follow};
+use crate::world::sys::follow::{Followed, Ground, follow};
 use crate::world::sys::meta::Kind;
 
 /// What stands at a path that the user named, with all links followed.
@@ -34,7 +34,9 @@ impl Located {
 /// Follows `path` and says what stands there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<Located> {
     let root = Dir::root().map_err(|fault| failed(path, fault))?;
-    let place = match follow(&root, path.as_path(), FinalLink::Followed) {
+    let ground = root.try_clone().map(Ground::Machine);
+    let ground = ground.map_err(|fault| failed(path, fault))?;
+    let place = match follow(&ground, path.as_path(), FinalLink::Followed) {
         Ok(Followed::Place(place)) => place,
         Ok(Followed::Stuck(_, obstacle)) => return Err(cannot_open(path, obstacle)),
         Ok(Followed::Nowhere) => return Err(cannot_open(path, "its links lead nowhere")),

@@ -9,18 +9,22 @@
 )]
 mod sys;
 pub mod change;
+pub mod bases;
 pub mod clock;
 pub mod files;
 pub mod browse;
 pub mod terminal;
+pub mod pager;
 pub mod locate;
 pub mod sandbox;
+pub mod stage;
 pub mod docker;
 pub mod commands;
 pub mod gate;
 pub mod exec;
 pub mod secrets;
 pub mod store;
+pub mod delivery;
 pub mod http;
 pub mod telemetry;
 pub mod probe;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
+    tcgetattr, tcsetattr,
 };
 
 /// The most typed ahead that is kept, in bytes.
@@ -63,6 +64,35 @@ impl Keyboard {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         self.restore();
+    }
+}
+
+/// The terminal while a question is asked in the middle of a run: it shows what is typed and edits the
+/// line itself. What was typed unseen before the question is no answer to it, and goes.
+#[derive(Debug)]
+pub struct Asking {
+    before: Termios,
+}
+
+impl Asking {
+    /// Begins to ask; nothing if standard input is no terminal.
+    pub fn begin() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        if !before.local_modes.contains(LocalModes::ECHO) {
+            tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
+        }
+        let mut shown = before.clone();
+        shown
+            .local_modes
+            .insert(LocalModes::ECHO | LocalModes::ICANON);
+        set(&shown);
+        Some(Self { before })
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        set(&self.before);
     }
 }
 

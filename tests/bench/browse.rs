@@ -22,7 +22,15 @@ const ROWS: usize = 8;
 /// How long a key waits for the first rows.
 const FIRST: Duration = Duration::from_millis(14);
 /// What is typed one after the other.
-const TYPED: &[&str] = &["f", "fi", "file", "file_77", "directory_12/file", "d149f99", "nothing like it"];
+const TYPED: &[&str] = &[
+    "f",
+    "fi",
+    "file",
+    "file_77",
+    "directory_12/file",
+    "d149f99",
+    "nothing like it",
+];
 const ROUNDS: usize = 5;
 
 fn main() {
@@ -43,15 +51,24 @@ fn main() {
         let begun = Instant::now();
         let first = browser.query("file", ROWS, FIRST);
         let took = begun.elapsed();
-        println!("round {round}: first {} rows after {took:.1?}", first.rows.len());
+        println!(
+            "round {round}: first {} rows after {took:.1?}",
+            first.rows.len()
+        );
         let all = browser.query("file", ROWS, Duration::MAX);
         assert_eq!(all.extent, Extent::Whole);
-        println!("round {round}: the walk ended after {:.1?}", begun.elapsed());
+        println!(
+            "round {round}: the walk ended after {:.1?}",
+            begun.elapsed()
+        );
         for typed in TYPED {
             let begun = Instant::now();
             let rows = browser.query(typed, ROWS, Duration::MAX);
             let took = begun.elapsed();
-            println!("round {round}: `{typed}`: {} matched in {took:.1?}", rows.matched);
+            println!(
+                "round {round}: `{typed}`: {} matched in {took:.1?}",
+                rows.matched
+            );
         }
     }
 }

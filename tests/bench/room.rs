@@ -18,6 +18,7 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Sandbox, Wait};
+use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
 const TRUE: &str = "/usr/bin/true";
@@ -102,7 +103,8 @@ impl Room {
     fn identity(&self, name: &str) -> (AbsPath, Identity) {
         let path = self.path(name);
         let found = fs::metadata(path.as_path()).unwrap();
-        let (device, inode) = (found.dev(), found.ino());
+        let device = (u64::from(major(found.dev())) << 32) | u64::from(minor(found.dev()));
+        let inode = found.ino();
         (path, Identity { device, inode })
     }
 

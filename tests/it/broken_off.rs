@@ -81,6 +81,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         again: None,
         config,
         machine: machine(),
+        reviewer: None,
     };
     Run::prepare(order, stop).unwrap()
 }

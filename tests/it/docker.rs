@@ -364,6 +364,7 @@ impl Scene {
             hidden: ["project/.massgen", "project/notes.txt", "project/nothing"]
                 .map(|path| abs(self.path(path)))
                 .into(),
+            copies: BTreeMap::new(),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use massgen::confinement::compile::{Facts, compile};
+use massgen::confinement::compile::{Facts, Written, compile};
 use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
 use massgen::confinement::tier::{Tier, TierChoice};
@@ -106,11 +106,11 @@ impl Room {
                 ..Limits::default()
             },
             reach: Reach::None,
-            layers: vec![Layer {
+            written: Written::ToLayers(vec![Layer {
                 root: self.path("project"),
                 upper: self.path("upper"),
                 work: self.path("work"),
-            }],
+            }]),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),

@@ -1,7 +1,8 @@
 //! Owns what each command of a session does. What it shows comes from the session itself, or from the code
 //! of the subcommand that shows the same.
 
-use crate::cli::args::SessionsCommand;
+use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
+use crate::cli::deliveries::{diff, undo};
 use crate::cli::interactive::commands::{Command, OFFERED};
 use crate::cli::interactive::standing::{OpenPath, Source};
 use crate::cli::interactive::{After, Conversation, recorded};
@@ -9,7 +10,7 @@ use crate::cli::output::{Output, Style};
 use crate::cli::sessions;
 use crate::cli::usage::usage;
 use crate::confinement::tier::TierChoice;
-use crate::error::{Error, Result};
+use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::wording::joined;
 use crate::world::store::naming::LAST;
@@ -98,6 +99,14 @@ impl Conversation {
             Command::Cost => self.of_last_run(recorded::cost),
             Command::Votes => self.of_last_run(recorded::votes),
             Command::Files => self.of_last_run(recorded::files),
+            Command::Diff => self.delivery(rest, |host, run, output| {
+                let (path, stat) = (Vec::new(), false);
+                diff::run(host, &DiffArguments { run, path, stat }, output)
+            }),
+            Command::Undo => self.delivery(rest, |host, run, output| {
+                let (path, force) = (Vec::new(), false);
+                undo::run(host, &UndoArguments { run, path, force }, output)
+            }),
             Command::Sessions => {
                 let list = SessionsCommand::List { json: false };
                 sessions::run(&self.standing.host, &list, &mut self.output).map(drop)
@@ -144,6 +153,16 @@ impl Conversation {
             Some(run) => show(run, &self.standing.host, &mut self.output),
             None => Err(usage("this session has had no turn yet").hint("type a prompt first")),
         }
+    }
+
+    /// Does what a subcommand does with the delivery of a run, by default the newest one.
+    fn delivery(
+        &mut self,
+        rest: &str,
+        does: impl FnOnce(&Host, String, &mut Output<'_>) -> Result<ExitStatus>,
+    ) -> Result<()> {
+        let run = if rest.is_empty() { LAST } else { rest };
+        does(&self.standing.host, run.to_owned(), &mut self.output).map(drop)
     }
 
     fn resume(&mut self, rest: &str) -> Result<()> {

@@ -34,6 +34,10 @@ pub(crate) enum Command {
     Votes,
     /// Shows what was delivered.
     Files,
+    /// Shows the lines that a delivery changed.
+    Diff,
+    /// Takes a delivery back.
+    Undo,
     /// Lists sessions.
     Sessions,
     /// Goes on with another session.
@@ -59,6 +63,11 @@ pub(crate) const OFFERED: &[Offered] = &[
     offered("/cost", "what the last turn used"),
     offered("/votes", "who voted for whom in the last turn"),
     offered("/files", "what the last turn delivered"),
+    offered(
+        "/diff",
+        "the lines that the last delivery changed; `/diff RUN`",
+    ),
+    offered("/undo", "takes the last delivery back; `/undo RUN`"),
     offered("/sessions", "the sessions of this directory"),
     offered(
         "/resume",
@@ -81,6 +90,8 @@ const NAMES: &[(&str, Command)] = &[
     ("/cost", Command::Cost),
     ("/votes", Command::Votes),
     ("/files", Command::Files),
+    ("/diff", Command::Diff),
+    ("/undo", Command::Undo),
     ("/sessions", Command::Sessions),
     ("/resume", Command::Resume),
     ("/reset", Command::Reset),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
+use crate::cli::deliveries::recover;
 use crate::cli::editor::{Ask, Editor, Purpose, Setup, Style, Typed};
 use crate::cli::format::OutputFormat;
 use crate::cli::interactive::commands::{Line, OFFERED, read};
@@ -63,6 +64,7 @@ async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     if style != Style::Full {
         output = output.without_transients();
     }
+    recover(host, &mut output)?;
     let standing = Standing::open(host, arguments, &mut output)?;
     let browser = Arc::new(Browser::new(host.cwd.clone(), host.home.clone()));
     let history = History::of(host.cwd.join(STATE_DIR));

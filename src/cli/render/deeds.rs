@@ -179,6 +179,7 @@ pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String
         DeliveryOutcome::Created => (Style::Good, "created", String::new()),
         DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
         DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Declined => (Style::Faint, "not taken", String::new()),
         DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
         DeliveryOutcome::Conflict { kept } => {
             let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");

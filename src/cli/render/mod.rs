@@ -53,6 +53,11 @@ enum Activity {
 }
 
 impl<'o, 'w> Render<'o, 'w> {
+    /// What the run is shown on, for something else.
+    pub(crate) fn output(&mut self) -> &mut Output<'w> {
+        self.output
+    }
+
     /// A run of which nothing has been shown yet.
     pub(crate) fn new(output: &'o mut Output<'w>) -> Self {
         Self {

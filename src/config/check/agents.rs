@@ -7,7 +7,9 @@ use crate::config::check::{AGENTS_MAX, Checker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
-use crate::config::{AgentConfig, Config, ContextPath, STEPS_PER_ROUND_DEFAULT, ToolFilter};
+use crate::config::{
+    AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
+};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -44,6 +46,10 @@ impl Checker<'_> {
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
             limits,
+            delivery: match root.text("delivery").map(|text| text.written) {
+                Some("review") => DeliveryMode::Review,
+                _ => DeliveryMode::Auto,
+            },
         };
         self.overlaps(&root, &config);
         Some(config)

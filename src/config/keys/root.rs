@@ -43,6 +43,13 @@ pub static ROOT: Section = Section {
             Shape::Mapping(&LIMITS),
             "How much money, how many tokens and how many tool calls the run may use.",
         ),
+        Key::served(
+            &["delivery"],
+            Shape::OneOf(&["auto", "review"]),
+            "Whether you look at what the final agent delivers before it is applied: with `review` you are \
+             shown what would change and choose, if the run has a terminal. `--yes` applies unasked.",
+        )
+        .or("auto"),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
         Key::unserved(
             &["session_id"],

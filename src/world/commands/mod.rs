@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::commands::CommandRules;
 use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
-use crate::confinement::compile::Facts;
+use crate::confinement::compile::{Facts, Written};
 use crate::confinement::environment::{Surroundings, environment};
 use crate::confinement::network::{Network, Reach};
 use crate::confinement::tier::{Enclosure, Tier};
@@ -22,6 +22,7 @@ use crate::world::docker::container::Container;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::Background;
 use crate::world::sandbox::proxy::Proxy;
+use crate::world::stage::Stage;
 
 /// The port of the proxy on the loopback of a sandbox of its own.
 const PROXY_PORT: u16 = 3128;
@@ -235,7 +236,7 @@ impl Commands {
             env,
             limits: self.0.config.limits,
             reach,
-            layers: Vec::new(),
+            written: Written::ToLayers(Vec::new()),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
@@ -245,6 +246,15 @@ impl Commands {
 }
 
 impl Place {
+    /// Whether commands find at `path` what they may change there: what no stage holds, or what this
+    /// stage shows them.
+    pub(super) fn shows(&self, stage: &Stage, path: &AbsPath) -> bool {
+        match self {
+            Place::Sandbox(_) => !stage.is_unseen(path),
+            Place::Container(_) => !stage.is_unseen(path) || stage.copies().contains_key(path),
+        }
+    }
+
     fn tier(&self) -> Tier {
         match self {
             Place::Sandbox(sandbox) => sandbox.tier(),

@@ -29,6 +29,8 @@ pub struct Reachable {
     pub masked: Vec<AbsPath>,
     /// Existing paths inside openings that show nothing.
     pub hidden: Vec<AbsPath>,
+    /// Trees in whose place a copy is shown, and the copies.
+    pub copies: BTreeMap<AbsPath, AbsPath>,
 }
 
 /// The same that a process in the sandbox of tier B reaches.
@@ -38,6 +40,7 @@ impl From<&Confinement> for Reachable {
             open: confinement.open.clone(),
             masked: confinement.masked.clone(),
             hidden: confinement.hidden.clone(),
+            copies: BTreeMap::new(),
         }
     }
 }
@@ -71,7 +74,7 @@ impl Mounts {
         let mut mounts = Self::default();
         for opening in &reachable.open {
             expect_no_link(&opening.path)?;
-            mounts.share(&opening.path, opening.permission);
+            mounts.share(&opening.path, opening.permission, reachable);
         }
         for path in reachable.masked.iter().filter(|path| !file::is_link(path)) {
             mounts.keep(path, reachable);
@@ -107,11 +110,11 @@ impl Mounts {
         Ok(mounts)
     }
 
-    fn share(&mut self, path: &AbsPath, permission: Permission) {
+    fn share(&mut self, path: &AbsPath, permission: Permission, reachable: &Reachable) {
         self.0.insert(
             path.clone(),
             Place::Shared {
-                source: path.clone(),
+                source: reachable.source_of(path),
                 permission,
             },
         );
@@ -120,7 +123,7 @@ impl Mounts {
     /// Lets a protected path stay as it is, unless it shows nothing anyway.
     fn keep(&mut self, path: &AbsPath, reachable: &Reachable) {
         if file::kind(path).is_ok() && !reachable.hides(path) {
-            self.share(path, Permission::Read);
+            self.share(path, Permission::Read, reachable);
         }
     }
 
@@ -151,7 +154,7 @@ impl Mounts {
             for point in points {
                 let deepest = self.0.keys().rev().find(|path| point.is_within(path));
                 if deepest == Some(&root) && !reachable.hides(&point) {
-                    self.share(&point, Permission::Read);
+                    self.share(&point, Permission::Read, reachable);
                 }
             }
         }
@@ -176,7 +179,7 @@ impl Mounts {
             let mut above = path.parent();
             while let Some(dir) = above.filter(|dir| *dir != root && dir.is_within(&root)) {
                 if !self.0.contains_key(&dir) {
-                    self.share(&dir, Permission::Write);
+                    self.share(&dir, Permission::Write, reachable);
                 }
                 above = dir.parent();
             }
@@ -248,6 +251,15 @@ impl Reachable {
         };
         let depth = |opening: &&Opening| opening.path.as_path().components().count();
         self.open.iter().filter(reaches).max_by_key(depth)
+    }
+
+    /// What is shown at `path`: that itself, or the same name in a copy of the opening that speaks.
+    fn source_of(&self, path: &AbsPath) -> AbsPath {
+        let opening = self.opening_of(path);
+        let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
+        let below =
+            copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
+        below.unwrap_or_else(|| path.clone())
     }
 
     /// Whether `path` shows nothing: it is hidden, or inside what is, and no deeper opening shows it.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::confinement::Confinement;
 use crate::confinement::compile::Facts;
+use crate::path::AbsPath;
 use crate::tools::call::BackgroundId;
 use crate::world::commands::{Commands, Place};
 use crate::world::docker::container::Container;
@@ -16,7 +16,7 @@ use crate::world::docker::mounts::Reachable;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{
-    Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, show,
+    Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, on_stage, reachable, show,
 };
 use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
 use crate::world::gate::{Gate, GatePolicy};
@@ -41,11 +41,13 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let background = commands.background();
     let id = match commands.place() {
         Place::Sandbox(sandbox) => {
-            background.start_before(sandbox, asked.0, (&confinement, network), afterwards)
+            let sandbox = on_stage(gate, sandbox);
+            background.start_before(&sandbox, asked.0, (&confinement, network), afterwards)
         }
         Place::Container(container) => {
-            show(container, &confinement)?;
-            let begun = in_container(container, asked.0, &confinement);
+            show(gate, container, &confinement)?;
+            let (dir, reachable) = (confinement.dir.clone(), reachable(gate, &confinement));
+            let begun = in_container(container, asked.0, (dir, reachable));
             background.begin(asked.0, begun, afterwards)
         }
     };
@@ -87,10 +89,9 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
 fn in_container(
     container: &Arc<Container>,
     line: &str,
-    confinement: &Confinement,
+    (dir, reachable): (AbsPath, Reachable),
 ) -> impl FnOnce() -> io::Result<Follow> {
     let (container, command) = (Arc::clone(container), line.to_owned());
-    let (dir, reachable) = (confinement.dir.clone(), Reachable::from(confinement));
     move || {
         Ok(Box::new(
             move |interrupt: &Interrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {

@@ -99,11 +99,27 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &Meta, intent: Intent) -> boo
     if !is_users(gate, path) {
         return false;
     }
+    let Some(users) = users_version(gate, path, meta) else {
+        return false;
+    };
     let history = gate.history();
     let now = Some(meta.version);
-    let is_ours = history.made(path) == now;
-    let is_known = matches!(intent, Intent::Edit(_)) && history.known(path) == now;
-    meta.version.changed_ns >= since_ns && !is_ours && !is_known
+    let made = history.made(path);
+    let is_ours = made == now || made == Some(users);
+    let is_known = match intent {
+        Intent::Edit(_) => history.known(path) == now,
+        Intent::Commit { .. } => history.base(path) == Some(users),
+        Intent::Overwrite | Intent::Delete | Intent::Move => false,
+    };
+    users.changed_ns >= since_ns && !is_ours && !is_known
+}
+
+/// The version of `path` that is the user's: on a stage, what stands in the tree that is staged.
+fn users_version(gate: &Gate, path: &RealPath, meta: &Meta) -> Option<Version> {
+    match gate.stage().filter(|stage| stage.holds(path)) {
+        Some(stage) => stage.users(path).map(|users| users.version),
+        None => Some(meta.version),
+    }
 }
 
 fn is_unread(gate: &Gate, path: &RealPath, meta: &Meta) -> bool {

@@ -6,19 +6,23 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::confinement::Confinement;
-use crate::confinement::compile::{Facts, compile};
+use crate::confinement::compile::{Facts, Written, compile};
+use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Permission;
 use crate::world::commands::{Commands, Order, Place as CommandPlace};
 use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
+use crate::world::exec::masks;
 use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::{Ended, Finished, Wait};
+use crate::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use crate::world::stage::Stage;
 use crate::world::sys::meta::Kind;
 
 /// The shell that takes a command as its last argument.
@@ -51,9 +55,9 @@ pub(super) fn execute_command(
     };
     let (finished, mut aftermath) = carried(gate, commands, facts, |confinement| {
         let finished = match commands.place() {
-            CommandPlace::Sandbox(sandbox) => sandbox.run(confinement, wait),
+            CommandPlace::Sandbox(sandbox) => on_stage(gate, sandbox).run(confinement, wait),
             CommandPlace::Container(container) => {
-                show(container, confinement)?;
+                show(gate, container, confinement)?;
                 container.run(asked.0, &confinement.dir, wait)
             }
         };
@@ -108,8 +112,32 @@ pub(super) fn compiled(
         identities,
         ..facts
     };
+    let facts = match gate.stage() {
+        Some(_) => Facts {
+            masked: masks::look(gate, Tier::A)?.masks(gate),
+            written: Written::ToStage,
+            ..facts
+        },
+        None => facts,
+    };
     let confinement = compile(gate.manager(), commands.tier(), facts);
-    confinement.map_err(|why| cannot_run(&why))
+    let mut confinement = confinement.map_err(|why| cannot_run(&why))?;
+    if let Some(stage) = gate.stage() {
+        for opening in &mut confinement.open {
+            if !commands.place().shows(stage, &opening.path) {
+                opening.permission = Permission::Read;
+            }
+        }
+    }
+    Ok(confinement)
+}
+
+/// What runs commands: where there is a stage, so that they find it.
+pub(super) fn on_stage(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
+    match gate.stage().and_then(Stage::stem) {
+        Some(stem) => sandbox.in_world_of(stem),
+        None => sandbox.clone(),
+    }
 }
 
 /// What holds the agent's commands.
@@ -124,9 +152,21 @@ pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
 }
 
 /// Lets the container see what the confinement opens.
-pub(super) fn show(container: &Container, confinement: &Confinement) -> Result<(), Stop> {
-    let mounted = container.remount(&Reachable::from(confinement));
+pub(super) fn show(
+    gate: &Gate,
+    container: &Container,
+    confinement: &Confinement,
+) -> Result<(), Stop> {
+    let mounted = container.remount(&reachable(gate, confinement));
     mounted.map_err(|error| cannot_run(&error))
+}
+
+/// What commands in a container reach.
+pub(super) fn reachable(gate: &Gate, confinement: &Confinement) -> Reachable {
+    Reachable {
+        copies: gate.stage().map(Stage::copies).unwrap_or_default(),
+        ..Reachable::from(confinement)
+    }
 }
 
 /// What the command is besides the grants, and what answers it on the network.

@@ -3,11 +3,12 @@
 
 mod aftermath;
 mod answer;
+pub mod apply;
 mod background;
 mod care;
 mod command;
 mod commit;
-mod compare;
+pub(super) mod compare;
 mod copy;
 mod delete;
 pub mod fingerprint;

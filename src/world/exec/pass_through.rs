@@ -2,7 +2,9 @@
 
 use crate::world::commands::Place;
 use crate::world::exec::answer::Stop;
-use crate::world::exec::command::{Asked, LEFT_OUT_TOLD_MAX, cannot_run, carried, commands, facts};
+use crate::world::exec::command::{
+    Asked, LEFT_OUT_TOLD_MAX, cannot_run, carried, commands, facts, on_stage,
+};
 use crate::world::gate::Gate;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::{Ended, Streams};
@@ -31,7 +33,8 @@ pub(super) fn pass_through(
     };
     let (facts, network) = facts(gate, commands, asked)?;
     let ((ended, mut notes), mut aftermath) = carried(gate, commands, facts, |confinement| {
-        let ended = sandbox.run_on(confinement, streams, interrupt, network.as_deref());
+        let ended =
+            on_stage(gate, sandbox).run_on(confinement, streams, interrupt, network.as_deref());
         ended.map_err(|error| cannot_run(&error))
     })?;
     if let Some(proxy) = &network {

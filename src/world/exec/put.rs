@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::tools::call::Existing;
+use crate::world::bases::Occasion;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::answer::Stop;
 use crate::world::exec::care::{Hindrance, Intent, hindrance};
@@ -55,6 +56,13 @@ pub(super) fn put(
         if let Some(why) = hindrance(gate, place.real(), old, manner.intent) {
             return Err(refused(gate, place, source, manner.intent, why));
         }
+        let occasion = match manner.intent {
+            Intent::Edit(_) => Occasion::Read,
+            Intent::Overwrite | Intent::Delete | Intent::Move | Intent::Commit { .. } => {
+                Occasion::Change
+            }
+        };
+        gate.note_base(place, &old.version, occasion);
     }
     let seen = match manner.intent {
         Intent::Edit(version) => Some(version),
@@ -75,6 +83,7 @@ pub(super) fn put(
         None => (Over::Nothing, ChangeKind::Created),
     };
     let durability = durability(place, manner.intent);
+    let users = gate.stage().and_then(|stage| stage.users(place.real()));
     let new = match staged.place(name, over, durability) {
         Ok(new) => new,
         Err(Fault::Changed | Fault::Exists) if place.grant().kind == GrantKind::Context => {
@@ -83,7 +92,14 @@ pub(super) fn put(
         }
         Err(fault) => return Err(stop(fault)),
     };
-    gate.history().wrote(place.real().clone(), new.version);
+    let mut history = gate.history();
+    if let (Intent::Edit(seen), Some(users)) = (manner.intent, users)
+        && users.version.size_bytes == seen.size_bytes
+        && users.version.modified_ns == seen.modified_ns
+    {
+        history.builds_on(place.real().clone(), users.version);
+    }
+    history.wrote(place.real().clone(), new.version);
     Ok(Change {
         path: place.real().clone(),
         kind,

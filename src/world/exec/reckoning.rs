@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::confinement::Layer;
-use crate::confinement::compile::Facts;
+use crate::confinement::compile::{Facts, Written};
 use crate::confinement::tier::Tier;
 use crate::error::Result as Made;
 use crate::path::{AbsPath, RealPath};
@@ -31,9 +31,11 @@ pub(super) struct Reckoning {
     note: Option<Note>,
 }
 
-/// Whether commands may write to what is the user's. In tier C they may not.
+/// Whether commands may write to what is the user's. In tier C, and where that is staged, they may
+/// not.
 pub(super) fn writes_to_the_users(gate: &Gate, commands: &Commands) -> bool {
-    commands.tier() != Tier::C && !users_trees(gate).is_empty()
+    let is_staged = gate.stage().is_some();
+    commands.tier() != Tier::C && !is_staged && !users_trees(gate).is_empty()
 }
 
 impl Reckoning {
@@ -79,7 +81,7 @@ impl Reckoning {
     pub(super) fn hold(&self, gate: &Gate, facts: Facts) -> Facts {
         Facts {
             masked: self.standing.masks(gate),
-            layers: self.layers.clone(),
+            written: Written::ToLayers(self.layers.clone()),
             ..facts
         }
     }

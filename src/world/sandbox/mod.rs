@@ -47,6 +47,11 @@ pub fn stem() -> u8 {
     sys::sandbox::stem()
 }
 
+/// The same in a staged world (`massgen __stage`).
+pub fn stage() -> u8 {
+    sys::sandbox::stage()
+}
+
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<Inner>);
@@ -302,6 +307,16 @@ impl Sandbox {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }
+    }
+
+    /// The same, for commands that live in the world of a stage.
+    pub(in crate::world) fn in_world_of(&self, stem: &Spawner) -> Self {
+        Self(Arc::new(Inner {
+            tier: self.0.tier,
+            reasons: self.0.reasons.clone(),
+            spawner: stem.clone(),
+            cgroups: Arc::clone(&self.0.cgroups),
+        }))
     }
 
     fn begin(&self, confinement: &Confinement, streams: Streams) -> io::Result<Running> {

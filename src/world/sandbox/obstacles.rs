@@ -86,7 +86,7 @@ pub fn obstacles() -> Vec<Obstacle> {
 /// Why layers over `trees` would not do, if so: see [`mounted_inside`]; and in the namespaces of a
 /// sandbox only the user and group of massgen's process exist, so that the kernel copies no file of
 /// others into a layer.
-pub(super) fn no_layers_over(trees: &[AbsPath]) -> io::Result<Option<String>> {
+pub(in crate::world) fn no_layers_over(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(path) = writable_of_others(tree)? {
             return Ok(Some(format!(

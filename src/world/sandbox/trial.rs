@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::confinement::Layer;
-use crate::confinement::compile::{Facts, compile};
+use crate::confinement::compile::{Facts, Written, compile};
 use crate::confinement::limits::Limits;
 use crate::confinement::network::Reach;
 use crate::confinement::tier::Tier;
@@ -206,7 +206,7 @@ impl Room {
                 ..Limits::default()
             },
             reach: Reach::None,
-            layers: vec![self.layer.clone()],
+            written: Written::ToLayers(vec![self.layer.clone()]),
             identities: BTreeMap::new(),
             masked: vec![self.at.join("project/.git")],
             hidden: Vec::new(),

@@ -263,6 +263,11 @@ impl Dir {
         Ok(renameat_with(&self.0, name, &dir.0, other, flags)?)
     }
 
+    /// Gives the file `name` a second name, `new` in `to`; what stands there stays, and the call fails.
+    pub(crate) fn link(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+        Ok(linkat(&self.0, name, &to.0, new, AtFlags::empty())?)
+    }
+
     /// Opens a new file without a name for reading and writing; it goes when it is closed, unless
     /// [`Dir::link_new`] gives it a name. Not every file system can do that.
     pub(crate) fn nameless_file(&self, mode: Mode) -> Result<File, Fault> {

@@ -1,6 +1,7 @@
 //! Owns the following of a path as it was written: where the kernel goes with it. The answer is
 //! advice for a decision and never a permission; whoever acts opens the place again beneath a grant.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -19,6 +20,9 @@ use crate::world::sys::meta::{Kind, Meta};
 /// How many links to nothing are followed by hand; the kernel's own limit
 /// (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
+
+/// How often a path is tried again when a rename elsewhere disturbed it (openat2(2), EAGAIN).
+const AGAIN_MAX: usize = 16;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +64,63 @@ enum Step {
     GoOn(PathBuf),
 }
 
-/// Follows `path`, which begins at `base` unless it is absolute. What is missing at its end is
-/// taken as plain names. The error is the kernel's lack of something, not the path's fault.
-pub(crate) fn follow(base: &Dir, path: &Path, link: FinalLink) -> Result<Followed, Fault> {
+/// Where paths are followed.
+#[derive(Debug)]
+pub(crate) enum Ground {
+    /// On the machine; relative paths begin at this directory.
+    Machine(Dir),
+    /// In a staged world.
+    World {
+        /// Its root directory.
+        root: Dir,
+        /// Where relative paths begin.
+        base: RealPath,
+    },
+}
+
+impl Ground {
+    /// `path` as it is followed here.
+    fn begun<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        match self {
+            Ground::Machine(_) => Cow::Borrowed(path),
+            Ground::World { base, .. } => Cow::Owned(base.as_path().join(path)),
+        }
+    }
+
+    fn open(&self, path: &Path, link: FinalLink) -> Result<OwnedFd, Errno> {
+        let flags = match link {
+            FinalLink::Followed => OFlags::PATH | OFlags::CLOEXEC,
+            FinalLink::Itself => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        };
+        let (dir, resolve) = match self {
+            Ground::Machine(base) => (base, ResolveFlags::NO_MAGICLINKS),
+            Ground::World { root, .. } => {
+                let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+                (root, within)
+            }
+        };
+        for _ in 0..AGAIN_MAX {
+            match openat2(dir, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                done => return done,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+}
+
+/// Follows `path`, which begins at the base of `ground` unless it is absolute. What is missing at its
+/// end is taken as plain names. The error is the kernel's lack of something, not the path's fault.
+pub(crate) fn follow(ground: &Ground, path: &Path, link: FinalLink) -> Result<Followed, Fault> {
+    let path = ground.begun(path);
     if link == FinalLink::Itself
-        && let Some(place) = link_before_slash(base, path)?
+        && let Some(place) = link_before_slash(ground, &path)?
     {
         return Ok(Followed::Stuck(place, Obstacle::SlashAfterLink));
     }
-    let mut path = path.to_owned();
+    let mut path = path.into_owned();
     for _ in 0..LINKS_MAX {
-        match step(base, &path, link)? {
+        match step(ground, &path, link)? {
             Step::Arrived(followed) => return Ok(followed),
             Step::GoOn(next) => path = next,
         }
@@ -78,18 +128,18 @@ pub(crate) fn follow(base: &Dir, path: &Path, link: FinalLink) -> Result<Followe
     Ok(Followed::Nowhere)
 }
 
-fn step(base: &Dir, path: &Path, link: FinalLink) -> Result<Step, Fault> {
-    match open(base, path, link) {
+fn step(ground: &Ground, path: &Path, link: FinalLink) -> Result<Step, Fault> {
+    match ground.open(path, link) {
         Ok(handle) => Ok(Step::Arrived(Followed::Place(real_path(&handle)?))),
         Err(Errno::LOOP) => Ok(Step::Arrived(Followed::Nowhere)),
-        Err(errno) if is_about_the_path(errno) => beyond_the_existing(base, path, link, errno),
+        Err(errno) if is_about_the_path(errno) => beyond_the_existing(ground, path, link, errno),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Finds the deepest part of `path` that exists, and what the rest of it means there.
 fn beyond_the_existing(
-    base: &Dir,
+    ground: &Ground,
     path: &Path,
     link: FinalLink,
     errno: Errno,
@@ -100,7 +150,7 @@ fn beyond_the_existing(
         split = split.saturating_sub(1);
         let known: PathBuf = components.iter().take(split).collect();
         let known = if split == 0 { Path::new(".") } else { &known };
-        match open(base, known, FinalLink::Followed) {
+        match ground.open(known, FinalLink::Followed) {
             Ok(handle) => {
                 let place = real_path(&handle)?;
                 break (handle, place);
@@ -138,7 +188,7 @@ fn through_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<Pat
 }
 
 /// The place of the link, if `path` is a link with a slash at its end.
-fn link_before_slash(base: &Dir, path: &Path) -> Result<Option<RealPath>, Fault> {
+fn link_before_slash(ground: &Ground, path: &Path) -> Result<Option<RealPath>, Fault> {
     let mut bytes = path.as_os_str().as_bytes();
     while let [front @ .., b'/'] = bytes {
         bytes = front;
@@ -147,24 +197,10 @@ fn link_before_slash(base: &Dir, path: &Path) -> Result<Option<RealPath>, Fault>
         return Ok(None);
     }
     let without_slash = Path::new(OsStr::from_bytes(bytes));
-    match open(base, without_slash, FinalLink::Itself) {
+    match ground.open(without_slash, FinalLink::Itself) {
         Ok(handle) if Meta::of(&handle)?.kind == Kind::Link => Ok(Some(real_path(&handle)?)),
         _ => Ok(None),
     }
-}
-
-fn open(base: &Dir, path: &Path, link: FinalLink) -> Result<OwnedFd, Errno> {
-    let flags = match link {
-        FinalLink::Followed => OFlags::PATH | OFlags::CLOEXEC,
-        FinalLink::Itself => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-    };
-    openat2(
-        base,
-        path,
-        flags,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS,
-    )
 }
 
 /// Whether the kernel speaks of the path, and not of its own memory or tables.

@@ -1,7 +1,7 @@
 //! Owns [`OpenGrant`]: a grant as a directory handle. What the grant's path names later, after a
 //! rename or behind a new link, does not matter any more.
 
-use crate::path::{AbsPath, RealPath, RelPath};
+use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{Grant, Scope};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -19,16 +19,19 @@ impl OpenGrant {
     /// Opens the root; of a granted file, the directory that holds it, so that the file can be
     /// replaced by a rename.
     pub(crate) fn open(grant: Grant) -> Result<Self, Fault> {
-        let root = match grant.scope {
-            Scope::Tree => grant.root.clone(),
-            Scope::File => grant.root.parent().ok_or(Fault::IsDirectory)?,
-        };
+        let root = directory(&grant)?;
         let dir = Dir::open(&root)?;
         if dir.real_path()? == root {
             Ok(Self { grant, root, dir })
         } else {
             Err(Fault::Replaced)
         }
+    }
+
+    /// The grant on what is staged in the place of its directory.
+    pub(crate) fn staged(grant: Grant, dir: Dir) -> Result<Self, Fault> {
+        let root = directory(&grant)?;
+        Ok(Self { grant, root, dir })
     }
 
     /// The rule that the handle belongs to.
@@ -42,8 +45,8 @@ impl OpenGrant {
     }
 
     /// The path that [`OpenGrant::dir`] had when it was opened.
-    pub(crate) fn dir_path(&self) -> AbsPath {
-        self.root.to_abs()
+    pub(crate) fn root(&self) -> &RealPath {
+        &self.root
     }
 
     /// Where a path below the grant's root lies below [`OpenGrant::dir`].
@@ -52,5 +55,13 @@ impl OpenGrant {
             (Scope::File, Some(name)) => RelPath::default().child(name).unwrap_or_default(),
             _ => rel.clone(),
         }
+    }
+}
+
+/// The directory by whose handle a grant is held.
+pub(crate) fn directory(grant: &Grant) -> Result<RealPath, Fault> {
+    match grant.scope {
+        Scope::Tree => Ok(grant.root.clone()),
+        Scope::File => grant.root.parent().ok_or(Fault::IsDirectory),
     }
 }

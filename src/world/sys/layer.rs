@@ -2,11 +2,12 @@
 //! which directory stands in the place of another. Who reads them is told when a layer holds a mark
 //! that massgen's overlays never make, because then the layer alone does not say what was changed.
 
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, RawMode, StatxFlags, XattrFlags, chmod, getxattr, removexattr,
-    setxattr, statx,
+    AtFlags, FileType, Mode, OFlags, RawMode, StatxFlags, XattrFlags, chmod, getxattr, mknodat,
+    openat, removexattr, setxattr, statx,
 };
 use rustix::io::Errno;
 
@@ -27,11 +28,18 @@ const ORIGIN: &str = "user.overlay.origin";
 /// massgen's own, on a directory that stays in the layer and was carried into the tree below.
 const CARRIED: &str = "user.massgen.carried";
 
+/// massgen's own, on an empty file that says that a name is gone, where nobody may make the device
+/// that says so.
+const REMOVED: &str = "user.massgen.removed";
+
 /// More bytes than any mark that is read here holds.
 const MARK_BYTES_MAX: usize = 256;
 
 /// Marks of features that are never switched on: content and names would be elsewhere.
 const UNKNOWN: &[&str] = &["user.overlay.redirect", "user.overlay.metacopy"];
+
+/// The number of the device by which an overlay says that a name is gone.
+const WHITEOUT: u64 = 0;
 
 /// Why a name with a mark that is not understood stays where it is.
 const UNREADABLE: &str = "its layer has marks that massgen cannot read";
@@ -42,7 +50,7 @@ pub(crate) enum Trace {
     /// It is gone.
     Removed,
     /// It is a directory of the tree below, which shows through.
-    Merged,
+    Merged(Meta),
     /// It is a new directory. Where one is below, that shows through.
     Made(Meta),
     /// It is a directory that stands in the place of what was there.
@@ -71,16 +79,25 @@ pub(crate) fn trace(upper: &Dir, rel: &RelPath) -> Result<Trace, Fault> {
         }
     }
     if meta.kind == Kind::File {
-        return Ok(Trace::File(meta));
+        return Ok(match mark(&handle, REMOVED)? {
+            Some(_) => Trace::Removed,
+            None => Trace::File(meta),
+        });
     }
     match mark(&handle, OPAQUE)?.as_deref() {
         Some(OPAQUE_YES) => Ok(Trace::Replaced(meta)),
         Some(_) => Err(Fault::Limit(UNREADABLE)),
         None if mark(&handle, ORIGIN)?.is_some() || mark(&handle, CARRIED)?.is_some() => {
-            Ok(Trace::Merged)
+            Ok(Trace::Merged(meta))
         }
         None => Ok(Trace::Made(meta)),
     }
+}
+
+/// Whether what stands at `rel` of the layer was copied from the tree below and then changed.
+pub(crate) fn is_copied_up(upper: &Dir, rel: &RelPath) -> bool {
+    let handle = upper.handle(rel);
+    handle.is_ok_and(|handle| matches!(mark(&handle, ORIGIN), Ok(Some(_))))
 }
 
 /// Says of the directory `rel`, which stays in the layer, that it was carried: what is below shows
@@ -93,6 +110,35 @@ pub(crate) fn settle(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
         Ok(()) | Err(Errno::NODATA) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Says that `name`, which is free in the directory `dir` of a layer, is gone.
+pub(crate) fn white_out(dir: &Dir, name: &OsStr) -> Result<(), Fault> {
+    match mknodat(
+        dir,
+        name,
+        FileType::CharacterDevice,
+        Mode::empty(),
+        WHITEOUT,
+    ) {
+        Err(Errno::PERM | Errno::OPNOTSUPP) => {}
+        made => return Ok(made?),
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
+    Ok(setxattr(
+        proc_path(&file),
+        REMOVED,
+        b"y",
+        XattrFlags::empty(),
+    )?)
+}
+
+/// Whether the marks of a layer can be made in the directory `dir`.
+pub(crate) fn takes_marks(dir: &Dir) -> bool {
+    let path = proc_path(dir);
+    let made = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
+    made.and_then(|()| removexattr(&path, CARRIED)).is_ok()
 }
 
 /// Lets massgen itself read the file or directory `rel` of the layer, whatever the command said.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::confinement::Layer;
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::{GrantKind, Permission};
+use crate::permissions::grant::{GrantKind, Permission, Scope};
 use crate::permissions::history::is_generated;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::Stop;
@@ -42,42 +42,59 @@ pub(super) fn commit(
     let root = root.ok_or_else(|| Stop::failed("its directory is not open for writing"))?;
     let stop = |fault: Fault| Stop::at(gate, "carry what changed into", &root, fault);
     let upper = Dir::own(&layer.upper).map_err(stop)?;
-    let began = Dir::own(&layer.work).and_then(Meta::of).map_err(stop)?;
-    let mut commit = Commit {
-        gate,
-        root: &root,
-        upper: &upper,
-        // The kernel makes a directory of its own in there when it lays the layer over the tree.
-        intent: Intent::Commit {
-            began_ns: began.version.changed_ns,
-        },
-        hiding: BTreeSet::new(),
-        bytes_left: COMMIT_BYTES_MAX,
-        aftermath: Aftermath::default(),
-        told,
-    };
+    let mut commit = Commit::of(gate, &root, layer, &upper, told)?;
     let survey = commit.survey();
     if let Some(cut) = survey.cut {
         clear::empty(&upper).map_err(stop)?;
         return Err(stop(Fault::Limit(cut)));
     }
-    for (rel, fault) in &survey.unreadable {
-        let place = root.at(rel);
-        let stop = Stop::at(gate, "carry", &place, fault);
-        commit.aftermath.stopped(place.real(), stop);
-    }
-    for found in &survey.found {
-        commit.take(&found.rel);
-    }
+    commit.take_all(&survey);
     let aftermath = commit.aftermath;
     if prune(&upper, &survey.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
+    on_the_disk(gate, &root, aftermath)
+}
+
+/// Carries what was changed in the `layer` of a stage into the user's tree `root`. The layer stays as
+/// it is, and can be carried again: what is the same by then is left alone.
+pub(super) fn apply(
+    gate: &Gate,
+    root: &Place,
+    layer: &Layer,
+    told: &mut BTreeSet<RealPath>,
+) -> Result<Aftermath, Stop> {
+    let stop = |fault: Fault| Stop::at(gate, "carry what changed into", root, fault);
+    let upper = Dir::own(&layer.upper).map_err(stop)?;
+    let mut commit = Commit::of(gate, root, layer, &upper, told)?;
+    match (root.grant().scope, root.grant().root.name()) {
+        (Scope::File, Some(name)) => {
+            let rel = RelPath::default().child(name);
+            let is_changed = |rel: &RelPath| upper.meta(rel).is_ok();
+            if let Some(rel) = rel.filter(is_changed) {
+                commit.take(&rel);
+            }
+        }
+        _ => {
+            let survey = commit.survey();
+            if let Some(cut) = survey.cut {
+                return Err(stop(Fault::Limit(cut)));
+            }
+            commit.take_all(&survey);
+        }
+    }
+    let aftermath = commit.aftermath;
+    on_the_disk(gate, root, aftermath)
+}
+
+/// Returns once what was carried is on the disk.
+fn on_the_disk(gate: &Gate, root: &Place, aftermath: Aftermath) -> Result<Aftermath, Stop> {
     if root.grant().kind == GrantKind::Context
         && !aftermath.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
-        return Err(stop(fault).with(aftermath.changes));
+        let stop = Stop::at(gate, "carry what changed into", root, fault);
+        return Err(stop.with(aftermath.changes));
     }
     Ok(aftermath)
 }
@@ -96,7 +113,45 @@ struct Commit<'a> {
     told: &'a mut BTreeSet<RealPath>,
 }
 
-impl Commit<'_> {
+impl<'a> Commit<'a> {
+    /// A commit of `layer`, whose root is `upper`, to the tree `root`.
+    fn of(
+        gate: &'a Gate,
+        root: &'a Place,
+        layer: &Layer,
+        upper: &'a Dir,
+        told: &'a mut BTreeSet<RealPath>,
+    ) -> Result<Self, Stop> {
+        let began = Dir::own(&layer.work).and_then(Meta::of);
+        let began =
+            began.map_err(|fault| Stop::at(gate, "carry what changed into", root, fault))?;
+        Ok(Self {
+            gate,
+            root,
+            upper,
+            // The kernel makes a directory of its own in there when it lays the layer over the tree.
+            intent: Intent::Commit {
+                began_ns: began.version.changed_ns,
+            },
+            hiding: BTreeSet::new(),
+            bytes_left: COMMIT_BYTES_MAX,
+            aftermath: Aftermath::default(),
+            told,
+        })
+    }
+
+    /// Carries all names of `survey`.
+    fn take_all(&mut self, survey: &Survey) {
+        for (rel, fault) in &survey.unreadable {
+            let place = self.root.at(rel);
+            let stop = Stop::at(self.gate, "carry", &place, fault);
+            self.aftermath.stopped(place.real(), stop);
+        }
+        for found in &survey.found {
+            self.take(&found.rel);
+        }
+    }
+
     /// All names of the layer that may be carried, parents first. The others are noted.
     fn survey(&mut self) -> Survey {
         let upper = self.upper;

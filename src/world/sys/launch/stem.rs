@@ -19,12 +19,20 @@ use rustix::process::Pid;
 use crate::path::AbsPath;
 use crate::world::sys::launch::process::Process;
 use crate::world::sys::launch::spawner::Ends;
+use crate::world::sys::launch::staging::{ROOTS_MAX, Staging};
 use crate::world::sys::launch::waiting::{Until, wait};
 
 /// The argument that makes massgen a stem.
 const STEM: &str = "__stem";
+/// The argument that makes massgen a stem in a staged world.
+const STAGE: &str = "__stage";
 /// The most handles that a process gets: its streams, and what it enters control groups by.
 pub(crate) const HANDLES_MAX: usize = 8;
+/// The most handles that a stem hands over at once: on the root directory of a staged world, and on
+/// each staged directory.
+pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
+/// The longest answer of a stem, in bytes: why a world could not be made.
+pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// What asks for a process; its handles come beside it.
 const WANTED: &[u8] = b"+";
 /// How long a stem may take to answer, its own start included.
@@ -38,14 +46,36 @@ pub(crate) struct Stem {
 }
 
 impl Stem {
-    /// Starts one, with an empty environment. That must not copy massgen's memory: the standard
-    /// library uses `posix_spawn` as long as the program is an absolute path and nothing is to be
-    /// done in the child.
+    /// Starts one.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
+        Self::begin(executable, STEM)
+    }
+
+    /// Starts one that makes a staged world first, in which it and all that it splits off live. The
+    /// handles are on the root directory of that world, and on its staged directories in order.
+    pub(crate) fn stage(executable: &AbsPath, order: &Staging) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let order = serde_json::to_vec(order)?;
+        let stem = Self::begin(executable, STAGE)?;
+        let mut nothing = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let (length, handles) = stem.answer(&mut answer)?;
+        if handles.is_empty() {
+            let why = answer.get(..length).unwrap_or_default();
+            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
+        }
+        Ok((stem, handles))
+    }
+
+    /// Starts massgen as what `word` says, with an empty environment. That must not copy massgen's
+    /// memory: the standard library uses `posix_spawn` as long as the program is an absolute path and
+    /// nothing is to be done in the child.
+    fn begin(executable: &AbsPath, word: &str) -> io::Result<Self> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         let process = Command::new(executable.as_path())
-            .arg(STEM)
+            .arg(word)
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
@@ -66,34 +96,38 @@ impl Stem {
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags)?;
-        self.answer()
+        let mut number = [0; size_of::<i32>()];
+        let (_, handles) = self.answer(&mut number)?;
+        match (
+            Pid::from_raw(i32::from_ne_bytes(number)),
+            handles.into_iter().next(),
+        ) {
+            (Some(pid), Some(handle)) => Ok(Process::new(pid, handle)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
-    /// The number of the new process, and the handle on it.
-    fn answer(&self) -> io::Result<Process> {
+    /// Waits for what it says: how many bytes that is, and the handles that come with it.
+    fn answer(&self, room: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let until = Instant::now() + ANSWER_TIME_MAX;
         let is_there = wait(&[Some((self.socket.as_fd(), Until::Readable))], Some(until))?;
         if is_there != [true] {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let mut number = [0; size_of::<i32>()];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        retry_on_intr(|| {
-            let mut parts = [IoSliceMut::new(&mut number)];
+        let received = retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(room)];
             recvmsg(&self.socket, &mut parts, &mut beside, flags)
         })?;
-        let mut handle = None;
+        let mut handed = Vec::new();
         for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut handles) = message {
-                handle = handles.next();
+            if let RecvAncillaryMessage::ScmRights(handles) = message {
+                handed.extend(handles);
             }
         }
-        match (Pid::from_raw(i32::from_ne_bytes(number)), handle) {
-            (Some(pid), Some(handle)) => Ok(Process::new(pid, handle)),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        Ok((received.bytes, handed))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY, machine};
 use crate::world::sys::sandbox::plan::{Below, Piece, pieces};
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, Root, show_file};
-use crate::world::sys::sandbox::settings::kept_from_others;
+use crate::world::sys::sandbox::settings::{Kept, SETTINGS};
 use crate::world::sys::sandbox::system::PROGRAMS;
 
 /// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
@@ -33,8 +33,6 @@ const SYSTEM: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// Where the machine's settings are.
-const SETTINGS: &str = "/etc";
 /// What of them holds secrets, whatever its mode says. Others than root cannot read most of it
 /// anyway.
 const SECRETS: &[&str] = &[
@@ -99,8 +97,9 @@ pub(crate) fn identities(confinement: &Confinement) -> Built<Identities> {
     Ok(identities)
 }
 
-/// Puts a root together that holds what `confinement` opens.
-pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<Root> {
+/// Puts a root together that holds what `confinement` opens, and of the settings nothing that is
+/// `kept` from others.
+pub(crate) fn furnished(confinement: &Confinement, known: &Identities, kept: &Kept) -> Built<Root> {
     let mut root = Root::new()?;
     system(&root, confinement.reach)?;
     devices(&root)?;
@@ -119,10 +118,10 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities) -> Built<
             let hidden = root.hide(Path::new(path), Below::Nothing);
             hidden.during(format_args!("hiding `{path}`"))?;
         }
-        let kept = kept_from_others(Path::new(SETTINGS), confinement);
+        let kept = kept.from(confinement);
         let kept = kept.during(format_args!("looking through `{SETTINGS}`"))?;
-        let is_known = |path: &PathBuf| SECRETS.iter().any(|known| path.starts_with(known));
-        for path in kept.iter().filter(|path| !is_known(path)) {
+        let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
+        for path in kept.into_iter().filter(|path| !is_known(path)) {
             let hidden = root.hide(path, Below::Nothing);
             hidden.during(format_args!("hiding `{}`", path.display()))?;
         }

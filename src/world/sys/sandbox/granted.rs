@@ -42,7 +42,8 @@ fn expected(path: &AbsPath, known: &Identity) -> io::Result<OwnedFd> {
     }
 }
 
-fn identity(handle: impl AsFd) -> io::Result<Identity> {
+/// What tells what `handle` stands for from all others.
+pub(crate) fn identity(handle: impl AsFd) -> io::Result<Identity> {
     let meta = Meta::of(handle).map_err(|fault: Fault| io::Error::other(fault.to_string()))?;
     let Version { device, inode, .. } = meta.version;
     Ok(Identity { device, inode })

@@ -27,21 +27,24 @@ use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
+use crate::world::sys::sandbox::settings::Kept;
 
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct Before<'a> {
     /// Whom the process belongs to.
     pub(crate) owner: Owner,
     /// What stands at each path that is opened.
     pub(crate) identities: Identities,
+    /// What the machine's settings keep from others.
+    pub(crate) kept: &'a Kept,
 }
 
 /// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
 pub(crate) fn run(
     control: &Control,
     order: Order,
-    before: &Before,
+    before: &Before<'_>,
     mut outcome: PipeWriter,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -74,11 +77,11 @@ fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
     Ok(reader.iter().any(|reader| !reader.revents().is_empty()))
 }
 
-fn built(control: &Control, confinement: &Confinement, before: &Before) -> Built<()> {
+fn built(control: &Control, confinement: &Confinement, before: &Before<'_>) -> Built<()> {
     program::yield_memory()?;
     namespaces::settle(before.owner)?;
     namespaces::connect(confinement.reach, control)?;
-    furnished(confinement, &before.identities)?.enter()?;
+    furnished(confinement, &before.identities, before.kept)?.enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
     privileges::limit(confinement.tier, &confinement.limits)?;

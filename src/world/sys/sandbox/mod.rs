@@ -33,6 +33,7 @@ pub(crate) mod notice;
 pub(crate) mod openings;
 pub(crate) mod program;
 pub(crate) mod signals;
+pub(crate) mod staged_world;
 pub(crate) mod stem;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
@@ -61,6 +62,7 @@ use crate::world::sys::sandbox::init::Before;
 use crate::world::sys::sandbox::namespaces::{Owner, enter};
 use crate::world::sys::sandbox::raw::Half;
 use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
+use crate::world::sys::sandbox::settings::Kept;
 use crate::world::sys::sandbox::stem::Became;
 
 /// The exit status of a helper that got no order, or could not tell how it went.
@@ -72,8 +74,18 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 /// The whole of a process that such helpers are split off from, and of each of them; its exit status
 /// comes back.
 pub(crate) fn stem() -> u8 {
-    match stem::stand() {
-        Ok(Became::Helper) => helper(),
+    become_one(stem::stand)
+}
+
+/// The same in a staged world.
+pub(crate) fn stage() -> u8 {
+    become_one(stem::stand_on_stage)
+}
+
+fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
+    let kept = Kept::look();
+    match stand() {
+        Ok(Became::Helper) => build(&kept),
         Ok(Became::Nothing) => 0,
         Err(_) => NO_ORDER,
     }
@@ -81,18 +93,22 @@ pub(crate) fn stem() -> u8 {
 
 /// The whole helper process; its exit status comes back.
 pub(crate) fn helper() -> u8 {
-    match obey() {
+    build(&Kept::look())
+}
+
+fn build(kept: &Kept) -> u8 {
+    match obey(kept) {
         Ok(()) => 0,
         Err(_) => NO_ORDER,
     }
 }
 
-fn obey() -> io::Result<()> {
+fn obey(kept: &Kept) -> io::Result<()> {
     part_with_massgen()?;
     let control = Control::inherited()?;
     let order = control.order()?;
     let done = match order.confinement.tier {
-        Tier::A | Tier::B => walled(&control, order),
+        Tier::A | Tier::B => walled(&control, order, kept),
         Tier::C | Tier::Off => supervisor::run(&control, order),
         Tier::D => Err(Refusal {
             step: "choosing the tier".to_owned(),
@@ -120,10 +136,11 @@ fn part_with_massgen() -> io::Result<()> {
 }
 
 /// Tiers A and B: a root and namespaces of its own.
-fn walled(control: &Control, order: Order) -> Built<io::Result<()>> {
+fn walled(control: &Control, order: Order, kept: &Kept) -> Built<io::Result<()>> {
     let before = Before {
         owner: Owner::of_this_process(),
         identities: identities(&order.confinement)?,
+        kept,
     };
     let mut set_aside = Vec::new();
     for layer in &order.confinement.layers {

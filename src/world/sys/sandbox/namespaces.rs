@@ -54,6 +54,27 @@ impl Owner {
 
 /// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
 pub(crate) fn settle(owner: Owner) -> Built<()> {
+    become_owner(owner)?;
+    // Where the switches are closed, the limit of the user's holds, which others share.
+    fs::write(WATCHES, WATCHES_MAX).unwrap_or_default();
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).during(PARTING)
+}
+
+/// Moves this process into namespaces of its own, in which it stays who it is and sees what the
+/// machine mounts and lets go of later, but shows nothing to it.
+pub(crate) fn move_out() -> Built<()> {
+    let owner = Owner::of_this_process();
+    raw::part(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).during("making namespaces")?;
+    become_owner(owner)?;
+    let following = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", following).during(PARTING)
+}
+
+/// What is being done when mounts become the process's own.
+const PARTING: &str = "parting with the mounts of the machine";
+
+fn become_owner(owner: Owner) -> Built<()> {
     let (user, group) = (owner.user.as_raw(), owner.group.as_raw());
     let maps = [
         ("setgroups", "deny".to_owned()),
@@ -63,10 +84,7 @@ pub(crate) fn settle(owner: Owner) -> Built<()> {
     for (name, map) in maps {
         fs::write(format!("/proc/self/{name}"), map).during(format_args!("writing `{name}`"))?;
     }
-    // Where the switches are closed, the limit of the user's holds, which others share.
-    fs::write(WATCHES, WATCHES_MAX).unwrap_or_default();
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).during("parting with the mounts of the machine")
+    Ok(())
 }
 
 /// Makes the network that there is usable, and hands massgen the listener of its proxy.

@@ -58,6 +58,12 @@ pub(crate) fn split(how: c_int) -> io::Result<Half> {
     }
 }
 
+/// Moves this process, which has one thread, into new namespaces (`CLONE_NEW*`).
+pub(crate) fn part(namespaces: c_int) -> io::Result<()> {
+    // SAFETY: the call takes a number only.
+    done(unsafe { libc::unshare(namespaces) }.into())
+}
+
 /// Closes every descriptor from `first` up.
 pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
     // SAFETY: it is called when nothing is open that has an owner.

@@ -7,7 +7,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
 use crate::confinement::Confinement;
+
+/// Where the machine's settings are.
+pub(crate) const SETTINGS: &str = "/etc";
 
 /// What everybody may do with a file that is no secret: read it; and with such a directory: pass
 /// through it too.
@@ -17,12 +22,52 @@ const READ_AND_PASS: u32 = 0o5;
 /// The most entries that are looked at.
 const ENTRIES_MAX: usize = 200_000;
 
-/// Everything below `top` that others than its owner and its group cannot read. What the user opens
-/// is left out, and what is on the way there.
-pub(crate) fn kept_from_others(top: &Path, confinement: &Confinement) -> io::Result<Vec<PathBuf>> {
+/// What the machine's settings keep from others, as it was when it was looked for.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// A directory comes before what is in it. Nothing is there for a process that is not root: to
+    /// its commands they stay closed.
+    paths: io::Result<Vec<PathBuf>>,
+}
+
+impl Kept {
+    /// Looks for all that others than its owner and its group cannot read.
+    pub(crate) fn look() -> Self {
+        let is_root = geteuid().is_root();
+        Self {
+            paths: if is_root {
+                kept_from_others()
+            } else {
+                Ok(Vec::new())
+            },
+        }
+    }
+
+    /// What is kept from a command with this `confinement`. What the user opens is left out, and what
+    /// is on the way there.
+    pub(crate) fn from(&self, confinement: &Confinement) -> io::Result<Vec<&Path>> {
+        let paths = match &self.paths {
+            Ok(paths) => paths,
+            Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        let roots: Vec<&Path> = confinement
+            .open
+            .iter()
+            .map(|opening| opening.path.as_path())
+            .collect();
+        let is_open = |path: &Path| {
+            let leads = |root: &&Path| path.starts_with(root) || root.starts_with(path);
+            roots.iter().any(leads)
+        };
+        let closed = paths.iter().map(PathBuf::as_path);
+        Ok(closed.filter(|path| !is_open(path)).collect())
+    }
+}
+
+fn kept_from_others() -> io::Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
     let mut entries_left = ENTRIES_MAX;
-    let mut directories = vec![top.to_owned()];
+    let mut directories = vec![PathBuf::from(SETTINGS)];
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -37,11 +82,11 @@ pub(crate) fn kept_from_others(top: &Path, confinement: &Confinement) -> io::Res
                 meta => meta?,
             };
             let wanted = if meta.is_dir() { READ_AND_PASS } else { READ };
-            let is_kept = !meta.is_symlink() && meta.mode() & wanted != wanted;
-            match opened(&path, confinement) {
-                Opened::Nothing if is_kept => kept.push(path),
-                Opened::Nothing | Opened::Below if meta.is_dir() => directories.push(path),
-                Opened::Itself | Opened::Nothing | Opened::Below => {}
+            if meta.is_dir() {
+                directories.push(path.clone());
+            }
+            if !meta.is_symlink() && meta.mode() & wanted != wanted {
+                kept.push(path);
             }
         }
     }
@@ -50,25 +95,4 @@ pub(crate) fn kept_from_others(top: &Path, confinement: &Confinement) -> io::Res
 
 fn too_many() -> io::Error {
     io::Error::other(format!("it holds more than {ENTRIES_MAX} entries"))
-}
-
-/// What of a path the user opens.
-enum Opened {
-    Itself,
-    Below,
-    Nothing,
-}
-
-fn opened(path: &Path, confinement: &Confinement) -> Opened {
-    let mut roots = confinement
-        .open
-        .iter()
-        .map(|opening| opening.path.as_path());
-    if roots.clone().any(|root| path.starts_with(root)) {
-        Opened::Itself
-    } else if roots.any(|root| root.starts_with(path)) {
-        Opened::Below
-    } else {
-        Opened::Nothing
-    }
 }

@@ -1,23 +1,30 @@
 //! Owns the stem (`massgen __stem`): a process that stands ready, and of which one after the other
 //! is split off that builds a sandbox. It must stay as it began: it learns nothing about a sandbox,
-//! keeps no handle of one, and has one thread.
+//! keeps no handle of one, and has one thread. One for a stage (`massgen __stage`) makes a staged
+//! world before it stands ready, so that all that are split off from it live there.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::io::{retry_on_intr, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 use rustix::process::Pid;
 
 use crate::world::sys::cgroup::ITSELF;
-use crate::world::sys::launch::stem::HANDLES_MAX;
+use crate::world::sys::launch::staging::ORDER_BYTES_MAX;
+use crate::world::sys::launch::stem::{ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX};
 use crate::world::sys::sandbox::part_with_massgen;
 use crate::world::sys::sandbox::raw::{Half, become_streams, split};
+use crate::world::sys::sandbox::refusal::Refusal;
+use crate::world::sys::sandbox::staged_world;
+
+/// What is said with the handles of a staged world.
+const WORLD_IS_THERE: &[u8] = b"+";
 
 /// What this process is when it stops being a stem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +38,36 @@ pub(crate) enum Became {
 /// Splits off a process each time that massgen asks for one, and returns in each of these.
 pub(crate) fn stand() -> io::Result<Became> {
     part_with_massgen()?;
+    serve(&stdin().as_fd().try_clone_to_owned()?)
+}
+
+/// As [`stand`], in the staged world that massgen orders.
+pub(crate) fn stand_on_stage() -> io::Result<Became> {
+    part_with_massgen()?;
     let massgen = stdin().as_fd().try_clone_to_owned()?;
-    while let Some((streams, doors)) = wanted(&massgen)? {
+    let mut order = vec![0; ORDER_BYTES_MAX];
+    let (_, length) = retry_on_intr(|| recv(&massgen, &mut *order, RecvFlags::TRUNC))?;
+    let order = order.get(..length).ok_or(io::ErrorKind::FileTooLarge)?;
+    match staged_world::enter(&serde_json::from_slice(order)?) {
+        Ok(handles) => {
+            let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
+            say(&massgen, WORLD_IS_THERE, &handles)?;
+        }
+        Err(Refusal { step, why }) => {
+            let said = format!("{step}: {why}").into_bytes();
+            let said = said.get(..ANSWER_BYTES_MAX).unwrap_or(&said);
+            say(&massgen, said, &[])?;
+            return Ok(Became::Nothing);
+        }
+    }
+    serve(&massgen)
+}
+
+fn serve(massgen: &OwnedFd) -> io::Result<Became> {
+    while let Some((streams, doors)) = wanted(massgen)? {
         // A sibling, not a child: massgen waits for it, and it ends with massgen.
         match split(libc::CLONE_PARENT)? {
-            Half::Outer { pid, handle } => hand_over(&massgen, pid, &handle)?,
+            Half::Outer { pid, handle } => hand_over(massgen, pid, &handle)?,
             Half::Inner => {
                 for door in &doors {
                     write(door, ITSELF)?;
@@ -81,11 +113,16 @@ fn wanted(massgen: &OwnedFd) -> io::Result<Option<Handles>> {
 /// Tells massgen the number of the new process, and gives it the handle.
 fn hand_over(massgen: &OwnedFd, pid: Pid, handle: &OwnedFd) -> io::Result<()> {
     let number = pid.as_raw_nonzero().get().to_ne_bytes();
-    let handles = [handle.as_fd()];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    say(massgen, &number, &[handle.as_fd()])
+}
+
+fn say(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
-    beside.push(SendAncillaryMessage::ScmRights(&handles));
-    let parts = [IoSlice::new(&number)];
+    if !handles.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(handles)) {
+        return Err(io::Error::other("too many handles for one message"));
+    }
+    let parts = [IoSlice::new(what)];
     retry_on_intr(|| sendmsg(massgen, &parts, &mut beside, SendFlags::NOSIGNAL))?;
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! Owns what the stages of a run are made from: one for each final phase, beside the user's trees.
+
+use std::time::{Duration, Instant};
+
+use crate::confinement::tier::{Enclosure, Tier};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::path::AbsPath;
+use crate::permissions::grant::Grant;
+use crate::world::commands::Commands;
+use crate::world::stage::{self, Audience, Clearing, Order, Stage};
+
+/// How long a stage may take to open, in which agents without commands work, without a word.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+
+/// What the name of the directory of a stage begins with; the number of the attempt follows.
+const PREFIX: &str = "stage";
+
+/// What is left of a run's deliveries that can still be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    None,
+    /// Something.
+    Some,
+}
+
+/// What every stage of a run is made from.
+#[derive(Clone, Debug)]
+pub struct Wings {
+    executable: AbsPath,
+    place: AbsPath,
+    state: AbsPath,
+}
+
+impl Wings {
+    /// For the run of this name and layout; `executable` is massgen itself.
+    pub fn new(layout: &Layout, run: &str, executable: &AbsPath) -> Self {
+        Self {
+            executable: executable.clone(),
+            place: layout.deliveries.join(run),
+            state: layout.state.clone(),
+        }
+    }
+
+    /// Removes what nobody needs any more: all that was delivered, and in any case what only served
+    /// while somebody worked.
+    pub fn clear(&self, rest: Rest) -> Result<()> {
+        let what = match rest {
+            Rest::None => Clearing::All,
+            Rest::Some => Clearing::Tools,
+        };
+        stage::clear(&self.place, PREFIX, what)
+    }
+
+    /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
+    /// says what the user should know. Where nothing holds commands, there is none: they write to the
+    /// user's paths, and so do the file tools, or they would not see each other's files.
+    pub async fn open(
+        &self,
+        attempt: u32,
+        grants: &[Grant],
+        commands: Option<&Commands>,
+    ) -> Result<(Option<Stage>, Vec<String>)> {
+        let audience = match commands.map(Commands::enclosure) {
+            Some(Enclosure::Sandbox {
+                tier: Tier::Off, ..
+            }) => return Ok((None, Vec::new())),
+            Some(Enclosure::Container { .. }) => Audience::Container,
+            Some(Enclosure::Sandbox { .. }) | None => Audience::Sandbox,
+        };
+        let has_commands = commands.is_some();
+        let wings = self.clone();
+        let grants = grants.to_vec();
+        let place = self.place.join(format!("{PREFIX}{attempt}"));
+        let begun = Instant::now();
+        let work = move || {
+            Stage::open(Order {
+                executable: &wings.executable,
+                place: &place,
+                grants: &grants,
+                state: &wings.state,
+                audience,
+            })
+        };
+        let opened = tokio::task::spawn_blocking(work).await;
+        let stage = opened.map_err(|_| Error::bug("the stage could not be opened"))??;
+        let is_slow = begun.elapsed() > SILENT_MAX;
+        let mut notes = Vec::new();
+        if let Some(stage) = &stage
+            && (has_commands || is_slow)
+        {
+            notes = stage.notes(audience);
+        }
+        if is_slow {
+            let seconds = begun.elapsed().as_secs_f64();
+            notes.push(format!(
+                "it took {seconds:.1} seconds to stage the write paths"
+            ));
+        }
+        Ok((stage, notes))
+    }
+}

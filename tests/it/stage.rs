@@ -1,0 +1,529 @@
+//! The stage of a final phase: whoever works on it sees what was changed there, nobody else does, and
+//! the user gets all of it at the end or nothing.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::path::AbsPath;
+use massgen::world::sandbox::Sandbox;
+
+use crate::docker::{IMAGE, daemon};
+use crate::project::{Finished, Project, binary};
+use crate::scripted_team::{agent, team};
+
+/// How long something may take to come about.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The final phase alone, with everything open.
+const WRITE_HERE: &str = "orchestrator:
+  skip_coordination_rounds: true
+  context_paths: [{path: ., permission: write}]
+";
+
+/// Lets a program run where nobody can make namespaces.
+const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+
+/// Whether this machine can hold commands so.
+fn has(tier: Tier) -> bool {
+    let place = tempfile::tempdir().unwrap();
+    let place = AbsPath::new(place.path()).unwrap();
+    let executable = AbsPath::new(binary()).unwrap();
+    let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &place);
+    sandbox
+        .map_err(|error| println!("skipped: {error}"))
+        .is_ok()
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// One agent whose commands are held by `choice`.
+fn project_with(choice: &str, rest: &str, replies: &str) -> Project {
+    let keys = format!("cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: '{choice}'");
+    Project::new()
+        .file("team.yaml", team(&[agent("one", &keys, replies)], rest))
+        .file("src/old.txt", "old\n")
+        .file("src/gone.txt", "gone\n")
+        .file("src/same.txt", "same\n")
+        .args(["--config", "team.yaml", "build"])
+}
+
+fn project(choice: &str, replies: &str) -> Project {
+    project_with(choice, WRITE_HERE, replies)
+}
+
+/// Makes a directory of the project such that no overlay can be laid over it.
+fn give_to_others(project: &Project) {
+    for path in ["src", "src/old.txt"] {
+        chown(project.path(path), None, Some(1234)).unwrap();
+    }
+}
+
+/// All that stands below `root` but massgen's own: kind, mode, time of change and content.
+fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with(".massgen") {
+                continue;
+            }
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let content = if meta.is_dir() {
+                dirs.push(path.clone());
+                "directory".to_owned()
+            } else if meta.is_symlink() {
+                fs::read_link(&path).unwrap().display().to_string()
+            } else {
+                fs::read_to_string(&path).unwrap()
+            };
+            let state = format!(
+                "{:o} {} {} {content}",
+                meta.mode(),
+                meta.mtime(),
+                meta.ctime_nsec()
+            );
+            found.insert(path, state);
+        }
+    }
+    found
+}
+
+/// Waits until `is_so`.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// The agent's workspace, once it is there.
+fn workspace(project: &Project) -> PathBuf {
+    let mut dirs = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
+    dirs.next().unwrap().unwrap().path()
+}
+
+/// Starts a run, and gives it back when its command has made `begun` in the workspace.
+fn begun(project: &Project) -> (Child, PathBuf) {
+    let run = project.command().spawn().unwrap();
+    until("there is a workspace", || {
+        project.path(".massgen/workspaces").is_dir()
+            && fs::read_dir(project.path(".massgen/workspaces"))
+                .unwrap()
+                .count()
+                > 0
+    });
+    let workspace = workspace(project);
+    until("the command runs", || workspace.join("begun").exists());
+    (run, workspace)
+}
+
+/// The processes, whose mounts lie in `project`, or which have it in their command line.
+fn holders(project: &Project) -> Vec<String> {
+    let name = project.path("");
+    let name = name.to_str().unwrap().trim_end_matches('/').to_owned();
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let holds = |process: &PathBuf| {
+        let text = |file: &str| fs::read(process.join(file)).unwrap_or_default();
+        let said = [text("mountinfo"), text("cmdline")].concat();
+        String::from_utf8_lossy(&said).contains(&name)
+    };
+    let mine = format!("/proc/{}", std::process::id());
+    let holding = processes.filter(|process| process.join("stat").exists() && holds(process));
+    let holding = holding.filter(|process| *process != PathBuf::from(&mine));
+    holding
+        .map(|process| process.display().to_string())
+        .collect()
+}
+
+/// A tool writes, a command reads and writes, a tool reads that; the answer tells.
+const IN_TURNS: &str = r#"
+- calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/src/tool.txt", content: "of a tool\n"}}
+- calls:
+    - name: execute_command
+      arguments: {command: "cd '{{cwd}}/src' && cat tool.txt && echo 'of a command' > new.txt && rm gone.txt && echo more >> old.txt"}
+- when: {last: "of a tool"}
+  calls:
+    - {name: read_multiple_files, arguments: {paths: ["{{cwd}}/src/new.txt", "{{cwd}}/src/old.txt", "{{cwd}}/src/gone.txt"]}}
+- when: {last: "more"}
+  calls:
+    - {name: edit_file, arguments: {path: "{{cwd}}/src/old.txt", edits: [{oldText: "more", newText: "edited"}]}}
+- calls:
+    - {name: execute_command, arguments: {command: "cat '{{cwd}}/src/old.txt'"}}
+- when: {last: "edited"}
+  text: "each saw the other"
+- text: "they did not see each other"
+"#;
+
+#[track_caller]
+fn delivered_in_turns(finished: &Finished) {
+    let told = finished.stderr();
+    assert!(finished.stdout().contains("each saw the other"), "{told}");
+}
+
+#[test]
+fn tools_and_commands_see_each_others_files() {
+    for tier in [Tier::A, Tier::B] {
+        if !has(tier) {
+            continue;
+        }
+        let finished = project(&tier.to_string(), IN_TURNS).success();
+        delivered_in_turns(&finished);
+        assert!(
+            !finished.stderr().contains("a copy of"),
+            "{}",
+            finished.stderr()
+        );
+        let _delivered = finished
+            .has_file("src/tool.txt", "of a tool\n")
+            .has_file("src/new.txt", "of a command\n")
+            .has_file("src/old.txt", "old\nedited\n")
+            .has_no("src/gone.txt");
+    }
+}
+
+#[test]
+fn where_no_overlay_can_be_laid_a_copy_stands_in_its_place() {
+    if !is_root() || !has(Tier::B) {
+        return;
+    }
+    let project = project("B", IN_TURNS);
+    give_to_others(&project);
+    let finished = project.success();
+    delivered_in_turns(&finished);
+    let told = "the final agent works on a copy of";
+    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    let _delivered = finished
+        .has_file("src/tool.txt", "of a tool\n")
+        .has_file("src/new.txt", "of a command\n")
+        .has_file("src/old.txt", "old\nedited\n")
+        .has_file("src/same.txt", "same\n")
+        .has_no("src/gone.txt");
+}
+
+/// Runs where no namespaces can be made.
+fn run_without_namespaces(project: &Project) -> Output {
+    Command::new("unshare")
+        .args(["-rm", "sh", "-c", NO_NAMESPACES])
+        .arg(binary())
+        .args(["--config", "team.yaml", "build"])
+        .current_dir(project.path(""))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", project.home(""))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn without_namespaces_the_file_tools_work_on_a_copy() {
+    if !has(Tier::C) {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/src/tool.txt", content: "of a tool\n"}}
+    - {name: execute_command, arguments: {command: "ls '{{cwd}}/src'; cat '{{cwd}}/src/same.txt'; echo x > '{{cwd}}/src/command.txt'"}}
+    - {name: read_text_file, arguments: {path: "{{cwd}}/src/tool.txt"}}
+- when: {last: "of a tool"}
+  text: "seen"
+- text: "not seen"
+"#;
+    let project = project("auto", replies);
+    let ran = run_without_namespaces(&project);
+    let (out, err) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert!(
+        out.contains("seen") && !out.contains("not seen"),
+        "{out}{err}"
+    );
+    assert!(err.contains("sandbox C"), "{err}");
+    assert!(err.contains("the final agent works on a copy of"), "{err}");
+    let delivered = fs::read_to_string(project.path("src/tool.txt"));
+    assert_eq!(delivered.unwrap(), "of a tool\n", "{err}");
+    assert!(!project.path("src/command.txt").exists());
+}
+
+/// Changes all there is to change, and then waits for `go`.
+const CHANGES_AND_WAITS: &str = r#"
+- calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/src/tool.txt", content: "new\n"}}
+    - {name: delete_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
+- calls:
+    - name: execute_command
+      arguments: {command: "(cd '{{cwd}}/src' && echo new > new.txt && echo more >> old.txt && rm -f gone.txt && mkdir deep && mv same.txt deep); touch begun; until [ -e go ]; do sleep 0.02; done"}
+- text: "done"
+"#;
+
+#[test]
+fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
+    for (choice, is_copied) in [("A", false), ("B", false), ("B", true)] {
+        let tier = if choice == "A" { Tier::A } else { Tier::B };
+        if !has(tier) || (is_copied && !is_root()) {
+            continue;
+        }
+        let project = project(choice, CHANGES_AND_WAITS);
+        if is_copied {
+            give_to_others(&project);
+        }
+        let before = tree(&project.path(""));
+        let (mut run, workspace) = begun(&project);
+        assert_eq!(tree(&project.path("")), before, "{choice}");
+        fs::write(workspace.join("go"), "").unwrap();
+        assert!(run.wait().unwrap().success());
+        let after = |name: &str| fs::read_to_string(project.path("src").join(name)).ok();
+        assert_eq!(after("old.txt").as_deref(), Some("old\nmore\n"));
+        assert_eq!(after("new.txt").as_deref(), Some("new\n"));
+        assert_eq!(after("tool.txt").as_deref(), Some("new\n"));
+        assert_eq!(after("deep/same.txt").as_deref(), Some("same\n"));
+        assert_eq!(after("same.txt"), None);
+        assert_eq!(after("gone.txt"), None);
+        assert!(!project.path(".massgen/deliveries").exists() || empty_deliveries(&project));
+    }
+}
+
+/// Whether no layer of a run is left.
+fn empty_deliveries(project: &Project) -> bool {
+    fs::read_dir(project.path(".massgen/deliveries"))
+        .unwrap()
+        .count()
+        == 0
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
+    for (choice, is_copied) in [("A", false), ("B", true), ("C", false)] {
+        let tier = match choice {
+            "A" => Tier::A,
+            "B" => Tier::B,
+            _ => Tier::C,
+        };
+        if !has(tier) || (is_copied && !is_root()) {
+            continue;
+        }
+        let project = project(choice, CHANGES_AND_WAITS);
+        if is_copied {
+            give_to_others(&project);
+        }
+        let before = tree(&project.path(""));
+        let (mut run, _) = begun(&project);
+        assert_ne!(holders(&project), Vec::<String>::new());
+        run.kill().unwrap();
+        run.wait().unwrap();
+        until("everything has ended", || holders(&project).is_empty());
+        assert_eq!(tree(&project.path("")), before, "{choice}");
+    }
+}
+
+#[test]
+fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
+    if !has(Tier::A) {
+        return;
+    }
+    let rest = "orchestrator:
+  skip_coordination_rounds: true
+  context_paths:
+    - {path: ., permission: write}
+    - {path: src/inner, permission: write}
+    - {path: src/inner/docs, permission: read}
+";
+    let replies = r#"
+- calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/src/inner/tool.txt", content: "inner\n"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/src/outer.txt", content: "outer\n"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/src/inner/docs/a.txt", content: "changed\n"}}
+    - {name: write_file, arguments: {path: "in_workspace.txt", content: "mine\n"}}
+- calls:
+    - name: execute_command
+      arguments: {command: "cat in_workspace.txt && cd '{{cwd}}/src/inner' && cat tool.txt ../outer.txt && cat docs/a.txt && ! echo x > docs/b.txt; echo command > more.txt; ls '{{cwd}}/.massgen'"}
+- when: {last: "mine\\ninner\\nouter\\ndocs\\n"}
+  text: "all as it should be"
+- text: "not so"
+"#;
+    for tier in [Tier::A, Tier::B] {
+        if !has(tier) {
+            continue;
+        }
+        let project = project_with(&tier.to_string(), rest, replies);
+        let finished = project.file("src/inner/docs/a.txt", "docs\n").run();
+        let told = finished.stderr().to_owned();
+        assert!(finished.stdout().contains("all as it should be"), "{told}");
+        let _delivered = finished
+            .has_file("src/inner/tool.txt", "inner\n")
+            .has_file("src/inner/more.txt", "command\n")
+            .has_file("src/outer.txt", "outer\n")
+            .has_file("src/inner/docs/a.txt", "docs\n")
+            .has_no("src/inner/docs/b.txt");
+    }
+}
+
+#[test]
+fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
+    let replies = r#"
+- calls:
+    - {name: read_text_file, arguments: {path: "{{cwd}}/src/old.txt"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/src/old.txt", content: "written\n"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/src/same.txt", content: "written\n"}}
+    - {name: execute_command, arguments: {command: "cat '{{cwd}}/src/old.txt'; touch begun; until [ -e go ]; do sleep 0.02; done"}}
+- text: "done"
+"#;
+    if !has(Tier::A) {
+        return;
+    }
+    let rest =
+        "orchestrator: {skip_coordination_rounds: true, enforce_read_before_delete: false}\n";
+    let project =
+        project_with("A", rest, replies).retyped(["--config", "team.yaml", "write @src/old.txt:w"]);
+    let before = tree(&project.path(""));
+    let (mut run, workspace) = begun(&project);
+    assert_eq!(tree(&project.path("")), before);
+    fs::write(workspace.join("go"), "").unwrap();
+    run.wait().unwrap();
+    let text = |name: &str| fs::read_to_string(project.path("src").join(name)).unwrap();
+    assert_eq!(
+        (text("old.txt"), text("same.txt")),
+        ("written\n".into(), "same\n".into())
+    );
+}
+
+#[test]
+fn protected_names_stay_on_the_stage() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "cd '{{cwd}}/src' && mkdir -p node_modules/.bin sub/.git && echo x > node_modules/.bin/a && echo x > sub/.git/config && echo x > .env && echo ok > good.txt && ! echo y > '{{cwd}}/.git/config'"}
+- calls:
+    - name: execute_command
+      arguments: {command: "cat '{{cwd}}/src/node_modules/.bin/a'"}
+- text: "done"
+"#;
+    for (tier, is_copied) in [(Tier::A, false), (Tier::B, false), (Tier::B, true)] {
+        if !has(tier) || (is_copied && !is_root()) {
+            continue;
+        }
+        let project = project(&tier.to_string(), replies).file(".git/config", "mine\n");
+        if is_copied {
+            give_to_others(&project);
+        }
+        let finished = project.run();
+        assert_eq!(finished.code(), Some(4), "{}", finished.stderr());
+        let _kept = finished
+            .has_file("src/good.txt", "ok\n")
+            .has_file(".git/config", "mine\n")
+            .has_no("src/node_modules")
+            .has_no("src/sub/.git")
+            .has_no("src/.env");
+    }
+}
+
+#[test]
+fn links_that_were_made_on_the_stage_are_followed_there() {
+    if !has(Tier::A) {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - {name: execute_command, arguments: {command: "cd '{{cwd}}/src' && mkdir real && echo through > real/a.txt && ln -s real link && rm turned && mkdir turned && echo here > turned/b.txt && ln -s /etc outside"}}
+- calls:
+    - {name: read_multiple_files, arguments: {paths: ["{{cwd}}/src/link/a.txt", "{{cwd}}/src/turned/b.txt"]}}
+- when: {last: "through"}
+  calls: [{name: read_text_file, arguments: {path: "{{cwd}}/src/outside/hostname"}}]
+- text: "done"
+"#;
+    let project = project("A", replies);
+    symlink("same.txt", project.path("src/turned")).unwrap();
+    let finished = project.run();
+    let told = finished.stderr();
+    assert!(
+        told.contains("does not lead into your directories"),
+        "{told}"
+    );
+    let _delivered = finished
+        .has_file("src/link/a.txt", "through\n")
+        .has_file("src/turned/b.txt", "here\n");
+}
+
+#[test]
+fn what_the_user_changes_meanwhile_is_not_replaced() {
+    for (tier, is_copied) in [(Tier::A, false), (Tier::B, true)] {
+        if !has(tier) || (is_copied && !is_root()) {
+            continue;
+        }
+        let project = project(&tier.to_string(), CHANGES_AND_WAITS);
+        if is_copied {
+            give_to_others(&project);
+        }
+        let (mut run, workspace) = begun(&project);
+        fs::write(project.path("src/old.txt"), "the user's\n").unwrap();
+        fs::write(workspace.join("go"), "").unwrap();
+        assert_eq!(run.wait().unwrap().code(), Some(4));
+        let text = |name: &str| fs::read_to_string(project.path("src").join(name)).unwrap();
+        assert_eq!(text("old.txt"), "the user's\n");
+        assert_eq!(text("new.txt"), "new\n");
+    }
+}
+
+#[test]
+fn what_root_may_change_and_no_overlay_can_is_copied() {
+    if !is_root() || !has(Tier::A) {
+        return;
+    }
+    let replies = r#"
+- calls:
+    - {name: read_text_file, arguments: {path: "{{cwd}}/src/old.txt"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/src/old.txt", content: "written\n"}}
+- text: "done"
+"#;
+    let project = project("A", replies);
+    for path in ["", "src", "src/old.txt"] {
+        chown(project.path(path), Some(1234), Some(1234)).unwrap();
+    }
+    let finished = project.success();
+    let owner = fs::metadata(finished.project().path("src/old.txt")).unwrap();
+    assert_eq!((owner.uid(), owner.gid()), (1234, 1234));
+    let _delivered = finished.has_file("src/old.txt", "written\n");
+}
+
+#[test]
+fn commands_in_a_container_find_the_stage_at_the_path_of_the_tree() {
+    let Some(daemon) = daemon() else { return };
+    let keys = format!(
+        "cwd: w1\nenable_mcp_command_line: true\ncommand_line_execution_mode: docker\n\
+         command_line_docker_image: {IMAGE}"
+    );
+    let project = Project::new()
+        .file(
+            "team.yaml",
+            team(&[agent("one", &keys, IN_TURNS)], WRITE_HERE),
+        )
+        .file("src/old.txt", "old\n")
+        .file("src/gone.txt", "gone\n")
+        .file("src/same.txt", "same\n")
+        .file(".git/config", "mine\n")
+        .env("DOCKER_HOST", daemon.host())
+        .args(["--config", "team.yaml", "build"]);
+    let finished = project.success();
+    delivered_in_turns(&finished);
+    let _delivered = finished
+        .has_file("src/tool.txt", "of a tool\n")
+        .has_file("src/new.txt", "of a command\n")
+        .has_file("src/old.txt", "old\nedited\n")
+        .has_file(".git/config", "mine\n")
+        .has_no("src/gone.txt");
+}
