@@ -190,7 +190,7 @@ is no sandbox to try.";
     name = "massgen",
     version,
     about = "Lets several LLM agents work on one task, vote, and deliver the winner's files.",
-    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen COMMAND",
+    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen [OPTIONS]            (types a session on a terminal)\n       massgen COMMAND",
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
@@ -267,6 +267,9 @@ pub(crate) struct RunArguments {
     /// Which session the run is a turn of.
     #[command(flatten)]
     pub session: SessionArguments,
+    /// How a session that is typed shows itself.
+    #[command(flatten)]
+    pub typed: TypedArguments,
     /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
@@ -288,6 +291,15 @@ pub(crate) struct SessionArguments {
     /// new session.
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
+}
+
+/// How a session that is typed shows itself.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct TypedArguments {
+    /// Shows a session that is typed in plain lines that are never drawn anew, and lists paths after Tab.
+    /// Default: off, unless `MASSGEN_SCREEN_READER` is set.
+    #[arg(long)]
+    pub screen_reader: bool,
 }
 
 /// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's

@@ -50,7 +50,7 @@ pub(crate) async fn conduct(
     stop: Stop,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
-) -> Result<ExitStatus> {
+) -> Result<Conducted> {
     let person = Person::at(&prepared.host);
     let order = order(prepared, arguments)?;
     Box::pin(show(order, (person, arguments), stop, output, report)).await
@@ -82,7 +82,7 @@ pub(crate) async fn show(
     stop: Stop,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
-) -> Result<ExitStatus> {
+) -> Result<Conducted> {
     let answer_file = arguments.output_file.as_ref();
     let answer_file = answer_file.map(|file| order.base.join(file));
     if let Some(path) = &answer_file {
@@ -101,6 +101,7 @@ pub(crate) async fn show(
         sessions: order.layout.sessions.clone(),
     };
     let run = Run::prepare(order, stop)?;
+    let (session, log_dir) = (run.session_id(), run.places().log_dir);
     let view = if let Some(report) = report {
         let begun = Begun {
             session_id: run.session_id(),
@@ -126,7 +127,22 @@ pub(crate) async fn show(
     }
     followed?;
     after_a_run(&store, &retention, output);
-    Ok(result.status)
+    Ok(Conducted {
+        status: result.status,
+        session,
+        log_dir,
+    })
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Conducted {
+    /// How the process should end.
+    pub(crate) status: ExitStatus,
+    /// The id of its session; one of which nothing was saved is gone.
+    pub(crate) session: String,
+    /// The directory of its logs.
+    pub(crate) log_dir: AbsPath,
 }
 
 fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {

@@ -42,7 +42,11 @@ pub(crate) struct GoingOn {
 impl GoingOn {
     /// Finds the session that `wanted` means below `sessions`.
     pub(crate) fn with(wanted: &str, sessions: &AbsPath) -> Result<Self> {
-        let place = find(wanted, sessions)?;
+        Self::at(find(wanted, sessions)?)
+    }
+
+    /// The session at `place`.
+    pub(crate) fn at(place: SessionDir) -> Result<Self> {
         let last = place.last()?;
         Ok(Self { place, last })
     }

@@ -16,26 +16,57 @@ const SIGXFSZ: i32 = 25;
 /// alone. A file that would grow beyond `ulimit -f` is an error where it is written, as on a full
 /// disk, and no longer ends the process.
 pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
-    drop(receive(SignalKind::from_raw(SIGXFSZ))?);
-    let mut interrupts = receive(SignalKind::interrupt())?;
-    let mut terminations = receive(SignalKind::terminate())?;
-    let mut hangups = match hangup {
-        Hangup::Ends => Some(receive(SignalKind::hangup())?),
-        Hangup::Ignored => None,
-    };
+    let mut interrupts = Interrupts::receive(hangup)?;
     let stop = Stop::default();
     let asked = stop.clone();
     tokio::spawn(async move {
         for stop in [asked.soon, asked.at_once] {
-            tokio::select! {
-                _ = interrupts.recv() => {}
-                _ = terminations.recv() => {}
-                () = hung_up(hangups.as_mut()) => {}
-            }
+            interrupts.next().await;
             stop.cancel();
         }
     });
     Ok(stop)
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The user typed Ctrl-C, which means what goes on at the moment.
+    Interrupt,
+    /// The process is to end: it is terminated, or its terminal has gone.
+    End,
+}
+
+/// The signals that end what goes on.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    typed: Signal,
+    terminated: Signal,
+    hung_up: Option<Signal>,
+}
+
+impl Interrupts {
+    /// Takes the signals from now on, as [`listen`] does.
+    pub(crate) fn receive(hangup: Hangup) -> Result<Self> {
+        drop(receive(SignalKind::from_raw(SIGXFSZ))?);
+        Ok(Self {
+            typed: receive(SignalKind::interrupt())?,
+            terminated: receive(SignalKind::terminate())?,
+            hung_up: match hangup {
+                Hangup::Ends => Some(receive(SignalKind::hangup())?),
+                Hangup::Ignored => None,
+            },
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.typed.recv() => Asked::Interrupt,
+            _ = self.terminated.recv() => Asked::End,
+            () = hung_up(self.hung_up.as_mut()) => Asked::End,
+        }
+    }
 }
 
 /// Waits for a command that `running` waits for; a signal that would end massgen ends the command

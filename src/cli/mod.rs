@@ -20,6 +20,7 @@ mod deliveries;
 mod docker;
 mod doctor;
 mod dry_run;
+mod editor;
 mod environment;
 pub mod explain;
 mod follow;
@@ -31,6 +32,7 @@ mod go_on;
 pub mod grants_file;
 mod guard;
 mod input;
+mod interactive;
 mod interrupts;
 mod lines;
 mod logs;
@@ -131,6 +133,9 @@ fn carry_out(
         }
     };
     let status = match arguments.command {
+        None if interactive::is_wanted(host, &arguments.run) => {
+            interactive::run(host, &arguments.run)?
+        }
         None => run::run(host, &arguments.run, output, report)?,
         Some(Command::Config(command)) => configs::run(host, &command, output)?,
         Some(Command::Logs(command)) => logs::run(host, &command, output)?,

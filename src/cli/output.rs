@@ -104,6 +104,8 @@ pub(crate) struct Output<'w> {
 enum Transient {
     Shown,
     None,
+    /// None may ever: the terminal, or whoever listens to it, cannot take a line back.
+    Unwanted,
 }
 
 /// Whether the user wants colours where they can be shown.
@@ -149,6 +151,12 @@ impl Output<'static> {
             transient: Transient::None,
             warned: Vec::new(),
         }
+    }
+
+    /// The same, with no line that would be overwritten.
+    pub(crate) fn without_transients(mut self) -> Self {
+        self.transient = Transient::Unwanted;
+        self
     }
 
     /// As [`Output::of`], for a result that a pager shows on the terminal.
@@ -225,7 +233,7 @@ impl<'w> Output<'w> {
 
     /// Shows a line that the next one overwrites. Only a terminal gets it.
     pub(crate) fn transient(&mut self, text: &str) {
-        if self.has_terminal() {
+        if self.has_terminal() && self.transient != Transient::Unwanted {
             let line = self.err.styled(&[(Style::Faint, text)]);
             self.transient = Transient::Shown;
             self.err.write_or_close(&format!("{CLEAR_LINE}{line}"));
@@ -290,7 +298,8 @@ impl<'w> Output<'w> {
     }
 
     fn clear_transient(&mut self) {
-        if std::mem::replace(&mut self.transient, Transient::None) == Transient::Shown {
+        if self.transient == Transient::Shown {
+            self.transient = Transient::None;
             self.err.write_or_close(CLEAR_LINE);
         }
     }

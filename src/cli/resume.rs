@@ -62,7 +62,8 @@ pub(crate) async fn resume(
 ) -> Result<ExitStatus> {
     let order = order(&unfinished, (host, arguments), output).await?;
     let typed = (Person::at(host), arguments);
-    Box::pin(show(order, typed, stop, output, report)).await
+    let conducted = Box::pin(show(order, typed, stop, output, report)).await?;
+    Ok(conducted.status)
 }
 
 async fn order(

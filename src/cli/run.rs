@@ -37,7 +37,7 @@ use crate::world::telemetry::settings::Settings;
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
 /// How long a run that has ended waits for calls of the kernel that have not.
-const CALLS_END_MAX: Duration = Duration::from_millis(200);
+pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// All that a run needs, checked.
 #[derive(Debug)]
@@ -93,7 +93,8 @@ async fn carry_out(
     if arguments.dry_run {
         return dry_run::show(&prepared, output);
     }
-    Box::pin(conduct(prepared, arguments, stop, output, report)).await
+    let conducted = conduct(prepared, arguments, stop, output, report);
+    Ok(Box::pin(conducted).await?.status)
 }
 
 /// The run that is to be gone on with: a session without a task asks for that.
@@ -250,7 +251,7 @@ pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.
-fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
+pub(crate) fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
     match prompt.broad().next() {
         None => Ok(()),
         Some(mention) => {

@@ -23,24 +23,8 @@ pub(crate) async fn team(
     (remembered, workspaces): (Option<TeamFile>, Workspaces),
     output: &mut Output<'_>,
 ) -> Result<ChosenTeam> {
-    if let Some(described) = described(arguments) {
-        let config = quick(&described, workspaces)?;
-        return Ok(ChosenTeam { config, file: None });
-    }
-    let file = match &arguments.config {
-        Some(argument) => Some(TeamFile::named(argument, host)?),
-        None if remembered.is_some() => remembered,
-        None => TeamFile::default(host)?,
-    };
-    if let Some(file) = file {
-        if arguments.config.is_none() {
-            output.note(&format!("config: {}", file.name()));
-        }
-        let config = checked(&file, host, output)?;
-        return Ok(ChosenTeam {
-            config,
-            file: Some(file),
-        });
+    if let Some(team) = team_at_hand(host, arguments, (remembered, workspaces), output)? {
+        return Ok(team);
     }
     let servers = local_servers().await;
     let found = from_surroundings(&host.env, &servers, workspaces)?;
@@ -51,8 +35,37 @@ pub(crate) async fn team(
     })
 }
 
+/// As [`team`], without one that is made of what answers; nothing if only such a one is left.
+pub(crate) fn team_at_hand(
+    host: &Host,
+    arguments: &RunArguments,
+    (remembered, workspaces): (Option<TeamFile>, Workspaces),
+    output: &mut Output<'_>,
+) -> Result<Option<ChosenTeam>> {
+    if let Some(described) = described(arguments) {
+        let config = quick(&described, workspaces)?;
+        return Ok(Some(ChosenTeam { config, file: None }));
+    }
+    let file = match &arguments.config {
+        Some(argument) => Some(TeamFile::named(argument, host)?),
+        None if remembered.is_some() => remembered,
+        None => TeamFile::default(host)?,
+    };
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    if arguments.config.is_none() {
+        output.note(&format!("config: {}", file.name()));
+    }
+    let config = checked(&file, host, output)?;
+    Ok(Some(ChosenTeam {
+        config,
+        file: Some(file),
+    }))
+}
+
 /// The team of a run, with the file that describes it, if there is one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChosenTeam {
     /// The team.
     pub config: Config,

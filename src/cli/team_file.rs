@@ -16,7 +16,7 @@ use crate::prompt::Found;
 use crate::world::files::{look, read_capped, read_found};
 
 /// The text of a team's config and where it stands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TeamFile {
     origin: Origin,
     text: Vec<u8>,

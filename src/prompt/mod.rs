@@ -13,6 +13,7 @@ use crate::prompt::candidate::{Before, Candidate, candidates};
 
 mod candidate;
 pub mod opened;
+pub mod typing;
 
 /// This many mentioned files of one directory are worth the suggestion to name the directory.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;

@@ -12,6 +12,8 @@ pub mod change;
 pub mod bases;
 pub mod clock;
 pub mod files;
+pub mod browse;
+pub mod terminal;
 pub mod pager;
 pub mod locate;
 pub mod sandbox;

@@ -24,6 +24,7 @@ fn help_names_every_flag() {
     Lets several LLM agents work on one task, vote, and deliver the winner's files.
 
     Usage: massgen [OPTIONS] TASK [-]
+           massgen [OPTIONS]            (types a session on a terminal)
            massgen COMMAND
 
     Commands:
@@ -129,6 +130,10 @@ fn help_names_every_flag() {
 
           --session-id <ID>
               Goes on with this session: its id, the beginning of it, or `last`. Default: a new session
+
+          --screen-reader
+              Shows a session that is typed in plain lines that are never drawn anew, and lists paths
+              after Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set
 
           --debug
               Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off

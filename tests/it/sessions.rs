@@ -42,7 +42,7 @@ const TURNS: &str = r#"
 "#;
 
 /// A project with one agent that follows [`TURNS`].
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     Project::new()
         .config(&team(&[agent("a", "cwd: w", TURNS)], ""))
         .file("src/main.py", "print(1)\n")

@@ -2,8 +2,8 @@
 //! it, nothing, or chooses file by file and hunk by hunk, as `git add -p` asks.
 
 use std::io::BufRead;
+use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::deliveries::show::{Line, hunk_lines, lines, pieces, stat, stat_line, sum};
@@ -15,7 +15,10 @@ use crate::error::Result;
 use crate::orchestrator::review::Choice;
 use crate::world::delivery::contents::{Difference, Side, compared, difference};
 use crate::world::delivery::store::Delivery;
+use crate::world::terminal::{Asking, has_input};
 
+/// How often a question looks whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(50);
 /// How many files the summary lists.
 const LISTED_MAX: usize = 100;
 /// How many refused names it lists.
@@ -25,25 +28,28 @@ const REFUSED_MAX: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Typed {
     stop: CancellationToken,
+    /// The terminal shows what is typed as long as this lives.
+    _asking: Option<Asking>,
 }
 
 impl Typed {
     /// Reads standard input until somebody stops.
     pub(crate) fn until(stop: CancellationToken) -> Self {
-        Self { stop }
+        Self {
+            stop,
+            _asking: Asking::begin(),
+        }
     }
 
-    /// The next line; `None` at the end of the input, or if the user wants to stop.
+    /// The next line; `None` at the end of the input, or if the user wants to stop. Nothing is read
+    /// before there is a line: what is typed after a stop is for others.
     pub(crate) fn next(&mut self) -> Option<String> {
-        let stop = self.stop.clone();
-        let read = || typed_line(&mut std::io::stdin().lock());
-        Handle::current().block_on(async move {
-            let reading = tokio::task::spawn_blocking(read);
-            tokio::select! {
-                line = reading => line.ok().flatten(),
-                () = stop.cancelled() => None,
+        while !has_input(LOOK) {
+            if self.stop.is_cancelled() {
+                return None;
             }
-        })
+        }
+        typed_line(&mut std::io::stdin().lock())
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) fn clock(elapsed: Duration) -> String {
 }
 
 /// What was used: tokens as the vendors counted them, and money; `None` where there is neither.
-pub(super) fn used(spent: &Spent) -> Option<String> {
+pub(crate) fn used(spent: &Spent) -> Option<String> {
     let Usage {
         input_tokens,
         output_tokens,

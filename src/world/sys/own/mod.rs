@@ -14,6 +14,7 @@ mod content;
 pub(crate) mod dir;
 pub(crate) mod extent;
 pub(crate) mod file;
+pub(crate) mod listing;
 pub(crate) mod tree;
 pub(crate) mod unpack;
 pub(crate) mod watch;

@@ -1,0 +1,171 @@
+//! Owns what the text before the cursor could become: the path of a mention, or a command of the
+//! session.
+
+use std::time::Duration;
+
+use crate::permissions::grant::Permission;
+use crate::prompt::typing::{mention, mention_at};
+use crate::world::browse::entry::Kind;
+use crate::world::browse::{Browser, Extent};
+
+/// A command of the session, for whoever types it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offered {
+    /// Its name, with the slash.
+    pub(crate) name: &'static str,
+    /// What it does.
+    pub(crate) summary: &'static str,
+}
+
+/// One thing that the text could become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// What is shown.
+    pub(crate) label: String,
+    /// What is shown beside it.
+    pub(crate) note: String,
+    /// What is put in the place of the text.
+    pub(crate) text: String,
+    /// The same, so that it may be written; only a path has it.
+    pub(crate) writable: Option<String>,
+}
+
+/// All that the text could become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choices {
+    /// Where the text begins that is replaced, in bytes.
+    pub(crate) start: usize,
+    /// The likeliest first.
+    pub(crate) list: Vec<Choice>,
+    /// How many there are in all.
+    pub(crate) matched: usize,
+    /// Whether there may be more.
+    pub(crate) extent: Extent,
+    /// What is asked for so far.
+    pub(crate) permission: Permission,
+}
+
+/// What could stand before `cursor`, at most `count_max`; nothing if nothing there is begun.
+pub(crate) fn choices(
+    (line, cursor): (&str, usize),
+    (browser, commands): (&Browser, &[Offered]),
+    count_max: usize,
+    patience: Duration,
+) -> Option<Choices> {
+    if let Some(found) = of_commands((line, cursor), commands, count_max) {
+        return Some(found);
+    }
+    let typing = mention_at(line, cursor)?;
+    let rows = browser.query(typing.name, count_max, patience);
+    let list: Vec<Choice> = rows
+        .rows
+        .into_iter()
+        .filter_map(|row| {
+            let note = match (row.kind, row.bytes) {
+                (Kind::Directory, _) => "directory".to_owned(),
+                (Kind::File, Some(bytes)) => size(bytes),
+                (Kind::File, None) => String::new(),
+            };
+            Some(Choice {
+                text: mention(&row.name, Permission::Read)?,
+                writable: mention(&row.name, Permission::Write),
+                label: row.name,
+                note,
+            })
+        })
+        .collect();
+    let found = Choices {
+        start: typing.start,
+        list,
+        matched: rows.matched,
+        extent: rows.extent,
+        permission: typing.permission,
+    };
+    (!found.list.is_empty() || found.extent == Extent::Part).then_some(found)
+}
+
+fn of_commands(
+    (line, cursor): (&str, usize),
+    commands: &[Offered],
+    count_max: usize,
+) -> Option<Choices> {
+    let typed = line.get(..cursor)?;
+    if !typed.starts_with('/') || line.len() > cursor {
+        return None;
+    }
+    let fits = commands
+        .iter()
+        .filter(|command| command.name.starts_with(typed));
+    let list: Vec<Choice> = fits
+        .map(|command| Choice {
+            label: command.name.to_owned(),
+            note: command.summary.to_owned(),
+            text: command.name.to_owned(),
+            writable: None,
+        })
+        .collect();
+    let matched = list.len();
+    (matched > 0).then(|| Choices {
+        start: 0,
+        list: list.into_iter().take(count_max).collect(),
+        matched,
+        extent: Extent::Whole,
+        permission: Permission::Read,
+    })
+}
+
+/// A size as people read it.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = bytes / 100;
+    let mut unit = "kB";
+    for larger in UNITS {
+        unit = larger;
+        if tenths < 10_000 {
+            break;
+        }
+        tenths /= 1000;
+    }
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let shown = [0, 999, 1000, 1234, 99_999, 1_500_000, 2_000_000_000].map(size);
+        let expected = [
+            "0 B", "999 B", "1.0 kB", "1.2 kB", "99.9 kB", "1.5 MB", "2.0 GB",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_command_is_offered_where_a_line_begins_with_it() {
+        let commands = [
+            Offered {
+                name: "/context",
+                summary: "",
+            },
+            Offered {
+                name: "/config",
+                summary: "",
+            },
+        ];
+        let check = |line: &str, expected: &[&str]| {
+            let found = of_commands((line, line.len()), &commands, 8);
+            let list = found.map(|found| found.list).unwrap_or_default();
+            let texts: Vec<&str> = list.iter().map(|choice| choice.text.as_str()).collect();
+            assert_eq!(texts, expected, "{line}");
+        };
+        check("/", &["/context", "/config"]);
+        check("/cont", &["/context"]);
+        check("/etc", &[]);
+        check("see /con", &[]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Owns the line that a person types on a terminal: a line editor on a thread of its own, with a history,
+//! choices of paths while they are typed, and pasted text as one piece. It knows nothing of what is done
+//! with a line.
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use rustyline::error::ReadlineError;
+use rustyline::history::MemHistory;
+use rustyline::{ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::cli::editor::assist::{Assist, Shown};
+use crate::cli::editor::choices::Offered;
+use crate::cli::editor::state::Shared;
+use crate::cli::output::ColourChoice;
+use crate::error::{Error, ErrorKind};
+use crate::world::browse::Browser;
+use crate::world::terminal::has_input;
+
+mod assist;
+pub(crate) mod choices;
+mod keys;
+mod picture;
+mod state;
+
+/// How long a lone Escape waits for the rest of a key's sequence, in milliseconds.
+const ESCAPE_MILLISECONDS: u16 = 50;
+/// How long after a line the next one comes where text is pasted into a simple terminal.
+const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How many lines the history of the editor holds.
+const HISTORY_MAX: usize = 1000;
+
+/// What is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A prompt or a command, which the history keeps.
+    Prompt,
+    /// The answer to a question of massgen's.
+    Question,
+}
+
+/// A line that is to be typed.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// What stands before it.
+    pub(crate) before: &'static str,
+    /// What stands in it already.
+    pub(crate) begun: String,
+    /// What it is.
+    pub(crate) purpose: Purpose,
+}
+
+/// What came of asking for a line.
+#[derive(Debug)]
+pub(crate) enum Typed {
+    /// This was typed.
+    Text(String),
+    /// Ctrl-C was typed, which ended the line.
+    Interrupted,
+    /// Ctrl-C was typed, and the line is still asked for.
+    Signalled,
+    /// The user wants to leave.
+    Left,
+    /// The terminal failed.
+    Failed(Error),
+}
+
+/// How the editor shows itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// With choices while a line is typed.
+    Full,
+    /// In plain lines that are never drawn anew, for screen readers.
+    Plain,
+    /// In lines that the terminal itself edits, because it can do nothing else.
+    Simple,
+}
+
+/// What the editor is made from.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// How it shows itself.
+    pub(crate) style: Style,
+    /// Whether it uses colours.
+    pub(crate) colours: ColourChoice,
+    /// Where paths are found.
+    pub(crate) browser: Arc<Browser>,
+    /// The commands of the session.
+    pub(crate) commands: &'static [Offered],
+    /// What was typed in earlier sessions, the oldest first.
+    pub(crate) history: Vec<String>,
+}
+
+/// A line editor. It ends with the process, or when this goes.
+#[derive(Debug)]
+pub(crate) struct Editor {
+    asks: mpsc::Sender<Ask>,
+    typed: UnboundedReceiver<Typed>,
+}
+
+impl Editor {
+    /// Starts the editor; nothing is shown yet.
+    pub(crate) fn start(setup: Setup) -> Self {
+        let (asks, asked) = mpsc::channel();
+        let (tell, typed) = unbounded_channel();
+        std::thread::spawn(move || {
+            if let Err(error) = serve(setup, &asked, &tell) {
+                // Whoever asked has gone when it cannot be told.
+                tell.send(Typed::Failed(failed(error))).unwrap_or_default();
+            }
+        });
+        Self { asks, typed }
+    }
+
+    /// Asks for a line.
+    pub(crate) fn ask(&self, ask: Ask) {
+        // An editor that has ended is found out by whoever waits for the line.
+        self.asks.send(ask).unwrap_or_default();
+    }
+
+    /// Waits for a line that was asked for.
+    pub(crate) async fn typed(&mut self) -> Typed {
+        let ended = || Typed::Failed(Error::bug("the line editor has ended"));
+        self.typed.recv().await.unwrap_or_else(ended)
+    }
+}
+
+fn failed(error: ReadlineError) -> Error {
+    Error::new(ErrorKind::Environment, "the terminal cannot be read")
+        .caused_by(error)
+        .hint("give the task on the command line: massgen \"…\"")
+}
+
+/// Reads one line for each that is asked for.
+fn serve(
+    setup: Setup,
+    asked: &mpsc::Receiver<Ask>,
+    tell: &UnboundedSender<Typed>,
+) -> rustyline::Result<()> {
+    let style = setup.style;
+    let mut editor = line_editor(setup)?;
+    while let Ok(ask) = asked.recv() {
+        let purpose = ask.purpose;
+        if let Some(assist) = editor.helper_mut() {
+            assist.purpose = purpose;
+            assist.shared.lock().begin();
+        }
+        let typed = match editor.readline_with_initial(ask.before, (&ask.begun, "")) {
+            Ok(mut text) => {
+                while style == Style::Simple && has_input(PASTE_PAUSE_MAX) {
+                    text.push('\n');
+                    text.push_str(&editor.readline("")?);
+                }
+                if purpose == Purpose::Prompt && !text.trim().is_empty() {
+                    editor.add_history_entry(text.as_str())?;
+                }
+                Typed::Text(text)
+            }
+            Err(ReadlineError::Interrupted) if style != Style::Full => Typed::Interrupted,
+            Err(ReadlineError::Interrupted | ReadlineError::Eof) => Typed::Left,
+            Err(error) => return Err(error),
+        };
+        if tell.send(typed).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>> {
+    let (shown, colours) = match setup.style {
+        Style::Full => (Shown::WhileTyping, ColorMode::Forced),
+        Style::Plain | Style::Simple => (Shown::AfterTab, ColorMode::Disabled),
+    };
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .color_mode(colours)
+        .keyseq_timeout(Some(ESCAPE_MILLISECONDS))
+        .bell_style(rustyline::config::BellStyle::None)
+        .max_history_size(HISTORY_MAX)?
+        .build();
+    let mut editor = LineEditor::with_history(config.clone(), MemHistory::with_config(&config))?;
+    for line in setup.history {
+        editor.add_history_entry(line)?;
+    }
+    let shared = Shared::default();
+    let redraw = Arc::new(Mutex::new(None));
+    if setup.style == Style::Full {
+        keys::bind(&mut editor, &shared);
+        if let Ok(mut printer) = editor.create_external_printer() {
+            let print = move |text: String| printer.print(text).unwrap_or_default();
+            let print: Box<dyn FnMut(String) + Send> = Box::new(print);
+            *redraw.lock().unwrap_or_else(PoisonError::into_inner) = Some(print);
+        }
+    }
+    editor.set_helper(Some(Assist {
+        shared,
+        browser: setup.browser,
+        commands: setup.commands,
+        shown,
+        colours: setup.colours,
+        purpose: Purpose::Prompt,
+        redraw,
+    }));
+    Ok(editor)
+}

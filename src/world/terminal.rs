@@ -1,0 +1,110 @@
+//! Owns the mode of the user's terminal where no line editor has it: what is typed is not shown and not
+//! lost, and Ctrl-C still interrupts.
+
+use std::io::stdin;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
+    tcgetattr, tcsetattr,
+};
+
+/// The most typed ahead that is kept, in bytes.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The terminal of standard input. It is as it was found when this goes.
+#[derive(Debug)]
+pub struct Keyboard {
+    found: Termios,
+}
+
+impl Keyboard {
+    /// Remembers how the terminal is; nothing if standard input is none.
+    pub fn find() -> Option<Self> {
+        let found = tcgetattr(stdin()).ok()?;
+        Some(Self { found })
+    }
+
+    /// From now on, what is typed waits unseen.
+    pub fn quieten(&self) {
+        let mut quiet = self.found.clone();
+        quiet
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        quiet
+            .local_modes
+            .insert(LocalModes::ISIG | LocalModes::NOFLSH);
+        quiet.input_modes.insert(InputModes::ICRNL);
+        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
+        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
+        set(&quiet);
+    }
+
+    /// What was typed and not read, as text.
+    pub fn typed_ahead(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut piece = [0; 4096];
+        while bytes.len() < AHEAD_BYTES_MAX && has_input(Duration::ZERO) {
+            match rustix::io::read(stdin(), &mut piece) {
+                Ok(count) if count > 0 => bytes.extend(piece.iter().take(count)),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Makes the terminal as it was found.
+    pub fn restore(&self) {
+        set(&self.found);
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// The terminal while a question is asked in the middle of a run: it shows what is typed and edits the
+/// line itself. What was typed unseen before the question is no answer to it, and goes.
+#[derive(Debug)]
+pub struct Asking {
+    before: Termios,
+}
+
+impl Asking {
+    /// Begins to ask; nothing if standard input is no terminal.
+    pub fn begin() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        if !before.local_modes.contains(LocalModes::ECHO) {
+            tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
+        }
+        let mut shown = before.clone();
+        shown
+            .local_modes
+            .insert(LocalModes::ECHO | LocalModes::ICANON);
+        set(&shown);
+        Some(Self { before })
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        set(&self.before);
+    }
+}
+
+fn set(modes: &Termios) {
+    // A terminal that has gone needs no mode.
+    tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
+}
+
+/// Whether something can be read from standard input now, or after at most `patience`.
+pub fn has_input(patience: Duration) -> bool {
+    let input = stdin();
+    let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
+    let patience = Timespec::try_from(patience).unwrap_or_default();
+    poll(&mut waiting, Some(&patience)).is_ok_and(|count| count > 0)
+}

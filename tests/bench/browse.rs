@@ -1,0 +1,74 @@
+//! What somebody waits for who types `@` in a large tree: the walk, the first paths while it goes on, and
+//! all of them when it has ended. The tree lies in `TMPDIR`.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark makes its own tree and prints what it found"
+)]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use massgen::path::AbsPath;
+use massgen::world::browse::{Browser, Extent};
+
+/// The size of the tree that the figures are about.
+const DIRECTORIES: usize = 1500;
+const FILES_PER_DIRECTORY: usize = 100;
+/// As many rows as are shown at once.
+const ROWS: usize = 8;
+/// How long a key waits for the first rows.
+const FIRST: Duration = Duration::from_millis(14);
+/// What is typed one after the other.
+const TYPED: &[&str] = &[
+    "f",
+    "fi",
+    "file",
+    "file_77",
+    "directory_12/file",
+    "d149f99",
+    "nothing like it",
+];
+const ROUNDS: usize = 5;
+
+fn main() {
+    // `cargo test --benches` only wants all of it to run.
+    let is_measured = std::env::args().any(|argument| argument == "--bench");
+    let directories = if is_measured { DIRECTORIES } else { 10 };
+    let dir = tempfile::tempdir().unwrap();
+    for directory in 0..directories {
+        let directory = dir.path().join(format!("directory_{directory}"));
+        fs::create_dir(&directory).unwrap();
+        for file in 0..FILES_PER_DIRECTORY {
+            fs::write(directory.join(format!("file_{file}.txt")), "x").unwrap();
+        }
+    }
+    let base = AbsPath::new(dir.path()).unwrap();
+    for round in 0..ROUNDS {
+        let browser = Browser::new(base.clone(), None);
+        let begun = Instant::now();
+        let first = browser.query("file", ROWS, FIRST);
+        let took = begun.elapsed();
+        println!(
+            "round {round}: first {} rows after {took:.1?}",
+            first.rows.len()
+        );
+        let all = browser.query("file", ROWS, Duration::MAX);
+        assert_eq!(all.extent, Extent::Whole);
+        println!(
+            "round {round}: the walk ended after {:.1?}",
+            begun.elapsed()
+        );
+        for typed in TYPED {
+            let begun = Instant::now();
+            let rows = browser.query(typed, ROWS, Duration::MAX);
+            let took = begun.elapsed();
+            println!(
+                "round {round}: `{typed}`: {} matched in {took:.1?}",
+                rows.matched
+            );
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The session that is typed: turns, questions, commands, and what the keys do while a turn runs.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+
+use crate::project::Project;
+use crate::scripted_team::{agent, team};
+use crate::sessions;
+use crate::terminal::{CTRL_C, CTRL_D, ENTER, ESCAPE, TAB, Terminal, UP};
+
+/// What an agent does that only answers.
+const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
+
+/// `project` on a terminal that shows no colours.
+fn typed(project: Project) -> Project {
+    project.env("TERM", "xterm").env("NO_COLOR", "1")
+}
+
+/// A project whose agent, which has no files, replies so.
+fn project(replies: &str) -> Project {
+    typed(Project::new().config(&team(&[agent("a", "", replies)], "")))
+}
+
+/// A project whose agent has files, and replies so.
+fn with_files(replies: &str) -> Project {
+    let config = team(&[agent("a", "cwd: w", replies)], "");
+    typed(Project::new().config(&config).file("src/main.rs", "main"))
+}
+
+/// A session whose prompt is ready.
+#[track_caller]
+fn session(project: Project) -> Terminal {
+    let terminal = Terminal::open(project, 80);
+    terminal.shows(&[">"]);
+    terminal
+}
+
+/// A session in which the current directory stays closed.
+#[track_caller]
+fn closed_session(project: Project) -> Terminal {
+    let mut terminal = Terminal::open(project, 80);
+    terminal.says("/ yes, and [P]rotect paths in it: ");
+    terminal.types("n\r");
+    terminal.shows(&[">"]);
+    terminal
+}
+
+/// Types a prompt and waits for the next one; the turn is the session's `count`th.
+#[track_caller]
+fn turn(terminal: &mut Terminal, prompt: &str, count: usize) {
+    terminal.types(prompt);
+    terminal.wait(
+        || terminal.prompt().join("").contains(prompt),
+        || prompt.to_owned(),
+    );
+    terminal.types(ENTER);
+    let ended = || terminal.written().matches("\ndone: ").count();
+    terminal.wait(
+        || ended() == count,
+        || format!("{count} turns that are done"),
+    );
+    terminal.shows(&[">"]);
+}
+
+#[test]
+fn paths_accumulate_over_the_turns_that_are_typed() {
+    let mut terminal = closed_session(typed(sessions::project()));
+    turn(&mut terminal, "Review @src/main.py", 1);
+    turn(&mut terminal, "Now check @tests/test_main.py:w too", 2);
+    turn(&mut terminal, "Fix the bug", 3);
+    let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
+    assert_eq!(content("tests/test_main.py"), "fixed\n");
+    turn(&mut terminal, "Also update @docs/README.md:w", 4);
+    let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
+    assert_eq!(content("docs/README.md"), "updated\n");
+    assert_eq!(content("src/main.py"), "print(1)\n");
+    turn(&mut terminal, "Raise @src/main.py:w", 5);
+    let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
+    assert_eq!(content("src/main.py"), "print(2)\n");
+    terminal.types("/context\r\r");
+    terminal.says("  1  write  [PROJECT]/src/main.py  turn 5");
+    terminal.says("  2  write  [PROJECT]/tests/test_main.py  turn 2");
+    terminal.says("  3  write  [PROJECT]/docs/README.md  turn 4");
+    terminal.types("/context remove 2\r");
+    terminal.says("[PROJECT]/tests/test_main.py is closed from the next turn on");
+    terminal.types("/context remove 9\r");
+    terminal.says("`9` is no path that can be closed");
+    terminal.types(CTRL_D);
+    let project = terminal.ends(0);
+    let shown = project.retyped(["sessions", "list"]).success();
+    assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
+    assert!(shown.stdout().contains("5 turns"), "{}", shown.stdout());
+}
+
+/// What an agent does that writes `src/new.rs` when it presents.
+const WRITES: &str = r#"
+- when: {system: "the final agent", last: "Write"}
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/src/new.rs", content: "written"}}]
+- when: {system: "the final agent"}
+  text: "presented"
+  repeat: true
+- calls: [{name: new_answer, arguments: {content: done}}]
+  repeat: true
+"#;
+
+#[test]
+fn enter_opens_the_current_directory() {
+    let mut terminal = Terminal::open(with_files(WRITES), 80);
+    terminal.says("Add the current directory as a context path?\r\n   [PROJECT]\r\n");
+    terminal.says("   [Y]es (default) / [N]o / [C]ustom path / yes, and [P]rotect paths in it: ");
+    terminal.types(ENTER);
+    terminal.says("Added [PROJECT] (write)");
+    terminal.shows(&[">"]);
+    turn(&mut terminal, "Write it", 1);
+    let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
+    assert_eq!(written, "written");
+    terminal.types("/files\r");
+    let told = || terminal.written().matches("created  ").count();
+    terminal.wait(|| told() == 2, || "what was delivered".to_owned());
+    terminal.shows(&[">"]);
+    terminal.types(CTRL_D);
+    let again = Terminal::open(terminal.ends(0).retyped(["--continue"]), 80);
+    again.shows(&[">"]);
+    assert!(
+        !again.written().contains("Add the current"),
+        "{}",
+        again.written()
+    );
+    again.says("turn 2");
+}
+
+#[test]
+fn what_is_protected_is_not_written() {
+    let mut terminal = Terminal::open(with_files(WRITES), 80);
+    terminal.says("in it: ");
+    terminal.types("p\r");
+    terminal.says("with commas between: ");
+    terminal.types("../other\r");
+    terminal.says("`../other` is no path inside `[PROJECT]`");
+    terminal.types("src\r");
+    terminal.says("Added [PROJECT] (write; protected: src)");
+    terminal.shows(&[">"]);
+    terminal.types("Write it\r");
+    terminal.says("1 refused");
+    assert!(!terminal.project().path("src/new.rs").exists());
+}
+
+#[test]
+fn another_directory_can_be_opened() {
+    let project = with_files(WRITES).home_file("library/a.txt", "a");
+    let mut terminal = Terminal::open(project, 80);
+    terminal.says("in it: ");
+    terminal.types("maybe\r");
+    terminal.says("`y`, `n`, `c` or `p` is expected");
+    terminal.types("c\r");
+    terminal.says("path: ");
+    terminal.types("~/nowhere\r");
+    terminal.says("there is no directory `");
+    terminal.types("src/main.rs\r");
+    terminal.says("is a file: mention it in a prompt");
+    terminal.types("~/library\r");
+    terminal.says("[W]rite (default) / [R]ead: ");
+    terminal.types("r\r");
+    terminal.says("/home/library (read)");
+    terminal.shows(&[">"]);
+}
+
+#[test]
+fn it_is_not_asked_what_is_known() {
+    let agents = [agent("a", "cwd: w", ANSWERS)];
+    let listed = "orchestrator:\n  context_paths: [{path: ., permission: read}]";
+    let terminal = session(typed(Project::new().config(&team(&agents, listed))));
+    assert!(!terminal.written().contains("Add the current"));
+    let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
+    let terminal = session(given);
+    assert!(!terminal.written().contains("Add the current"));
+    terminal.says("(read)");
+}
+
+#[test]
+fn a_pasted_text_is_one_prompt() {
+    let replies = "- when: {last: \"one\\ntwo\\nthree\"}\n  calls: [{name: new_answer, arguments: {content: all three}}]";
+    let mut terminal = session(project(replies));
+    terminal.types("\u{1b}[200~one\ntwo\r\nthree\u{1b}[201~");
+    terminal.shows(&["> one", "two", "three"]);
+    turn_as_it_stands(&mut terminal);
+    terminal.says("all three");
+    terminal.types(UP);
+    terminal.shows(&["> one", "two", "three"]);
+    terminal.types(CTRL_C);
+    terminal.types("one\\\rtwo");
+    terminal.shows(&["> one\\", "two"]);
+}
+
+/// Sends what stands at the prompt, and waits for the next one.
+#[track_caller]
+fn turn_as_it_stands(terminal: &mut Terminal) {
+    terminal.types(ENTER);
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+}
+
+#[test]
+fn ctrl_c_stops_a_run_and_the_session_goes_on() {
+    let replies = "- {delay_ms: 60000, text: late, repeat: true}";
+    let mut terminal = session(project(replies));
+    terminal.types("Wait\r");
+    terminal.says("agents: a");
+    terminal.types("the next words\r");
+    terminal.types(CTRL_C);
+    terminal.says("ended: ");
+    terminal.shows(&["> the next words"]);
+    assert_eq!(terminal.written().matches("the next words").count(), 1);
+    terminal.types(CTRL_C);
+    terminal.shows(&[">   Ctrl-C again leaves"]);
+    terminal.types(CTRL_C);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn an_error_of_a_turn_ends_nothing() {
+    let replies = r#"
+- when: {last: "missing.rs"}
+  error: {message: "the line is cut"}
+- calls: [{name: new_answer, arguments: {content: once}}]
+"#;
+    let mut terminal = session(project(replies));
+    turn(&mut terminal, "First", 1);
+    terminal.types("See @missing.rs\r");
+    terminal.says("missing.rs` is mentioned and does not exist");
+    terminal.says("the line is cut");
+    terminal.shows(&[">"]);
+    terminal.types("Open @/ please\r");
+    terminal.says("would open all of `/`");
+    terminal.shows(&[">"]);
+    terminal.types("/contxt\r");
+    terminal.says("did you mean `/context`?");
+    terminal.types("quit\r");
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn the_last_turn_can_be_looked_at() {
+    let voting = |answer: &str| crate::scripted_team::answers(answer, "agent1", 0);
+    let agents = [
+        agent("ann", "", &voting("red")),
+        agent("bob", "", &voting("blue")),
+    ];
+    let mut terminal = session(typed(Project::new().config(&team(&agents, ""))));
+    terminal.types("/votes\r\r");
+    terminal.says("this session has had no turn yet");
+    turn(&mut terminal, "Choose", 1);
+    terminal.types("/votes\r\r");
+    terminal.says("bob votes for ann");
+    terminal.types("/cost\r\r");
+    terminal.says("ann: 100 tokens read, 7 written");
+    terminal.types("/files\r\r");
+    terminal.says("no file was delivered");
+    terminal.types("/inspect\r\r");
+    terminal.wait(
+        || terminal.written().matches("winner: ann").count() >= 3,
+        || "the turn told again".to_owned(),
+    );
+    terminal.types("/status\r\r");
+    terminal.says("turn 2");
+    terminal.types("/reset\r\r");
+    terminal.says("a new session begins");
+    terminal.types("/resume\r\r");
+    terminal.wait(
+        || terminal.written().matches("turn 2").count() >= 2,
+        || "the session resumed".to_owned(),
+    );
+}
+
+#[test]
+fn what_was_typed_is_remembered_for_the_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut terminal = session(project(ANSWERS));
+    turn(&mut terminal, "Remember me", 1);
+    terminal.types(CTRL_D);
+    let project = terminal.ends(0);
+    let file = fs::metadata(project.path(".massgen/prompt_history.jsonl")).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    let mut terminal = session(project);
+    terminal.types(UP);
+    terminal.shows(&["> Remember me"]);
+}
+
+#[test]
+fn a_screen_reader_hears_plain_lines() {
+    let plain = [
+        ("MASSGEN_SCREEN_READER", "1", &[][..]),
+        ("LANG", "C", &["--screen-reader"][..]),
+    ];
+    for (name, value, words) in plain {
+        let project = project(ANSWERS).env(name, value).args(words);
+        let mut terminal = session(project.file("src/main.rs", "").file("src/manager.rs", ""));
+        terminal.types("See @src/ma");
+        terminal.shows(&["> See @src/ma"]);
+        terminal.types(TAB);
+        terminal.says("@src/main.rs");
+        terminal.says("@src/manager.rs");
+        terminal.types("i\t");
+        terminal.shows(&["> See @src/main.rs"]);
+        let written = terminal.written();
+        assert!(
+            !written.contains("directory") && !written.contains("Esc closes"),
+            "{written}"
+        );
+        turn_as_it_stands(&mut terminal);
+        terminal.types(CTRL_C);
+        terminal.says("Ctrl-C again leaves");
+        terminal.types(CTRL_C);
+        drop(terminal.ends(0));
+    }
+}
+
+#[test]
+fn a_simple_terminal_gets_one_line_after_the_other() {
+    let replies = "- {when: {last: \"main.rs\\nand what\\nfollows it\"}, calls: [{name: new_answer, arguments: {content: x}}]}";
+    let project = project(replies).env("TERM", "dumb").file("src/main.rs", "");
+    let mut terminal = session(project);
+    terminal.types("See @src/main.rs\nand what\nfollows it\n");
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    let written = terminal.written();
+    assert!(!written.contains('\u{1b}'), "{written:?}");
+    terminal.types(CTRL_C);
+    terminal.says("Ctrl-C again leaves");
+    terminal.types(CTRL_C);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn colours_are_shown_where_they_are_wanted() {
+    let colourful = Project::new().config(&team(&[agent("a", "", ANSWERS)], ""));
+    let mut terminal = Terminal::open(colourful.env("TERM", "xterm").file("main.rs", ""), 80);
+    terminal.says("\u{1b}[1m> \u{1b}[0m");
+    terminal.types("@ma");
+    terminal.says("\u{1b}[1m > main.rs");
+    terminal.types(ESCAPE);
+    let mut terminal = session(project(ANSWERS));
+    terminal.types("/he");
+    terminal.says("Esc closes");
+    assert!(
+        !terminal.written().contains("\u{1b}[1m"),
+        "{}",
+        terminal.written()
+    );
+}
+
+#[test]
+fn a_session_that_is_terminated_ends() {
+    let terminal = session(project(ANSWERS));
+    let process = i32::try_from(terminal.process()).unwrap();
+    let process = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    drop(terminal.ends(130));
+}

@@ -1,0 +1,238 @@
+//! The choice of paths while a prompt is typed: what is on the screen.
+
+use crate::project::Project;
+use crate::scripted_team::{agent, team};
+use crate::terminal::{CTRL_C, CTRL_D, CTRL_W, DOWN, ENTER, ESCAPE, LEFT, TAB, Terminal, UP};
+
+/// What an agent does that only answers.
+const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
+
+/// A project with some files, whose agent has none.
+fn project() -> Project {
+    Project::new()
+        .config(&team(&[agent("a", "", ANSWERS)], ""))
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .file("src/main.rs", "fn main() {}\n")
+        .file("src/manager.rs", "x".repeat(1234))
+        .file("docs/notes.md", "notes")
+        .file("my file.txt", "text")
+        .file("README.md", "read me")
+}
+
+/// A session in it whose prompt is ready, on a terminal of this many columns.
+fn session(project: Project, columns: u16) -> Terminal {
+    let terminal = Terminal::open(project, columns);
+    terminal.shows(&[">"]);
+    terminal
+}
+
+const FOOTER: &str = "   Tab inserts, Ctrl-W to write, Esc closes";
+
+#[test]
+fn it_opens_on_a_sign_narrows_and_inserts() {
+    let mut terminal = session(project(), 80);
+    terminal.types("Review @");
+    terminal.shows(&[
+        "> Review @",
+        " > docs/        directory",
+        "   my file.txt  4 B",
+        "   README.md    7 B",
+        "   src/         directory",
+        FOOTER,
+    ]);
+    terminal.types("ma");
+    terminal.shows(&[
+        "> Review @ma",
+        " > src/main.rs     13 B",
+        "   src/manager.rs  1.2 kB",
+        FOOTER,
+    ]);
+    terminal.types(DOWN);
+    terminal.shows(&[
+        "> Review @ma",
+        "   src/main.rs     13 B",
+        " > src/manager.rs  1.2 kB",
+        FOOTER,
+    ]);
+    terminal.types(TAB);
+    terminal.shows(&["> Review @src/manager.rs"]);
+    terminal.types("and @ma");
+    terminal.shows(&[
+        "> Review @src/manager.rs and @ma",
+        " > src/main.rs     13 B",
+        "   src/manager.rs  1.2 kB",
+        FOOTER,
+    ]);
+    terminal.types(UP);
+    terminal.types(ENTER);
+    terminal.shows(&["> Review @src/manager.rs and @src/manager.rs"]);
+    terminal.types(CTRL_C);
+    terminal.types(CTRL_D);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn a_key_asks_for_writing_and_quotes_are_added() {
+    let mut terminal = session(project(), 80);
+    terminal.types("Fix @mana");
+    terminal.shows(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
+    terminal.types(CTRL_W);
+    terminal.shows(&["> Fix @src/manager.rs:w"]);
+    terminal.types("with @my");
+    terminal.shows(&[
+        "> Fix @src/manager.rs:w with @my",
+        " > my file.txt  4 B",
+        FOOTER,
+    ]);
+    terminal.types(TAB);
+    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\""]);
+    terminal.types("and @notes:w");
+    terminal.shows(&[
+        "> Fix @src/manager.rs:w with @\"my file.txt\" and @notes:w",
+        " > docs/notes.md  5 B",
+        "   Tab inserts, Esc closes",
+    ]);
+    terminal.types(TAB);
+    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\" and @docs/notes.md:w"]);
+}
+
+#[test]
+fn it_closes_and_stays_away_where_no_path_is_meant() {
+    let mut terminal = session(project(), 80);
+    terminal.types("@ma");
+    terminal.shows(&[
+        "> @ma",
+        " > src/main.rs     13 B",
+        "   src/manager.rs  1.2 kB",
+        FOOTER,
+    ]);
+    terminal.types(ESCAPE);
+    terminal.shows(&["> @ma"]);
+    terminal.types("i");
+    terminal.shows(&["> @mai"]);
+    terminal.types(TAB);
+    terminal.shows(&["> @mai", " > src/main.rs  13 B", FOOTER]);
+    terminal.types(LEFT);
+    terminal.shows(&["> @mai"]);
+    terminal.types(CTRL_C);
+    terminal.shows(&[">   Ctrl-C again leaves"]);
+    for typed in ["me@main", "\\@main", "@main ", "@nothinglikeit"] {
+        terminal.types(typed);
+        terminal.shows(&[format!("> {}", typed.trim_end()).as_str()]);
+        terminal.types(CTRL_C);
+        terminal.shows(&[">   Ctrl-C again leaves"]);
+    }
+    terminal.types(CTRL_C);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn a_directory_is_gone_into_and_elsewhere_is_scoped() {
+    let project = project()
+        .home_file("letters/one.txt", "1")
+        .home_file("two.txt", "22");
+    let mut terminal = session(project, 80);
+    terminal.types("@doc");
+    terminal.shows(&[
+        "> @doc",
+        " > docs/          directory",
+        "   docs/notes.md  5 B",
+        FOOTER,
+    ]);
+    terminal.types(TAB);
+    terminal.shows(&["> @docs/"]);
+    terminal.types("n");
+    terminal.shows(&["> @docs/n", " > docs/notes.md  5 B", FOOTER]);
+    terminal.types(CTRL_C);
+    terminal.types("@~/");
+    terminal.shows(&[
+        "> @~/",
+        " > ~/letters/  directory",
+        "   ~/two.txt   2 B",
+        FOOTER,
+    ]);
+    terminal.types("tw");
+    terminal.types(TAB);
+    terminal.shows(&["> @~/two.txt"]);
+    terminal.types("@../ho");
+    terminal.shows(&["> @~/two.txt @../ho", " > ../home/  directory", FOOTER]);
+}
+
+#[test]
+fn what_git_ignores_comes_when_it_is_asked_for() {
+    let project = project()
+        .file(".gitignore", "target\n")
+        .file("target/debug/main.o", "object")
+        .file("target/trace.txt", "trace");
+    let mut terminal = session(project, 80);
+    terminal.types("@ma");
+    terminal.shows(&[
+        "> @ma",
+        " > src/main.rs     13 B",
+        "   src/manager.rs  1.2 kB",
+        FOOTER,
+    ]);
+    terminal.types(CTRL_C);
+    terminal.types("@targ");
+    terminal.shows(&["> @targ", " > target/  directory", FOOTER]);
+    terminal.types(TAB);
+    terminal.types("t");
+    terminal.shows(&["> @target/t", " > target/trace.txt  5 B", FOOTER]);
+}
+
+#[test]
+fn a_narrow_terminal_and_one_that_changes_are_filled() {
+    let project = project().file("a/directory/far/down/below/the/others/main.rs", "");
+    let mut terminal = session(project, 40);
+    terminal.types("@others");
+    terminal.shows(&[
+        "> @others",
+        " > …r/down/below/the/others/  directory",
+        "   …/down/below/the/others/main.rs  0 B",
+        "   Tab, ^W, Esc",
+    ]);
+    terminal.resize(80);
+    terminal.types("/m");
+    terminal.shows(&[
+        "> @others/m",
+        " > a/directory/far/down/below/the/others/main.rs  0 B",
+        FOOTER,
+    ]);
+    terminal.resize(30);
+    terminal.wait(
+        || terminal.lines().iter().any(|line| line.starts_with(" > …")),
+        || "a shortened path".to_owned(),
+    );
+}
+
+#[test]
+fn a_path_that_is_typed_out_is_sent_at_once() {
+    let mut terminal = session(project(), 80);
+    terminal.types("Review @src/main.rs");
+    terminal.shows(&["> Review @src/main.rs", " > src/main.rs  13 B", FOOTER]);
+    terminal.types(ENTER);
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    terminal.types(CTRL_D);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn commands_are_completed_as_they_are_typed() {
+    let mut terminal = session(project(), 80);
+    terminal.types("/co");
+    let footer = "   Tab inserts, Esc closes";
+    terminal.shows(&[
+        "> /co",
+        " > /context  what is open to agents; `/context remove N` closes it",
+        "   /config   the config of the team",
+        "   /cost     what the last turn used",
+        footer,
+    ]);
+    terminal.types(DOWN);
+    terminal.types(ENTER);
+    terminal.shows(&["> /config"]);
+    terminal.types(ENTER);
+    terminal.says("type: scripted");
+}

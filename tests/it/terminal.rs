@@ -1,0 +1,202 @@
+//! A terminal on which the real binary runs: keys go in, and what is on the screen is looked at.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, MasterPty, PtySize, native_pty_system};
+use vt100::Parser;
+
+use crate::project::Project;
+
+/// A screen that does not come in this time never comes.
+const SCREEN_TIME_MAX: Duration = Duration::from_secs(40);
+/// How often the screen is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// Lines of a terminal.
+const ROWS: u16 = 24;
+
+/// Keys that are no letters.
+pub(crate) const ENTER: &str = "\r";
+pub(crate) const TAB: &str = "\t";
+pub(crate) const ESCAPE: &str = "\u{1b}";
+pub(crate) const UP: &str = "\u{1b}[A";
+pub(crate) const DOWN: &str = "\u{1b}[B";
+pub(crate) const LEFT: &str = "\u{1b}[D";
+pub(crate) const CTRL_C: &str = "\u{3}";
+pub(crate) const CTRL_D: &str = "\u{4}";
+pub(crate) const CTRL_W: &str = "\u{17}";
+
+/// A terminal with massgen on it.
+pub(crate) struct Terminal {
+    project: Project,
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    screen: Arc<Mutex<Seen>>,
+}
+
+/// What was shown.
+struct Seen {
+    parser: Parser,
+    /// Every byte of it.
+    bytes: Vec<u8>,
+}
+
+impl Terminal {
+    /// Starts what is typed in `project`, on a terminal of this many columns.
+    pub(crate) fn open(project: Project, columns: u16) -> Self {
+        let size = PtySize {
+            rows: ROWS,
+            cols: columns,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pty = native_pty_system().openpty(size).expect("a terminal");
+        let child = pty
+            .slave
+            .spawn_command(project.typed())
+            .expect("the binary starts");
+        drop(pty.slave);
+        let screen = Arc::new(Mutex::new(Seen {
+            parser: Parser::new(ROWS, columns, 0),
+            bytes: Vec::new(),
+        }));
+        let mut shown = pty.master.try_clone_reader().unwrap();
+        let seen = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = shown.read(&mut piece) {
+                let mut seen = seen.lock().unwrap();
+                seen.parser.process(&piece[..count]);
+                seen.bytes.extend_from_slice(&piece[..count]);
+            }
+        });
+        Self {
+            project,
+            keys: pty.master.take_writer().unwrap(),
+            master: pty.master,
+            child,
+            screen,
+        }
+    }
+
+    /// Types `keys`.
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Makes the terminal this wide.
+    pub(crate) fn resize(&mut self, columns: u16) {
+        self.screen
+            .lock()
+            .unwrap()
+            .parser
+            .screen_mut()
+            .set_size(ROWS, columns);
+        let size = PtySize {
+            rows: ROWS,
+            cols: columns,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        self.master.resize(size).unwrap();
+    }
+
+    /// The lines on the screen, without spaces at their ends.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let seen = self.screen.lock().unwrap();
+        let screen = seen.parser.screen();
+        let (_, columns) = screen.size();
+        let root = self.project.path("");
+        let root = root.to_str().unwrap().trim_end_matches('/');
+        let lines = screen.rows(0, columns);
+        lines
+            .map(|line| line.trim_end().replace(root, "[PROJECT]"))
+            .collect()
+    }
+
+    /// The last prompt on the screen and all below it.
+    pub(crate) fn prompt(&self) -> Vec<String> {
+        let mut lines = self.lines();
+        while lines.last().is_some_and(String::is_empty) {
+            lines.pop();
+        }
+        let begin = lines.iter().rposition(|line| line.starts_with('>'));
+        lines.split_off(begin.unwrap_or(lines.len()))
+    }
+
+    /// Everything that was ever written to the terminal.
+    pub(crate) fn written(&self) -> String {
+        String::from_utf8_lossy(&self.screen.lock().unwrap().bytes).into_owned()
+    }
+
+    /// Waits until the last prompt and all below it are these lines.
+    #[track_caller]
+    pub(crate) fn shows(&self, expected: &[&str]) {
+        self.wait(
+            || self.prompt() == expected,
+            || format!("expected {expected:#?}"),
+        );
+    }
+
+    /// Waits until `text` was written.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) {
+        let named = || {
+            let root = self.project.path("");
+            self.written()
+                .replace(root.to_str().unwrap().trim_end_matches('/'), "[PROJECT]")
+        };
+        self.wait(
+            || named().contains(text),
+            || format!("expected {text:?}\n{}", named()),
+        );
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(crate) fn wait(&self, holds: impl Fn() -> bool, expected: impl Fn() -> String) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(
+                begun.elapsed() < SCREEN_TIME_MAX,
+                "{}\n--- the screen\n{}",
+                expected(),
+                self.lines().join("\n")
+            );
+            sleep(LOOK);
+        }
+    }
+
+    /// Waits for the end of massgen, which ends with this status.
+    #[track_caller]
+    pub(crate) fn ends(mut self, code: u32) -> Project {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                begun.elapsed() < SCREEN_TIME_MAX,
+                "{}",
+                self.lines().join("\n")
+            );
+            sleep(LOOK);
+        };
+        assert_eq!(status.exit_code(), code, "{}", self.lines().join("\n"));
+        self.project
+    }
+
+    /// The id of massgen's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// The project in which massgen runs.
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
+    }
+}
