@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::wording::counted;
+use crate::wording::{counted, listed};
 
 /// What is known of one answer, or of what was delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -85,15 +85,30 @@ pub enum Standing {
 }
 
 impl Evidence {
+    /// Which required checks did not pass, as the beginning of a sentence; `None` if all did.
+    pub fn red(&self) -> Option<String> {
+        let failed = self.failed();
+        let names: Vec<&str> = failed.map(|finding| finding.check.as_str()).collect();
+        let (noun, verb) = match names.len() {
+            0 => return None,
+            1 => ("check", "does"),
+            _ => ("checks", "do"),
+        };
+        Some(format!("the {noun} {} {verb} not pass", listed(&names, "and")))
+    }
+
     /// What follows from the checks. One that could not be run says nothing good.
     pub fn standing(&self) -> Standing {
-        let fails =
-            |finding: &Finding| finding.need == Need::Required && finding.verdict != Verdict::Passed;
-        if self.checks.iter().any(fails) {
-            Standing::Fails
-        } else {
-            Standing::Holds
+        match self.failed().next() {
+            Some(_) => Standing::Fails,
+            None => Standing::Holds,
         }
+    }
+
+    fn failed(&self) -> impl Iterator<Item = &Finding> {
+        let required = self.checks.iter();
+        let required = required.filter(|finding| finding.need == Need::Required);
+        required.filter(|finding| finding.verdict != Verdict::Passed)
     }
 }
 

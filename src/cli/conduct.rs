@@ -90,8 +90,11 @@ pub(crate) async fn show(
     }
     let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
     let (reviewer, questions) = reviewer();
-    if order.config.delivery == DeliveryMode::Review && may_ask && !arguments.yes {
+    if may_ask {
         order.reviewer = Some(reviewer);
+    }
+    if arguments.yes {
+        order.config.delivery = DeliveryMode::Auto;
     }
     let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::automation::Automation;
-use crate::cli::deliveries::review::{Typed, review};
+use crate::cli::deliveries::review::{Typed, on_red, review};
 use crate::cli::output::Output;
 use crate::cli::render::Render;
 use crate::cli::report::Report;
@@ -64,19 +64,28 @@ impl Asked {
         let View::Person(render) = view else {
             return;
         };
-        let Question {
-            delivery,
-            plan,
-            answer,
-        } = question;
-        let choice = tokio::task::block_in_place(|| {
+        // Without an answer, the run is told by the end of the channel.
+        tokio::task::block_in_place(|| {
             let mut lines = Typed::until(self.stop.clone());
-            review(&delivery, &plan, render.output(), &mut || lines.next())
+            let output = render.output();
+            match question {
+                Question::Apply {
+                    delivery,
+                    plan,
+                    answer,
+                } => {
+                    let choice = review(&delivery, &plan, output, &mut || lines.next());
+                    if let Ok(Some(choice)) = choice {
+                        answer.send(choice).unwrap_or_default();
+                    }
+                }
+                Question::Red { reason, answer } => {
+                    if let Some(red) = on_red(&reason, output, &mut || lines.next()) {
+                        answer.send(red).unwrap_or_default();
+                    }
+                }
+            }
         });
-        // Without a choice, the run is told by the end of the channel.
-        if let Ok(Some(choice)) = choice {
-            answer.send(choice).unwrap_or_default();
-        }
     }
 }
 

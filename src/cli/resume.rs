@@ -8,7 +8,7 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{Arguments, RunArguments};
-use crate::cli::conduct::{Person, connect_all, machine, secrets, show};
+use crate::cli::conduct::{Conducted, Person, connect_all, machine, secrets, show};
 use crate::cli::environment;
 use crate::cli::go_on::{default_sessions, still_open, wanted};
 use crate::cli::output::Output;
@@ -22,7 +22,7 @@ use crate::config::examples;
 use crate::config::place::{LOGS, STATE_DIR};
 use crate::config::recorded::recorded;
 use crate::config::team::Workspaces;
-use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::Layout;
 use crate::orchestrator::conduct::{Order, StartedWith, Stop};
@@ -59,11 +59,10 @@ pub(crate) async fn resume(
     stop: Stop,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
-) -> Result<ExitStatus> {
+) -> Result<Conducted> {
     let order = order(&unfinished, (host, arguments), output).await?;
     let typed = (Person::at(host), arguments);
-    let conducted = Box::pin(show(order, typed, stop, output, report)).await?;
-    Ok(conducted.status)
+    Box::pin(show(order, typed, stop, output, report)).await
 }
 
 async fn order(

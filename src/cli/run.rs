@@ -84,7 +84,8 @@ async fn carry_out(
     recover(host, output)?;
     if let Some(unfinished) = begun_before(host, arguments)? {
         let typed = (host, arguments);
-        return Box::pin(resume(unfinished, typed, stop, output, report)).await;
+        let conducted = resume(unfinished, typed, stop, output, report);
+        return Ok(Box::pin(conducted).await?.status);
     }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,

@@ -179,6 +179,8 @@ impl Run {
             dir: layout.deliveries.clone(),
             run: places.name().to_owned(),
             bases: Bases::in_directory(of_run.join(BASES)),
+            mode: config.delivery,
+            on_red: config.checks.on_red,
             reviewer: order.reviewer,
             stop: stop.soon.clone(),
         });

@@ -4,15 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::agent::Mind;
+use tokio::sync::mpsc::Sender;
+
 use crate::agent::calls::Worked;
 use crate::agent::patience::Patience;
 use crate::agent::present::{BrokenOff, present};
+use crate::agent::{Mind, emit};
 use crate::brief::{self, AnswerView, Task};
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
+use crate::orchestrator::examiner::Examined;
 use crate::orchestrator::grants::{manager, real, write_roots};
 use crate::orchestrator::review;
 use crate::orchestrator::team::{Line, Member, Team};
@@ -102,6 +105,9 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
         worked.add(delivery.carry_workspace().await?);
         delivery.apply(&mut worked).await?;
+    }
+    if delivered(&worked.changes, &permissions).any(is_done) {
+        delivery.prove(&mut worked, patience, &mind.events).await?;
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
@@ -232,6 +238,41 @@ impl Delivery<'_> {
         };
         worked.changes.retain(|change| !is_on_stage(change));
         worked.add(Worked::done(changes));
+        Ok(())
+    }
+
+    /// Has the checks look at what was delivered, and takes it back if they say so.
+    async fn prove(
+        mut self,
+        worked: &mut Worked,
+        patience: &Patience,
+        events: &Sender<Event>,
+    ) -> Result<()> {
+        let Some(examiner) = self.team.examiner() else {
+            return Ok(());
+        };
+        // What was changed on the stage is in the user's trees now.
+        self.stage = None;
+        let agent = &self.member.id;
+        let evidence = examiner.examine(agent, Examined::Delivery, patience, events);
+        let Some(reason) = evidence.await.red() else {
+            return Ok(());
+        };
+        let (Some((how, _)), Some(held)) = (self.team.delivers_by(), self.held) else {
+            return Ok(());
+        };
+        if how.keeps_on_red(&reason).await {
+            let message = format!("{reason}; the delivery stays");
+            emit(events, Event::Warning { message }).await;
+            return Ok(());
+        }
+        let taken_back = review::take_back(held).await?;
+        for change in &mut worked.changes {
+            if taken_back.contains(&change.path.to_abs()) {
+                let reason = reason.clone();
+                change.kind = ChangeKind::TakenBack { reason };
+            }
+        }
         Ok(())
     }
 
@@ -371,7 +412,10 @@ fn delivered<'a>(
 fn is_done(change: &Change) -> bool {
     !matches!(
         change.kind,
-        ChangeKind::Denied { .. } | ChangeKind::Failed { .. } | ChangeKind::Unlisted { .. }
+        ChangeKind::Denied { .. }
+            | ChangeKind::Failed { .. }
+            | ChangeKind::Unlisted { .. }
+            | ChangeKind::TakenBack { .. }
     )
 }
 
@@ -440,6 +484,9 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
             reason: reason.clone(),
         }),
         (_, ChangeKind::Failed { reason }) => Some(Failed {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::TakenBack { reason }) => Some(DeliveryOutcome::TakenBack {
             reason: reason.clone(),
         }),
         (before, ChangeKind::Unlisted { .. }) => before,

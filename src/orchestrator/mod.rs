@@ -454,13 +454,15 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let delivered = count(DeliveryOutcome::is_delivered);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
-    let others = delivered.saturating_add(failed).saturating_add(declined);
+    let taken_back = count(|outcome| matches!(outcome, DeliveryOutcome::TakenBack { .. }));
+    let others: usize = [delivered, failed, declined, taken_back].iter().sum();
     let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
     for (number, what) in [
+        (taken_back, "taken back"),
         (declined, "not taken"),
         (refused, "refused"),
         (failed, "not written"),
@@ -471,6 +473,8 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     }
     let status = if failed > 0 {
         ExitStatus::Environment
+    } else if taken_back > 0 {
+        ExitStatus::NoAnswer
     } else if refused > 0 {
         ExitStatus::Denied
     } else {

@@ -1,12 +1,14 @@
 //! Owns the question what of a delivery is applied, and the delivering itself: whoever conducts the
 //! run answers it, or everything is applied that may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::DeliveryMode;
+use crate::config::checks::OnRed;
 use crate::delivery::choice::Take;
 use crate::delivery::plan::Plan;
 use crate::error::{Error, Result};
@@ -18,6 +20,7 @@ use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
 use crate::world::delivery::store::{Delivery, Offer};
 use crate::world::delivery::transaction::{apply, take_parts};
+use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since as SinceThen};
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]
@@ -25,13 +28,32 @@ pub struct Reviewer(mpsc::Sender<Question>);
 
 /// What is to be answered.
 #[derive(Debug)]
-pub struct Question {
-    /// The delivery, whose files can be looked at.
-    pub delivery: Arc<Delivery>,
-    /// What it would change.
-    pub plan: Arc<Plan>,
-    /// Where the answer goes. Without one, nothing is applied.
-    pub answer: oneshot::Sender<Choice>,
+pub enum Question {
+    /// What of a delivery is applied.
+    Apply {
+        /// The delivery, whose files can be looked at.
+        delivery: Arc<Delivery>,
+        /// What it would change.
+        plan: Arc<Plan>,
+        /// Where the answer goes. Without one, nothing is applied.
+        answer: oneshot::Sender<Choice>,
+    },
+    /// What becomes of a delivery whose checks do not pass.
+    Red {
+        /// Which checks, as the beginning of a sentence.
+        reason: String,
+        /// Where the answer goes. Without one, the delivery is taken back.
+        answer: oneshot::Sender<Red>,
+    },
+}
+
+/// What becomes of a delivery whose checks do not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Red {
+    /// It stays.
+    Keep,
+    /// It is taken back.
+    TakeBack,
 }
 
 /// What of a plan is applied.
@@ -76,6 +98,10 @@ pub struct Deliveries {
     pub run: String,
     /// What agents read of the user's files.
     pub bases: Bases,
+    /// Whether it is asked what is applied.
+    pub mode: DeliveryMode,
+    /// What becomes of a delivery whose checks do not pass.
+    pub on_red: OnRed,
     /// Who is asked; without one, everything is applied.
     pub reviewer: Option<Reviewer>,
     /// Says that the user wants to stop; then nothing more is asked.
@@ -119,7 +145,47 @@ pub async fn deliver(
     blocking(applying).await
 }
 
+/// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as
+/// they were before.
+pub async fn take_back(delivery: Arc<Delivery>) -> Result<BTreeSet<AbsPath>> {
+    let delivery = Arc::try_unwrap(delivery);
+    let delivery = delivery.map_err(|_| Error::bug("the delivery is still under way"))?;
+    let taking = move || {
+        let Some(mut delivered) = Delivered::open(delivery)? else {
+            return Ok(BTreeSet::new());
+        };
+        let rows = delivered.take(Direction::Back, &[], SinceThen::Kept)?;
+        let is_back = |row: &Row| matches!(row.outcome, Outcome::Restored | Outcome::Removed);
+        let back = rows.into_iter().filter(is_back);
+        Ok(back.map(|row| row.path).collect())
+    };
+    blocking(taking).await
+}
+
 impl Deliveries {
+    /// Whether the user keeps a delivery that does not hold, for this `reason`.
+    pub async fn keeps_on_red(&self, reason: &str) -> bool {
+        let Some(Reviewer(questions)) = &self.reviewer else {
+            return self.on_red == OnRed::Keep;
+        };
+        if self.on_red != OnRed::Ask {
+            return self.on_red == OnRed::Keep;
+        }
+        let (answer, answered) = oneshot::channel();
+        let question = Question::Red {
+            reason: reason.to_owned(),
+            answer,
+        };
+        let asked = async {
+            questions.send(question).await.ok()?;
+            answered.await.ok()
+        };
+        tokio::select! {
+            kept = asked => kept == Some(Red::Keep),
+            () = self.stop.cancelled() => false,
+        }
+    }
+
     /// Begins a delivery of the run. What is too much of older ones goes.
     pub async fn begin(&self) -> Result<Arc<Delivery>> {
         let (dir, run) = (self.dir.clone(), self.run.clone());
@@ -138,11 +204,11 @@ impl Deliveries {
         let Some(Reviewer(questions)) = &self.reviewer else {
             return Choice::everything(plan);
         };
-        if plan.items().is_empty() {
+        if self.mode == DeliveryMode::Auto || plan.items().is_empty() {
             return Choice::everything(plan);
         }
         let (answer, answered) = oneshot::channel();
-        let question = Question {
+        let question = Question::Apply {
             delivery: Arc::clone(delivery),
             plan: Arc::clone(plan),
             answer,

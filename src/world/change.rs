@@ -40,6 +40,11 @@ pub enum ChangeKind {
         /// Why.
         reason: String,
     },
+    /// It was delivered and taken back.
+    TakenBack {
+        /// Why.
+        reason: String,
+    },
     /// It is a directory in which more may have changed than is listed.
     Unlisted {
         /// Why.

@@ -160,6 +160,7 @@ impl Scene {
                 ChangeKind::Created => "created".to_owned(),
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
                 ChangeKind::Denied { reason } | ChangeKind::Failed { reason } => {

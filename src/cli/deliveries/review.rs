@@ -12,7 +12,7 @@ use crate::delivery::choice::Take;
 use crate::delivery::hunks::{Hunk, hunks};
 use crate::delivery::plan::{Deed, Entry, Made, Plan, Source};
 use crate::error::Result;
-use crate::orchestrator::review::Choice;
+use crate::orchestrator::review::{Choice, Red};
 use crate::world::delivery::contents::{Difference, Side, compared, difference};
 use crate::world::delivery::store::Delivery;
 use crate::world::terminal::{Asking, has_input};
@@ -59,6 +59,23 @@ pub(crate) fn typed_line(input: &mut impl BufRead) -> Option<String> {
     match input.read_line(&mut line) {
         Ok(0) | Err(_) => None,
         Ok(_) => Some(line.trim().to_owned()),
+    }
+}
+
+/// Asks whether a delivery stays whose checks do not pass. `None` at the end of the input.
+pub(crate) fn on_red(
+    reason: &str,
+    output: &mut Output<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<Red> {
+    output.warning(reason);
+    loop {
+        output.ask("[t]ake the delivery back, [k]eep it?");
+        match next()?.as_str() {
+            "t" | "take" => return Some(Red::TakeBack),
+            "k" | "keep" => return Some(Red::Keep),
+            _ => {}
+        }
     }
 }
 

@@ -13,11 +13,13 @@ use crate::cli::interactive::commands::{Line, OFFERED, read};
 use crate::cli::interactive::standing::Standing;
 use crate::cli::interrupts::{Asked, Interrupts};
 use crate::cli::output::{ColourChoice, Output};
+use crate::cli::resume::{resume, unfinished};
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::config::place::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::orchestrator::conduct::Stop;
+use crate::resume::Unfinished;
 use crate::world::browse::Browser;
 use crate::world::store::history::History;
 use crate::world::terminal::Keyboard;
@@ -121,6 +123,15 @@ struct Conversation {
     begun: String,
 }
 
+/// What runs next.
+#[derive(Debug)]
+enum Turn<'p> {
+    /// What was typed.
+    Typed(&'p str),
+    /// A run of the session that was broken off.
+    BrokenOff(Unfinished),
+}
+
 /// Whether the session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
@@ -143,6 +154,11 @@ impl Conversation {
         if self.standing.is_open_question() && self.add_directory().await? == After::Leave {
             return Ok(ExitStatus::Delivered);
         }
+        if let Some(unfinished) = unfinished(&self.arguments, &self.standing.host)?
+            && self.take(Turn::BrokenOff(unfinished)).await == After::Leave
+        {
+            return Ok(ExitStatus::Delivered);
+        }
         loop {
             let begun = std::mem::take(&mut self.begun);
             let text = match self.hear(BEFORE, begun, Purpose::Prompt).await? {
@@ -158,7 +174,7 @@ impl Conversation {
                 }
                 Ok(Line::Prompt(prompt)) => {
                     self.keep(&text);
-                    self.turn(prompt).await
+                    self.take(Turn::Typed(prompt)).await
                 }
                 Err(error) => {
                     self.output.error(&error);
@@ -233,8 +249,8 @@ impl Conversation {
     }
 
     /// Lets a turn run. What is typed meanwhile waits for the next prompt.
-    async fn turn(&mut self, prompt: &str) -> After {
-        let ended = self.conduct(prompt).await;
+    async fn take(&mut self, turn: Turn<'_>) -> After {
+        let ended = self.conduct(turn).await;
         let ahead = self.keyboard.typed_ahead();
         self.begun = ahead
             .trim_end_matches('\n')
@@ -254,16 +270,25 @@ impl Conversation {
     }
 
     /// A first signal ends the turn with what it has; a second one gives it up and leaves.
-    async fn conduct(&mut self, prompt: &str) -> Result<After> {
+    async fn conduct(&mut self, turn: Turn<'_>) -> Result<After> {
         let stop = Stop::default();
         let (output, standing) = (&mut self.output, &mut self.standing);
         let (interrupts, arguments) = (&mut self.interrupts, &self.arguments);
         let mut after = After::GoOn;
         let conducted = {
             let running = async {
-                let prepared = standing.prepare(prompt, output).await?;
-                let conducted = conduct(prepared, arguments, stop.clone(), output, None);
-                Box::pin(conducted).await
+                match turn {
+                    Turn::Typed(prompt) => {
+                        let prepared = standing.prepare(prompt, output).await?;
+                        let conducted = conduct(prepared, arguments, stop.clone(), output, None);
+                        Box::pin(conducted).await
+                    }
+                    Turn::BrokenOff(unfinished) => {
+                        let typed = (&standing.host, arguments);
+                        let conducted = resume(unfinished, typed, stop.clone(), output, None);
+                        Box::pin(conducted).await
+                    }
+                }
             };
             let mut running = Box::pin(running);
             loop {

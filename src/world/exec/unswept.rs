@@ -138,6 +138,7 @@ fn sweep_by(note: &AbsPath, quarantine: &AbsPath) -> Result<Vec<String>> {
         | ChangeKind::Changed
         | ChangeKind::Deleted
         | ChangeKind::Declined
+        | ChangeKind::TakenBack { .. }
         | ChangeKind::Conflict { .. } => None,
     };
     Ok(aftermath.changes.into_iter().filter_map(told).collect())
