@@ -90,7 +90,7 @@ pub(crate) async fn show(
     }
     let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
     let (reviewer, questions) = reviewer();
-    if order.config.delivery == DeliveryMode::Review && may_ask && !arguments.yes {
+    if order.config.delivery == DeliveryMode::Review && may_ask && !arguments.delivery.yes {
         order.reviewer = Some(reviewer);
     }
     let asking = stop.soon.clone();
