@@ -163,7 +163,10 @@ mod tests {
         check(&[(Need::Told, failed())], Standing::Holds);
         check(&[(Need::Required, failed())], Standing::Fails);
         check(&[(Need::Required, not_run())], Standing::Fails);
-        let both = [(Need::Required, Verdict::Passed), (Need::Required, failed())];
+        let both = [
+            (Need::Required, Verdict::Passed),
+            (Need::Required, failed()),
+        ];
         check(&both, Standing::Fails);
     }
 

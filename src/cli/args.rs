@@ -257,10 +257,9 @@ pub(crate) struct RunArguments {
     /// How much the run may use.
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// Applies what the final agent delivers unasked, whatever `delivery` in the config says.
-    /// Default: as the config says.
-    #[arg(short, long)]
-    pub yes: bool,
+    /// How what comes of the run is delivered.
+    #[command(flatten)]
+    pub delivery: DeliveryArguments,
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
@@ -277,6 +276,15 @@ pub(crate) struct RunArguments {
     /// sent, and calls nobody. Default: off.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// How what comes of a run is delivered.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct DeliveryArguments {
+    /// Applies what the final agent delivers unasked, whatever `delivery` in the config says.
+    /// Default: as the config says.
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// Which session a run is a turn of.

@@ -93,7 +93,7 @@ pub(crate) async fn show(
     if may_ask {
         order.reviewer = Some(reviewer);
     }
-    if arguments.yes {
+    if arguments.delivery.yes {
         order.config.delivery = DeliveryMode::Auto;
     }
     let asking = stop.soon.clone();

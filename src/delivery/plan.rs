@@ -2,7 +2,7 @@
 //! be changed and what the user has changed meanwhile. It holds no content.
 
 use crate::delivery::stand::Stand;
-use crate::path::{AbsPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 
 /// What a delivery would change in the user's trees.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ impl Clash {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Where it is.
-    pub path: AbsPath,
+    pub path: RealPath,
     /// Why, as the end of a sentence.
     pub reason: String,
     /// What says so.

@@ -69,7 +69,7 @@ impl Stand {
                 inode: None,
                 ..file
             }),
-            other => other,
+            other @ (Stand::Nothing | Stand::Link { .. } | Stand::Directory { .. }) => other,
         }
     }
 }

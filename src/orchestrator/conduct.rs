@@ -172,18 +172,10 @@ impl Run {
             None => RunPlaces::create(&layout.logs, attempts(&config), session.turn())?,
             Some(resumed) => RunPlaces::of(&resumed.log_dir, attempts(&config), session.turn()),
         };
-        let of_run = layout.deliveries.join(places.name());
         let executable = &order.machine.executable;
         team.deliver_from(Wings::new(&layout, places.name(), executable));
-        team.deliver_by(Deliveries {
-            dir: layout.deliveries.clone(),
-            run: places.name().to_owned(),
-            bases: Bases::in_directory(of_run.join(BASES)),
-            mode: config.delivery,
-            on_red: config.checks.on_red,
-            reviewer: order.reviewer,
-            stop: stop.soon.clone(),
-        });
+        let of_run = (&layout, places.name());
+        team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
@@ -408,6 +400,24 @@ impl Begun<'_> {
         let records = (places, log);
         let recorder = Recorder::go_on(records, session.id(), &told, self.redactor.clone())?;
         Ok((recorder, trace))
+    }
+}
+
+/// How the run of this name delivers.
+fn deliveries(
+    (layout, run): (&Layout, &str),
+    config: &Config,
+    reviewer: Option<Reviewer>,
+    stop: &Stop,
+) -> Deliveries {
+    Deliveries {
+        dir: layout.deliveries.clone(),
+        run: run.to_owned(),
+        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES)),
+        mode: config.delivery,
+        on_red: config.checks.on_red,
+        reviewer,
+        stop: stop.soon.clone(),
     }
 }
 

@@ -121,9 +121,9 @@ impl Kept {
             .take(size_bytes)
             .read_to_end(&mut text)
             .ok()?;
-        let digest = Sha256::digest(&text);
-        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = self.dir.join(name);
+        let digits = Sha256::digest(&text).into_iter();
+        let digits = digits.map(|byte| format!("{byte:02x}"));
+        let path = self.dir.join(digits.collect::<Vec<_>>().concat());
         dir::create_all(&self.dir, Audience::User).ok()?;
         file::replace(&path, &text, Durability::Process).ok()?;
         self.bytes = bytes;

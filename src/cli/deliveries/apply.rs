@@ -18,7 +18,7 @@ use crate::host::{Host, Stream};
 use crate::orchestrator::deliver::outcome_of;
 use crate::orchestrator::review::Choice;
 use crate::path::AbsPath;
-use crate::world::change::{Change, ChangeKind};
+use crate::world::change::Change;
 use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::store::{Delivery, Offer, Origin, Written, find};
 use crate::world::delivery::transaction::{apply, take_parts};
@@ -143,7 +143,7 @@ fn take(
     let mut planned = plan(delivery, offer, Some(&since))?;
     planned
         .refused
-        .retain(|refusal| is_meant(&refusal.path, &paths));
+        .retain(|refusal| is_meant(&refusal.path.to_abs(), &paths));
     let all = std::mem::take(&mut planned.entries);
     planned.entries = within(&planned, all, &paths);
     if planned.is_empty() {
@@ -188,11 +188,9 @@ fn told(changes: &[Change], here: &AbsPath, output: &mut Output<'_>) -> Result<E
     let mut status = ExitStatus::Delivered;
     for change in changes {
         let path = shown(&change.path.to_abs(), here);
-        let became = match &change.kind {
-            ChangeKind::Unlisted { .. } => continue,
-            kind => outcome_of(kind),
+        let Some(became) = outcome_of(&change.kind) else {
+            continue;
         };
-        let Some(became) = became else { continue };
         let is_fine = became.is_delivered() || became == DeliveryOutcome::Declined;
         if !is_fine {
             status = ExitStatus::Denied;

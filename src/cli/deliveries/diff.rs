@@ -50,7 +50,7 @@ fn would(
     };
     let planned = plan(delivery, &offer, Some(&since))?;
     for refusal in &planned.refused {
-        let path = shown(&refusal.path, &host.cwd);
+        let path = shown(&refusal.path.to_abs(), &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));
     }
     let differences = planned

@@ -198,15 +198,14 @@ fn choose(
         let Some(entry) = plan.entries.get(index) else {
             continue;
         };
-        let verdict = match rest {
-            Some(take) => Verdict::One(take),
-            None => {
-                let found = difference(delivery, plan, entry)?;
-                match ask_about(&found, &name(plan, entry), output, next) {
-                    Some(verdict) => verdict,
-                    None => return Ok(None),
-                }
-            }
+        let verdict = if let Some(take) = rest {
+            Verdict::One(take)
+        } else {
+            let found = difference(delivery, plan, entry)?;
+            let Some(verdict) = ask_about(&found, &name(plan, entry), output, next) else {
+                return Ok(None);
+            };
+            verdict
         };
         let take = match verdict {
             Verdict::One(take) => take,

@@ -1,6 +1,7 @@
 //! Owns what lies where in the directory of a delivery, and the seal that tells a directory that was
 //! made here from one that came along with somebody else's files.
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -61,16 +62,25 @@ impl Place {
 /// Says that `doing` failed at `path`.
 pub(super) fn cannot(doing: &str, path: &AbsPath, fault: Fault) -> Error {
     let error = Error::new(ErrorKind::Io, format!("cannot {doing} `{path}`: {fault}"));
-    match fault {
-        Fault::System(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
-            error.hint("the disk is full: free some space")
-        }
-        Fault::System(rustix::io::Errno::ROFS) => {
-            error.hint("the file system is mounted read-only")
-        }
-        Fault::System(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
-            error.hint("check who may write to it and the directory that holds it")
-        }
-        _ => error,
+    let Fault::System(errno) = fault else {
+        return error;
+    };
+    let known = HINTS.iter().find(|(errnos, _)| errnos.contains(&errno));
+    match known {
+        Some((_, hint)) => error.hint(*hint),
+        None => error,
     }
 }
+
+/// What the user can do about an error of the system.
+const HINTS: &[(&[Errno], &str)] = &[
+    (
+        &[Errno::NOSPC, Errno::DQUOT],
+        "the disk is full: free some space",
+    ),
+    (&[Errno::ROFS], "the file system is mounted read-only"),
+    (
+        &[Errno::ACCESS, Errno::PERM],
+        "check who may write to it and the directory that holds it",
+    ),
+];

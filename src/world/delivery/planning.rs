@@ -171,7 +171,7 @@ impl Reading<'_> {
     }
 
     fn refuse(&mut self, rel: &RelPath, by: By, reason: String) {
-        let path = self.real.join(rel).to_abs();
+        let path = self.real.join(rel);
         let refusal = Refusal { path, reason, by };
         if is_generated(rel) {
             self.plan.left_out.push(refusal);
@@ -388,7 +388,7 @@ impl Reading<'_> {
         }
         let clash = match found {
             Some(_) => self.clash(rel, found),
-            None => self.missed(rel)?,
+            None => self.missed(rel),
         };
         self.add(rel, theirs, ours, clash);
         Ok(())
@@ -484,10 +484,8 @@ impl Reading<'_> {
 
     /// Whether the user has removed what the agent changed. That something was copied from the tree
     /// says so only if names of its directory have come or gone: an agent can also have moved it here.
-    fn missed(&self, rel: &RelPath) -> std::result::Result<Option<Clash>, Fault> {
-        let Some(since) = self.since else {
-            return Ok(None);
-        };
+    fn missed(&self, rel: &RelPath) -> Option<Clash> {
+        let since = self.since?;
         let bases = since.bases.as_ref();
         let was_read = bases.is_some_and(|bases| bases.of(&self.real.join(rel)).is_some());
         let may_be_missed = || {
@@ -495,7 +493,7 @@ impl Reading<'_> {
             parent.is_ok_and(|meta| meta.version.changed_ns >= since.began_ns)
         };
         let is_missed = was_read || (is_copied_up(&self.upper, rel) && may_be_missed());
-        Ok(is_missed.then_some(Clash::Removed))
+        is_missed.then_some(Clash::Removed)
     }
 }
 

@@ -22,7 +22,7 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
         match recovered {
             Ok(None) => {}
             Ok(Some(note)) => {
-                notes.push(format!("the delivery of `{name}` was broken off: {note}"))
+                notes.push(format!("the delivery of `{name}` was broken off: {note}"));
             }
             Err(error) => notes.push(format!("the delivery of `{name}` is still open: {error:#}")),
         }

@@ -44,7 +44,9 @@ const HOLD_WAIT: Duration = Duration::from_millis(20);
 pub struct Delivery {
     pub(super) place: Place,
     name: String,
-    _held: Option<DirLock>,
+    /// What holds it, where the file system can do that.
+    #[expect(dead_code, reason = "it holds the directory as long as it lives")]
+    lock: Option<DirLock>,
 }
 
 /// What can be delivered: the write paths of a final agent, and what stays closed in them.
@@ -149,8 +151,8 @@ impl Delivery {
             let is_used = |path| file::kind(&path).is_ok();
             // What agents read may have been kept there before.
             if is_new || !(is_used(place.journal()) || is_used(place.offer())) {
-                let _held = hold(&place.0, &name)?;
-                return Ok(Self { place, name, _held });
+                let lock = hold(&place.0, &name)?;
+                return Ok(Self { place, name, lock });
             }
             number = number.saturating_add(1);
         }
@@ -165,8 +167,8 @@ impl Delivery {
                 .hint("massgen takes nothing back that somebody else may have written"));
         }
         let name = name.to_owned();
-        let _held = hold(&place.0, &name)?;
-        Ok(Self { place, name, _held })
+        let lock = hold(&place.0, &name)?;
+        Ok(Self { place, name, lock })
     }
 
     /// Its name.

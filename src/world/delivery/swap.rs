@@ -137,6 +137,15 @@ fn change_mode(
     Ok(Swapped::Done)
 }
 
+/// Whether nothing is lost with it that is no part of the delivery.
+fn may_go(dir: &Dir, name: &OsStr, what: &Stand) -> Result<bool, Fault> {
+    if !what.is_directory() {
+        return Ok(true);
+    }
+    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
+}
+
 /// A name and its slot.
 struct Exchange<'a> {
     slots: &'a Dir,
@@ -166,7 +175,7 @@ impl Exchange<'_> {
                 Err(fault) => Err(fault),
             },
             (false, true) => {
-                if !self.may_go(self.parent, self.name, from)? {
+                if !may_go(self.parent, self.name, from)? {
                     return Ok(Swapped::NotEmpty);
                 }
                 match self.parent.rename_new(self.name, self.slots, self.slot) {
@@ -179,7 +188,7 @@ impl Exchange<'_> {
                 })
             }
             (false, false) => {
-                if !self.may_go(self.parent, self.name, from)? {
+                if !may_go(self.parent, self.name, from)? {
                     return Ok(Swapped::NotEmpty);
                 }
                 match self.slots.exchange(self.slot, self.parent, self.name) {
@@ -209,20 +218,11 @@ impl Exchange<'_> {
             put_back(self)?;
             return Ok(Swapped::Foreign);
         }
-        if !self.may_go(self.slots, self.slot, expected)? {
+        if !may_go(self.slots, self.slot, expected)? {
             put_back(self)?;
             return Ok(Swapped::NotEmpty);
         }
         Ok(Swapped::Done)
-    }
-
-    /// Whether nothing is lost with it that is no part of the delivery.
-    fn may_go(&self, dir: &Dir, name: &OsStr, what: &Stand) -> Result<bool, Fault> {
-        if !what.is_directory() {
-            return Ok(true);
-        }
-        let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
-        Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
     }
 
     /// Goes on where two names could not be exchanged in one step and the process ended in between.

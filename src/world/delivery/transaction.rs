@@ -221,10 +221,15 @@ fn tell(
     kept_in: Option<&RealPath>,
 ) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
+    let real = |path: &AbsPath| {
+        let found = open_root(path)?.real_path();
+        found.map_err(|fault| cannot("look at", path, fault))
+    };
+    let roots: Vec<RealPath> = plan.roots.iter().map(real).collect::<Result<_>>()?;
     for refusal in &plan.refused {
         let reason = refusal.reason.clone();
         changes.push(Change {
-            path: RealPath::vouch(refusal.path.as_path()),
+            path: refusal.path.clone(),
             kind: match refusal.by {
                 By::Rule => ChangeKind::Denied { reason },
                 By::Disk => ChangeKind::Failed { reason },
@@ -262,8 +267,10 @@ fn tell(
                 reason: because.to_owned(),
             },
         };
-        let path = RealPath::vouch(path.as_path());
-        changes.push(Change { path, kind });
+        if let Some(root) = roots.get(entry.root) {
+            let path = root.join(&entry.rel);
+            changes.push(Change { path, kind });
+        }
     }
     Ok(changes)
 }
@@ -286,9 +293,7 @@ fn keep(
     let kept = kept_in.join(&below);
     let copied = || {
         let (content, meta) = Dir::own(&upper)?.open_file(&entry.rel)?;
-        let (dir, name): (Dir, &OsStr) = Dir::open(kept_in)?
-            .make_parent_of(&below)
-            .map(|(dir, name)| (dir, name))?;
+        let (dir, name): (Dir, &OsStr) = Dir::open(kept_in)?.make_parent_of(&below)?;
         let looks = Looks {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),

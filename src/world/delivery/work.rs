@@ -214,7 +214,7 @@ impl Work {
             let path = site.path.join(step.rel.as_path());
             match swapped.map_err(|fault| cannot("deliver", &path, fault))? {
                 Swapped::Done => {}
-                other => {
+                other @ (Swapped::Foreign | Swapped::NotEmpty) => {
                     left.insert(step.number, other);
                 }
             }

@@ -329,6 +329,7 @@ fn race(one: &str, other: &str) {
             match change.kind {
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
                 ChangeKind::Conflict { .. }
+                | ChangeKind::Declined
                 | ChangeKind::Denied { .. }
                 | ChangeKind::Unlisted { .. }
                 | ChangeKind::Failed { .. } => stopped += 1,

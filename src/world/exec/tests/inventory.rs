@@ -161,9 +161,10 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
             ChangeKind::Changed => "changed",
             ChangeKind::Deleted => "deleted",
             ChangeKind::Unlisted { .. } => "unlisted",
-            ChangeKind::Conflict { .. } | ChangeKind::Denied { .. } | ChangeKind::Failed { .. } => {
-                "kept"
-            }
+            ChangeKind::Conflict { .. }
+            | ChangeKind::Declined
+            | ChangeKind::Denied { .. }
+            | ChangeKind::Failed { .. } => "kept",
         });
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
     };
