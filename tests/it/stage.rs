@@ -141,9 +141,9 @@ fn holders(project: &Project) -> Vec<String> {
         let said = [text("mountinfo"), text("cmdline")].concat();
         String::from_utf8_lossy(&said).contains(&name)
     };
-    let mine = format!("/proc/{}", std::process::id());
+    let mine = PathBuf::from(format!("/proc/{}", std::process::id()));
     let holding = processes.filter(|process| process.join("stat").exists() && holds(process));
-    let holding = holding.filter(|process| *process != PathBuf::from(&mine));
+    let holding = holding.filter(|process| *process != mine);
     holding
         .map(|process| process.display().to_string())
         .collect()
