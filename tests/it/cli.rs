@@ -34,7 +34,7 @@ fn help_names_every_flag() {
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
       logs         Lists, shows, follows and packs the records of runs
-      sessions     Lists, shows, forks, packs and removes sessions
+      sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
       schema       Prints the schemas of what scripts read
@@ -117,11 +117,12 @@ fn help_names_every_flag() {
 
           --continue
               Goes on with the session of this directory that was used last: the agents know its turns,
-              begin with the files of the last one, and may use the paths that it opened. Default: a new
-              session
+              begin with the files of the last one, and may use the paths that it opened. Without a task
+              it goes on with the last run, if that was broken off. Default: a new session
 
           --session-id <ID>
-              Goes on with this session: its id, the beginning of it, or `last`. Default: a new session
+              Goes on with this session, in the same way: its id, the beginning of it, or `last`.
+              Default: a new session
 
           --debug
               Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
@@ -603,8 +604,11 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sessions",
             "massgen-sessions-list",
             "massgen-sessions-show",
+            "massgen-sessions-resume",
             "massgen-sessions-fork",
             "massgen-sessions-export",
+            "massgen-sessions-import",
+            "massgen-sessions-prune",
             "massgen-sessions-delete",
             "massgen-replay",
             "massgen-schema",
