@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::confinement::tier::Enclosure;
 use crate::error::ExitStatus;
+use crate::evidence::{Evidence, Finding};
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
@@ -179,6 +180,9 @@ pub enum Event {
         content: Arc<str>,
         /// The path of the snapshot of the agent's workspace, if it has files.
         snapshot: Option<String>,
+        /// How the checks of the config ended on it; nothing without checks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Evidence>,
     },
     /// A vote was accepted.
     Voted {
@@ -245,6 +249,22 @@ pub enum Event {
         /// One row a file.
         rows: Vec<DeliveryRow>,
     },
+    /// A check of the config begins.
+    Checking {
+        /// Whose work it looks at.
+        agent: AgentId,
+        /// The check's name.
+        check: String,
+    },
+    /// A check of the config has ended.
+    Checked {
+        /// Whose work it looked at.
+        agent: AgentId,
+        /// What of it.
+        subject: Subject,
+        /// How it ended.
+        finding: Finding,
+    },
     /// The final agent judged its own answer and asks for another attempt.
     Restarting {
         /// Why.
@@ -303,6 +323,8 @@ impl Event {
             | Event::DroppedOut { agent, .. }
             | Event::WinnerSelected { agent, .. }
             | Event::FinalStarted { agent }
+            | Event::Checking { agent, .. }
+            | Event::Checked { agent, .. }
             | Event::FinalAnswer { agent, .. } => Some(agent),
             Event::LimitMet { agent, .. } => agent.as_ref(),
             Event::RunStarted { .. }
@@ -387,6 +409,16 @@ pub enum Voice {
     Reasoning,
 }
 
+/// What a check looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// The user's trees as an answer would leave them.
+    Answer,
+    /// The user's trees as the delivery has left them.
+    Delivery,
+}
+
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
@@ -419,9 +451,11 @@ impl DeliveryOutcome {
     pub fn is_delivered(&self) -> bool {
         match self {
             DeliveryOutcome::Created | DeliveryOutcome::Changed | DeliveryOutcome::Deleted => true,
-            DeliveryOutcome::Denied { .. }
+            DeliveryOutcome::Declined
+            | DeliveryOutcome::Denied { .. }
             | DeliveryOutcome::Conflict { .. }
-            | DeliveryOutcome::Failed { .. } => false,
+            | DeliveryOutcome::Failed { .. }
+            | DeliveryOutcome::TakenBack { .. } => false,
         }
     }
 }
@@ -436,6 +470,8 @@ pub enum DeliveryOutcome {
     Changed,
     /// It was removed.
     Deleted,
+    /// The user looked at it and did not take it; it can still be applied.
+    Declined,
     /// It was refused by the gate.
     Denied {
         /// Why.
@@ -449,6 +485,11 @@ pub enum DeliveryOutcome {
     /// It could not be written; the winner's workspace still has it.
     Failed {
         /// Why.
+        reason: String,
+    },
+    /// It was delivered and taken back, because a check failed after that.
+    TakenBack {
+        /// Which check.
         reason: String,
     },
 }

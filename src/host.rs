@@ -20,6 +20,8 @@ pub struct Host {
     pub executable_dir: Option<AbsPath>,
     /// The environment variables whose names and values are text.
     pub env: BTreeMap<String, String>,
+    /// What standard input is connected to.
+    pub stdin: Stream,
     /// What standard output is connected to.
     pub stdout: Stream,
     /// What standard error is connected to.

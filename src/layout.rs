@@ -26,7 +26,7 @@ pub struct Layout {
     pub logs: AbsPath,
     /// Where the agents' commands have directories of their own, while a run goes on.
     pub sandboxes: AbsPath,
-    /// Where what the final agent of this run changes lies until it is delivered.
+    /// Where it is kept what was and could be delivered of each run.
     pub deliveries: AbsPath,
 }
 
@@ -97,7 +97,7 @@ impl Layout {
             sessions: storage(&orchestrator.session_storage),
             logs: state.join(LOGS),
             sandboxes: state.join(SANDBOXES),
-            deliveries: state.join(DELIVERIES).join(&name),
+            deliveries: state.join(DELIVERIES),
             state,
         }
     }

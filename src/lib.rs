@@ -18,11 +18,13 @@ pub mod tools;
 pub mod commands;
 pub mod confinement;
 pub mod prompt;
+pub mod evidence;
 pub mod config;
 pub mod layout;
 pub mod ballot;
 pub mod event;
 pub mod brief;
+pub mod delivery;
 
 // the world: all side effects, behind one gate
 pub mod world;

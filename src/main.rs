@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -69,6 +69,7 @@ fn host(words: &[OsString]) -> Result<Host> {
             .ok_or_else(|| Error::bug("no name for the program"))?,
         executable_dir: executable.and_then(|path| path.parent()),
         env: env::vars_os().filter_map(utf8).collect(),
+        stdin: stream(&stdin()),
         stdout: stream(&stdout()),
         stderr: stream(&stderr()),
         hangup: Hangup::from_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()),

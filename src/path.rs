@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -30,6 +29,11 @@ impl AbsPath {
     pub fn new(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         path.is_absolute().then(|| Self(normalized(path)))
+    }
+
+    /// The path `/`.
+    pub fn top() -> Self {
+        Self(PathBuf::from("/"))
     }
 
     /// This path with `rel` below it.
@@ -78,20 +82,58 @@ fn normalized(path: &Path) -> PathBuf {
 /// What is encoded in a path that is handed on as text; bytes outside ASCII always are.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// As text in which `%` and what is no plain ASCII is percent-encoded, so that every name survives.
+/// Paths as text in which `%` and what is no plain ASCII is percent-encoded, so that every name
+/// survives.
+pub mod as_text {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    use percent_encoding::{percent_decode_str, percent_encode};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::path::ENCODED;
+
+    /// Writes `path`.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = path.as_os_str().as_bytes();
+        serializer.collect_str(&percent_encode(bytes, ENCODED))
+    }
+
+    /// Reads what [`serialize`] wrote.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes: Vec<u8> = percent_decode_str(&text).collect();
+        Ok(PathBuf::from(OsStr::from_bytes(&bytes)))
+    }
+}
+
 impl Serialize for AbsPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = self.0.as_os_str().as_bytes();
-        serializer.collect_str(&percent_encode(bytes, ENCODED))
+        as_text::serialize(&self.0, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for AbsPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes: Vec<u8> = percent_decode_str(&text).collect();
-        let path = AbsPath::new(OsStr::from_bytes(&bytes));
-        path.ok_or_else(|| D::Error::custom(format!("`{text}` is no absolute path")))
+        let path = as_text::deserialize(deserializer)?;
+        let absolute = AbsPath::new(&path);
+        absolute
+            .ok_or_else(|| D::Error::custom(format!("`{}` is no absolute path", path.display())))
+    }
+}
+
+impl Serialize for RelPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        as_text::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RelPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = as_text::deserialize(deserializer)?;
+        let names = RelPath::new(&path);
+        names.ok_or_else(|| D::Error::custom(format!("`{}` leads out", path.display())))
     }
 }
 
@@ -286,6 +328,8 @@ impl fmt::Display for RelPath {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[track_caller]

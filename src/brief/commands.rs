@@ -58,8 +58,8 @@ pub(super) fn commands(out: &mut String, shell: &Shell<'_>, phase: Phase) {
     if phase == Phase::Final {
         out.push_str(match shell.held {
             Held::Apart | Held::Contained => {
-                "What a command changes where you may write is delivered when it has ended, \
-                 except protected names (`.git`, `.env`, `node_modules` and the like).\n"
+                "What you and your commands change where you may write is delivered when you \
+                 are done, except protected names (`.git`, `.env`, `node_modules` and the like).\n"
             }
             Held::Narrowly => {
                 "Commands cannot write the user's paths: deliver with the file tools.\n"
@@ -117,7 +117,7 @@ mod tests {
             commands(&mut told, &Shell { network, held }, Phase::Final);
             told
         };
-        assert!(told(Held::Apart).contains("is delivered when it has ended"));
+        assert!(told(Held::Apart).contains("is delivered when you are done"));
         assert!(told(Held::Narrowly).contains("deliver with the file tools"));
     }
 }

@@ -104,6 +104,40 @@ Examples:
 
 SESSION is the id of a session, the beginning of it, or `last`.";
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  massgen diff
+  massgen diff log_20261102_140322_123456 --stat
+  massgen diff last --path src/
+
+RUN is the name of a run, the beginning of it, or `last`. Shown is what the run delivered; of a run of
+which nothing was applied, what it would deliver now.";
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  massgen apply last
+  massgen apply last --path src/main.rs --yes
+  massgen apply log_20261102_140322_123456 --agent agent2
+
+Applies what you did not take of a delivery, what you have taken back, or the answer of another agent.
+On a terminal you are shown what would change and choose.
+
+Exit status: 0 applied, 2 usage, 3 it could not be written and nothing was changed, 4 something was
+refused, 130 nothing was taken.";
+
+const UNDO_EXAMPLES: &str = "\
+Examples:
+  massgen undo
+  massgen undo last --path src/main.rs
+  massgen undo log_20261102_140322_123456 --force
+  massgen apply last        (takes the undoing back)
+
+Every file, link and directory is as it was before the delivery, byte for byte. What was changed since
+stays; with `--force` it is replaced and kept with the delivery.
+
+Exit status: 0 all is as it was, 2 usage, 3 it could not be written and nothing was changed, 4 something
+was changed since and stays.";
+
 const REPLAY_EXAMPLES: &str = "\
 Examples:
   massgen replay last
@@ -223,6 +257,10 @@ pub(crate) struct RunArguments {
     /// How much the run may use.
     #[command(flatten)]
     pub limits: LimitArguments,
+    /// Applies what the final agent delivers unasked, whatever `delivery` in the config says.
+    /// Default: as the config says.
+    #[arg(short, long)]
+    pub yes: bool,
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
@@ -352,6 +390,15 @@ pub(crate) enum Command {
     /// Lists, shows, resumes, forks, packs, takes in and removes sessions.
     #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
     Sessions(SessionsCommand),
+    /// Shows what a run delivered, or would deliver.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArguments),
+    /// Applies what was not taken of a delivery, or the answer of another agent.
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply(ApplyArguments),
+    /// Takes a delivery back.
+    #[command(after_help = UNDO_EXAMPLES)]
+    Undo(UndoArguments),
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
@@ -566,6 +613,55 @@ pub(crate) enum SessionsCommand {
         #[arg(required = true, value_name = "SESSION")]
         sessions: Vec<String>,
     },
+}
+
+/// Which delivery is shown.
+#[derive(Args, Debug)]
+pub(crate) struct DiffArguments {
+    /// The run. Default: the newest that delivers something.
+    #[arg(default_value = LAST, hide_default_value = true)]
+    pub run: String,
+    /// Shows only what lies there. Default: all.
+    #[arg(long, value_name = "PATH")]
+    pub path: Vec<String>,
+    /// Shows how many lines of each file differ, and not which. Default: the lines.
+    #[arg(long)]
+    pub stat: bool,
+}
+
+/// What is applied.
+#[derive(Args, Debug)]
+pub(crate) struct ApplyArguments {
+    /// The run. Default: the newest that delivers something.
+    #[arg(default_value = LAST, hide_default_value = true)]
+    pub run: String,
+    /// Applies the answer of this agent: its id, or its name among the agents, such as `agent2`.
+    /// Default: what the final agent offered.
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
+    /// Applies only what lies there; a directory outside of the current one has to be named.
+    /// Default: all.
+    #[arg(long, value_name = "PATH")]
+    pub path: Vec<String>,
+    /// Applies unasked. Default: on a terminal you are asked.
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// What is taken back.
+#[derive(Args, Debug)]
+pub(crate) struct UndoArguments {
+    /// The run. Default: the newest that delivers something.
+    #[arg(default_value = LAST, hide_default_value = true)]
+    pub run: String,
+    /// Takes back only what lies there; a directory outside of the current one has to be named.
+    /// Default: all.
+    #[arg(long, value_name = "PATH")]
+    pub path: Vec<String>,
+    /// Also replaces what was changed since the delivery; it is kept with the delivery. Default: it
+    /// stays.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// What is removed.

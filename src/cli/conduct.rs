@@ -11,7 +11,7 @@ use crate::backend::connect::{Surroundings, connect};
 use crate::backend::pace::Pace;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
-use crate::cli::follow::{View, follow};
+use crate::cli::follow::{Asked, View, follow};
 use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
@@ -20,13 +20,14 @@ use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
-use crate::config::Config;
 use crate::config::vendors::key_variables;
+use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::Host;
+use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
+use crate::orchestrator::review::reviewer;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
@@ -50,14 +51,34 @@ pub(crate) async fn conduct(
     output: &mut Output<'_>,
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
+    let person = Person::at(&prepared.host);
     let order = order(prepared, arguments)?;
-    Box::pin(show(order, arguments, stop, output, report)).await
+    Box::pin(show(order, (person, arguments), stop, output, report)).await
+}
+
+/// Whether somebody sits there who can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Person {
+    /// At a terminal.
+    Present,
+    /// Nobody reads and types.
+    Absent,
+}
+
+impl Person {
+    /// Who is at the standard streams of `host`.
+    pub(crate) fn at(host: &Host) -> Self {
+        match (host.stdin, host.stderr) {
+            (Stream::Terminal, Stream::Terminal) => Person::Present,
+            _ => Person::Absent,
+        }
+    }
 }
 
 /// Runs `order` and shows it.
 pub(crate) async fn show(
-    order: Order,
-    arguments: &RunArguments,
+    mut order: Order,
+    (person, arguments): (Person, &RunArguments),
     stop: Stop,
     output: &mut Output<'_>,
     report: Option<&mut Report>,
@@ -67,6 +88,12 @@ pub(crate) async fn show(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
+    let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
+    let (reviewer, questions) = reviewer();
+    if order.config.delivery == DeliveryMode::Review && may_ask && !arguments.yes {
+        order.reviewer = Some(reviewer);
+    }
+    let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
     let store = Store {
@@ -88,7 +115,11 @@ pub(crate) async fn show(
         View::Person(Render::new(output))
     };
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view));
+    let asked = Asked {
+        questions,
+        stop: asking,
+    };
+    let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view, asked));
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
@@ -138,6 +169,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         again: None,
         resumed: None,
         machine,
+        reviewer: None,
     })
 }
 

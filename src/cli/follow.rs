@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::automation::Automation;
+use crate::cli::deliveries::review::{Typed, review};
 use crate::cli::output::Output;
 use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::error::Result;
 use crate::event::Event;
+use crate::orchestrator::review::Question;
 use crate::world::clock::Stopwatch;
 
 /// How often the terminal may be told who is being waited for.
@@ -46,8 +49,44 @@ impl View<'_, '_> {
     }
 }
 
-/// Shows all events until the last sender is gone. Gives the first error of the output.
-pub(crate) async fn follow(mut events: Receiver<Event>, mut view: View<'_, '_>) -> Result<()> {
+/// The questions of a run to whoever sits at the terminal.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Where they arrive.
+    pub questions: Receiver<Question>,
+    /// Says that the user wants to stop; then they are not answered.
+    pub stop: CancellationToken,
+}
+
+impl Asked {
+    /// Puts `question` to the user. Nothing else is shown meanwhile.
+    fn answer(&self, question: Question, view: &mut View<'_, '_>) {
+        let View::Person(render) = view else {
+            return;
+        };
+        let Question {
+            delivery,
+            plan,
+            answer,
+        } = question;
+        let choice = tokio::task::block_in_place(|| {
+            let mut lines = Typed::until(self.stop.clone());
+            review(&delivery, &plan, render.output(), &mut || lines.next())
+        });
+        // Without a choice, the run is told by the end of the channel.
+        if let Ok(Some(choice)) = choice {
+            answer.send(choice).unwrap_or_default();
+        }
+    }
+}
+
+/// Shows all events until the last sender is gone, and answers what is asked meanwhile. Gives the first
+/// error of the output.
+pub(crate) async fn follow(
+    mut events: Receiver<Event>,
+    mut view: View<'_, '_>,
+    mut asked: Asked,
+) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -61,6 +100,7 @@ pub(crate) async fn follow(mut events: Receiver<Event>, mut view: View<'_, '_>) 
                 }
                 None => return outcome,
             },
+            Some(question) = asked.questions.recv() => asked.answer(question, &mut view),
             _ = ticks.tick() => view.tick(since_start.elapsed()),
         }
     }
@@ -107,7 +147,11 @@ mod tests {
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);
-        let error = follow(events, view).await.unwrap_err();
+        let asked = Asked {
+            questions: tokio::sync::mpsc::channel(1).1,
+            stop: CancellationToken::new(),
+        };
+        let error = follow(events, view, asked).await.unwrap_err();
         drop(output);
         assert_eq!(
             error.to_string(),

@@ -16,6 +16,7 @@ mod automation;
 mod clean;
 mod conduct;
 mod configs;
+mod deliveries;
 mod docker;
 mod doctor;
 mod dry_run;
@@ -134,6 +135,9 @@ fn carry_out(
         Some(Command::Config(command)) => configs::run(host, &command, output)?,
         Some(Command::Logs(command)) => logs::run(host, &command, output)?,
         Some(Command::Sessions(command)) => sessions::run(host, &command, output)?,
+        Some(Command::Diff(asked)) => deliveries::diff::run(host, &asked, output)?,
+        Some(Command::Apply(asked)) => deliveries::apply::run(host, &asked, output)?,
+        Some(Command::Undo(asked)) => deliveries::undo::run(host, &asked, output)?,
         Some(Command::Replay(arguments)) => replay::run(host, &arguments, output)?,
         Some(Command::Models(question)) => models::list(host, &question, output)?,
         Some(Command::Tool(call)) => gates::tool(host, &call, output)?,

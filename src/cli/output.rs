@@ -151,6 +151,14 @@ impl Output<'static> {
         }
     }
 
+    /// As [`Output::of`], for a result that a pager shows on the terminal.
+    pub(crate) fn paged(host: &Host, pager: impl Write + Send + 'static) -> Self {
+        Self {
+            out: Pipe::new(pager, Stream::Terminal, ColourChoice::of(host)),
+            ..Self::of(host)
+        }
+    }
+
     /// The streams of a process about which nothing is known.
     pub(crate) fn plain() -> Self {
         Output::to(io::stdout(), io::stderr())
@@ -235,6 +243,15 @@ impl<'w> Output<'w> {
         for hint in error.hints() {
             self.labelled((Style::Good, "hint"), hint);
         }
+    }
+
+    /// Asks the user something; the answer follows on the same line.
+    pub(crate) fn ask(&mut self, question: &str) {
+        self.clear_transient();
+        let question = self
+            .err
+            .styled(&[(Style::Strong, question), (Style::Plain, " ")]);
+        self.err.write_or_close(&question);
     }
 
     /// Tells the user something as it is, on one line or more.

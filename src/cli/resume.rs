@@ -8,7 +8,7 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{Arguments, RunArguments};
-use crate::cli::conduct::{connect_all, machine, secrets, show};
+use crate::cli::conduct::{Person, connect_all, machine, secrets, show};
 use crate::cli::environment;
 use crate::cli::go_on::{default_sessions, still_open, wanted};
 use crate::cli::output::Output;
@@ -61,7 +61,8 @@ pub(crate) async fn resume(
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
     let order = order(&unfinished, (host, arguments), output).await?;
-    Box::pin(show(order, arguments, stop, output, report)).await
+    let typed = (Person::at(host), arguments);
+    Box::pin(show(order, typed, stop, output, report)).await
 }
 
 async fn order(
@@ -129,6 +130,7 @@ async fn order(
             departed: CancellationToken::new(),
         }),
         resumed: Some(reading.resumed),
+        reviewer: None,
     })
 }
 

@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
+use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::go_on::{GoingOn, wanted};
@@ -80,6 +81,7 @@ async fn carry_out(
     report: Option<&mut Report>,
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
+    recover(host, output)?;
     if let Some(unfinished) = begun_before(host, arguments)? {
         let typed = (host, arguments);
         return Box::pin(resume(unfinished, typed, stop, output, report)).await;

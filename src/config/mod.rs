@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
@@ -23,6 +24,7 @@ use crate::spending::limits::Limits;
 use crate::spending::models::KnownModel;
 
 pub mod check;
+pub mod checks;
 pub mod command_line;
 pub mod diagnostic;
 pub mod docker;
@@ -175,10 +177,24 @@ pub struct Config {
     pub rate_limits: Vec<RateLimit>,
     /// How much the whole run may use.
     pub limits: Limits,
+    /// Whether the user looks at what is delivered before it is.
+    pub delivery: DeliveryMode,
     /// What is kept of the project's runs and sessions.
     pub retention: Retention,
     /// The session that a run goes on with, unless the command line says otherwise.
     pub session_id: Option<String>,
+    /// What tells whether answers hold.
+    pub checks: Checks,
+}
+
+/// Whether the user looks at what is delivered before it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryMode {
+    /// Everything is applied that may be.
+    #[default]
+    Auto,
+    /// On a terminal, the user is shown what would change and chooses. Elsewhere as `Auto`.
+    Review,
 }
 
 impl Config {

@@ -14,7 +14,7 @@ const WORKSPACES: &str = "workspaces";
 pub const LOGS: &str = "massgen_logs";
 /// The directories of agents' commands, below the state directory.
 pub const SANDBOXES: &str = "sandboxes";
-/// Where what final agents change lies until it is delivered, below the state directory.
+/// What was and could be delivered of each run, below the state directory.
 pub const DELIVERIES: &str = "deliveries";
 /// Where the latest snapshot of each agent is found unless the config names another place.
 pub const SNAPSHOTS: &str = "snapshots";

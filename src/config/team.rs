@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use crate::config::checks::Checks;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::place::Place;
 use crate::config::retention::Retention;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, OrchestratorConfig, ReplyTimes, STEPS_PER_ROUND_DEFAULT,
-    TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, DeliveryMode, OrchestratorConfig, ReplyTimes,
+    STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
@@ -288,8 +289,10 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         orchestrator: OrchestratorConfig::default(),
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
+        delivery: DeliveryMode::default(),
         retention: Retention::default(),
         session_id: None,
+        checks: Checks::default(),
         limits: Limits::default(),
     }
 }

@@ -12,7 +12,7 @@ use crate::agent::emit;
 use crate::brief::Task;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{DeliveryRow, Event};
 use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
@@ -21,16 +21,19 @@ use crate::orchestrator::ground::{directory, make_workspaces, outset, seeds, tak
 use crate::orchestrator::listeners::Listeners;
 use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
+use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
-use crate::orchestrator::wings::Wings;
+use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompt::opened::Opened;
 use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
+use crate::world::bases::Bases;
+use crate::world::delivery::store::BASES;
 use crate::world::gate::Conflicts;
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
@@ -79,6 +82,8 @@ pub struct Order {
     pub resumed: Option<Resumed>,
     /// What commands need to know about the process.
     pub machine: Machine,
+    /// Who is asked what of the delivery is applied; without one, everything is.
+    pub reviewer: Option<Reviewer>,
 }
 
 /// How the user ends a run.
@@ -157,13 +162,27 @@ impl Run {
         let anew = || Session::begin(&layout.sessions, order.redactor.clone());
         let session = order.session.map_or_else(anew, Ok)?;
         let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        team.deliver_from(Wings::new(&layout, &order.machine.executable));
-        beginning.throw_away(&team, &session)?;
+        beginning.forget_conflicts(&session);
         let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
         let around = around(order.base, &order.started_with, order.opened);
+        let places = match &order.resumed {
+            None => RunPlaces::create(&layout.logs, attempts(&config), session.turn())?,
+            Some(resumed) => RunPlaces::of(&resumed.log_dir, attempts(&config), session.turn()),
+        };
+        let of_run = layout.deliveries.join(places.name());
+        let executable = &order.machine.executable;
+        team.deliver_from(Wings::new(&layout, places.name(), executable));
+        team.deliver_by(Deliveries {
+            dir: layout.deliveries.clone(),
+            run: places.name().to_owned(),
+            bases: Bases::in_directory(of_run.join(BASES)),
+            reviewer: order.reviewer,
+            stop: stop.soon.clone(),
+        });
+        beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
         let begun = Begun {
@@ -171,7 +190,7 @@ impl Run {
             turn: (&session, &around, &order.task),
             redactor: &order.redactor,
         };
-        let (recorder, trace) = begun.records(order.resumed, order.started_with)?;
+        let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
         let vendors = Vendors::of(&config);
         let send = |settings| Telemetry::begin(settings, vendors, order.redactor);
         let telemetry = order.telemetry.map(send);
@@ -279,11 +298,14 @@ impl Run {
         let log_dir = listeners.recorder.places().log().clone();
         let kept = save(&mut session, &mut played, (&task, &around, &log_dir));
         let unwritten = recordings.publish(&listeners.recorder);
-        let uncleared = played
-            .team
-            .clear_stages()
-            .err()
-            .map(|error| error.to_string());
+        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
+        let rest = if played.result.rows.iter().any(is_left) {
+            Rest::Some
+        } else {
+            Rest::None
+        };
+        let uncleared = played.team.clear_stages(rest).err();
+        let uncleared = uncleared.map(|error| error.to_string());
         for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
@@ -343,17 +365,18 @@ impl Begun<'_> {
     /// Begins the records, or goes on with those of the turn that was broken off.
     fn records(
         self,
+        places: RunPlaces,
         resumed: Option<Resumed>,
         started_with: StartedWith,
     ) -> Result<(Recorder, Trace)> {
         match resumed {
-            None => self.file(started_with),
-            Some(resumed) => self.file_on(resumed, started_with.detail),
+            None => self.file(places, started_with),
+            Some(resumed) => self.file_on(places, resumed, started_with.detail),
         }
     }
 
     /// Begins the records.
-    fn file(self, started_with: StartedWith) -> Result<(Recorder, Trace)> {
+    fn file(self, places: RunPlaces, started_with: StartedWith) -> Result<(Recorder, Trace)> {
         let ((config, layout), (session, around, task)) = (self.run, self.turn);
         let meta = RunMeta {
             query: task.to_owned(),
@@ -363,7 +386,6 @@ impl Begun<'_> {
             cwd: around.cwd.clone(),
             session_id: session.id(),
         };
-        let places = RunPlaces::create(&layout.logs, attempts(config), session.turn())?;
         let trace = trace::begin(places.turn(), started_with.detail, self.redactor.clone())?;
         let outset = outset(&meta, layout, config, &around.opened)?;
         let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
@@ -372,10 +394,14 @@ impl Begun<'_> {
     }
 
     /// Goes on with those of the turn that was broken off.
-    fn file_on(self, resumed: Resumed, detail: Detail) -> Result<(Recorder, Trace)> {
-        let ((config, _), (session, ..)) = (self.run, self.turn);
-        let Resumed { log, log_dir, told } = resumed;
-        let places = RunPlaces::of(&log_dir, attempts(config), session.turn());
+    fn file_on(
+        self,
+        places: RunPlaces,
+        resumed: Resumed,
+        detail: Detail,
+    ) -> Result<(Recorder, Trace)> {
+        let (session, ..) = self.turn;
+        let Resumed { log, told, .. } = resumed;
         let trace = trace::begin(places.turn(), detail, self.redactor.clone())?;
         let records = (places, log);
         let recorder = Recorder::go_on(records, session.id(), &told, self.redactor.clone())?;
@@ -393,7 +419,7 @@ fn equip(
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), layout, machine)?;
+    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
     let confined = shells.told();
     team.run_commands_in(shells);
     Ok(confined)

@@ -13,15 +13,16 @@ use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
-use crate::orchestrator::grants::{manager, write_roots};
+use crate::orchestrator::grants::{manager, real, write_roots};
+use crate::orchestrator::review;
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{GrantKind, Permission, Phase, Scope};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
-use crate::world::exec::apply::apply;
+use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Gate, Refused};
@@ -83,25 +84,10 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
-    let (end, is_whole) = match presented.broken_off {
-        None => (End::Agreed, true),
-        Some(BrokenOff::Over(over)) => {
-            mind.emit(Event::CutShort {
-                status: over.status(),
-            })
-            .await;
-            (End::Over(over), false)
-        }
-        Some(BrokenOff::Failed(fault)) => {
-            let instead = if text.is_empty() {
-                ""
-            } else {
-                ", its answer is used as it is"
-            };
-            let message = format!("the final agent failed{instead}: {fault}");
-            mind.emit(Event::Warning { message }).await;
-            (End::Agreed, false)
-        }
+    let is_whole = presented.broken_off.is_none();
+    let end = match presented.broken_off {
+        None => End::Agreed,
+        Some(why) => broken_off(&mind, why, &text).await,
     };
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
@@ -110,7 +96,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         team,
         member,
         stage,
-        told: BTreeSet::new(),
+        held: team.hold_delivery().await?,
     };
     delivery.apply(&mut worked).await?;
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
@@ -135,6 +121,29 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         end,
         mind: is_whole.then_some(mind),
     })
+}
+
+/// Tells why the presentation ended early, and what is used of it.
+async fn broken_off(mind: &Mind, why: BrokenOff, text: &str) -> End {
+    match why {
+        BrokenOff::Over(over) => {
+            mind.emit(Event::CutShort {
+                status: over.status(),
+            })
+            .await;
+            End::Over(over)
+        }
+        BrokenOff::Failed(fault) => {
+            let instead = if text.is_empty() {
+                ""
+            } else {
+                ", its answer is used as it is"
+            };
+            let message = format!("the final agent failed{instead}: {fault}");
+            mind.emit(Event::Warning { message }).await;
+            End::Agreed
+        }
+    }
 }
 
 fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> String {
@@ -162,6 +171,7 @@ fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> 
                 label: answer.label,
                 content: answer.content.to_string(),
                 files: Some(workspace.to_string()),
+                evidence: answer.evidence.clone(),
             },
             (_, workspace) => answer.view(workspace),
         }
@@ -201,40 +211,48 @@ struct Delivery<'a> {
     team: &'a Team,
     member: &'a Member,
     stage: Option<Stage>,
-    /// What was refused before.
-    told: BTreeSet<RealPath>,
+    held: Option<Arc<Held>>,
 }
 
 impl Delivery<'_> {
-    /// Carries what was changed on the stage to the user. What `worked` tells of changes there is
-    /// replaced by what came of them.
+    /// Delivers what was changed on the stage. What `worked` tells of changes there is replaced by what
+    /// came of them.
     async fn apply(&mut self, worked: &mut Worked) -> Result<()> {
-        let (Some(stage), Some(gate)) = (
-            self.stage.clone(),
-            self.team.delivery_gate(self.member, None)?,
-        ) else {
+        let Some(stage) = self.stage.clone() else {
             return Ok(());
         };
-        let mut told = std::mem::take(&mut self.told);
-        let work = move || {
-            let changes = apply(&gate, &stage, &mut told);
-            (changes, told)
+        let written = tokio::task::spawn_blocking(move || stage.write_down()).await;
+        let written = written.map_err(|_| Error::bug("the delivery broke off"))?;
+        let changes = match written {
+            Ok(()) => {
+                self.deliver(|grant, taken| self.origin(grant, taken))
+                    .await?
+            }
+            Err(error) => failed(&write_roots(&self.member.grants), &error),
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        let (changes, told) = done.map_err(|_| Error::bug("the delivery broke off"))?;
-        self.told = told;
         worked.changes.retain(|change| !is_on_stage(change));
         worked.add(Worked::done(changes));
         Ok(())
     }
 
-    /// Copies the workspace to the write path, through a gate of the final phase.
-    async fn carry_workspace(&self) -> Result<Worked> {
+    /// Copies the workspace to the first write path that is a directory: to the stage, or without one
+    /// to the user's own.
+    async fn carry_workspace(&mut self) -> Result<Worked> {
         let roots = write_roots(&self.member.grants);
         let target = roots.iter().find(|grant| grant.scope == Scope::Tree);
         let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
             return Ok(Worked::default());
         };
+        if self.stage.is_none() {
+            let origin = Origin {
+                path: real(workspace)?.to_abs(),
+                written: Written::Apart,
+            };
+            let of_target = |grant: &Grant, _: &mut _| {
+                (grant.root == target.root && grant.scope == Scope::Tree).then(|| origin.clone())
+            };
+            return self.deliver(of_target).await.map(Worked::done);
+        }
         let gate = self.team.delivery_gate(self.member, self.stage.as_ref())?;
         let (Some(gate), Some(call)) = (gate, copy_all(workspace, &target.root)) else {
             return Ok(Worked::default());
@@ -247,12 +265,63 @@ impl Delivery<'_> {
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|_| Error::bug("the delivery broke off"))
     }
+
+    /// Delivers what lies where `origin` says for each write path.
+    async fn deliver(
+        &self,
+        origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<Origin>,
+    ) -> Result<Vec<Change>> {
+        let (Some((how, conflicts)), Some(held)) = (self.team.delivers_by(), &self.held) else {
+            return Ok(Vec::new());
+        };
+        let roots = write_roots(&self.member.grants);
+        let mut taken = BTreeSet::new();
+        let offer = Offer {
+            grants: roots.iter().copied().cloned().collect(),
+            origins: roots
+                .iter()
+                .map(|grant| origin(grant, &mut taken))
+                .collect(),
+            began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
+        };
+        let kept_in = Some(conflicts.kept_in.clone());
+        match review::deliver(how, held, offer, kept_in).await {
+            Ok(changes) => Ok(changes),
+            Err(error) => Ok(failed(&roots, &error)),
+        }
+    }
+
+    /// What was changed on the stage of the directory that `grant` opens, or in which it opens a file.
+    /// Files of the same directory are staged with it, once.
+    fn origin(&self, grant: &Grant, taken: &mut BTreeSet<AbsPath>) -> Option<Origin> {
+        let dir = match grant.scope {
+            Scope::Tree => grant.root.clone(),
+            Scope::File => grant.root.parent()?,
+        };
+        let stage = self.stage.as_ref()?;
+        let tree = stage.trees().find(|tree| *tree.root == dir)?;
+        taken.insert(tree.upper.clone()).then(|| Origin {
+            path: tree.upper.clone(),
+            written: Written::Over,
+        })
+    }
 }
 
 /// Whether a change is one that only the stage has seen, and not one that was refused.
 fn is_on_stage(change: &Change) -> bool {
     use ChangeKind::{Changed, Created, Deleted};
     matches!(change.kind, Created | Changed | Deleted)
+}
+
+/// A delivery of which nothing came: the roots stand for all of it.
+fn failed(roots: &[&Grant], error: &Error) -> Vec<Change> {
+    let change = |grant: &&Grant| Change {
+        path: grant.root.clone(),
+        kind: ChangeKind::Failed {
+            reason: format!("{error:#}"),
+        },
+    };
+    roots.iter().map(change).collect()
 }
 
 /// What `observation` changed. If it failed before it came to a single file, the `root` stands for
@@ -349,6 +418,11 @@ async fn with_fingerprints(
     done.map_err(|_| Error::bug("the delivered files could not be looked at"))
 }
 
+/// What one change comes to.
+pub fn outcome_of(kind: &ChangeKind) -> Option<DeliveryOutcome> {
+    combined(None, kind)
+}
+
 /// What two changes of the same file come to; `None` if it is as it was.
 fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
     use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
@@ -361,6 +435,7 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
             kept: kept.to_string(),
         }),
+        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
         (_, ChangeKind::Denied { reason }) => Some(Denied {
             reason: reason.clone(),
         }),

@@ -6,11 +6,13 @@ pub mod coordinate;
 pub mod course;
 pub mod deliver;
 pub mod earlier;
+pub mod examiner;
 pub mod grants;
 mod ground;
 mod listeners;
 pub mod recordings;
 pub mod resumed;
+pub mod review;
 pub mod shells;
 pub mod snapshots;
 pub mod team;
@@ -206,6 +208,7 @@ impl Turn {
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
             patience: patience.clone(),
+            examiner: self.team.examiner(),
         };
         let followed = self.again.as_mut().and_then(|again| {
             Some(Followed {
@@ -450,12 +453,18 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     };
     let delivered = count(DeliveryOutcome::is_delivered);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
-    let refused = rows.len().saturating_sub(delivered).saturating_sub(failed);
+    let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
+    let others = delivered.saturating_add(failed).saturating_add(declined);
+    let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         summary = format!("{summary}; {} delivered", counted(delivered, "file"));
     }
-    for (number, what) in [(refused, "refused"), (failed, "not written")] {
+    for (number, what) in [
+        (declined, "not taken"),
+        (refused, "refused"),
+        (failed, "not written"),
+    ] {
         if number > 0 {
             summary = format!("{summary}, {number} {what}");
         }

@@ -11,6 +11,7 @@ use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
 use crate::orchestrator::snapshots::RecordedAnswer;
 use crate::orchestrator::team::Team;
+use crate::orchestrator::wings::Rest;
 use crate::orchestrator::{Models, final_effects};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
@@ -87,12 +88,18 @@ impl Beginning {
         }
     }
 
-    /// Throws away what a final phase left that begins again: its stages, and the time from which on
-    /// what it wrote would count as the user's.
-    pub(super) fn throw_away(&self, team: &Team, session: &Session) -> Result<()> {
+    /// Forgets the time from which on a final phase that begins again would take for the user's what
+    /// it wrote itself.
+    pub(super) fn forget_conflicts(&self, session: &Session) {
         if self.delivers_again {
             session.forget_conflicts();
-            team.clear_stages()?;
+        }
+    }
+
+    /// Throws away the stages of a final phase that begins again.
+    pub(super) fn throw_away_stages(&self, team: &Team) -> Result<()> {
+        if self.delivers_again {
+            team.clear_stages(Rest::None)?;
         }
         Ok(())
     }
@@ -306,6 +313,8 @@ impl Known {
                 | Event::Held { .. }
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
+                | Event::Checking { .. }
+                | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,
                 Event::RunStarted { .. }
                 | Event::Failed { .. }

@@ -12,7 +12,7 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
-use crate::config::command_line::ExecutionMode;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
@@ -20,9 +20,11 @@ use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
+use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
+use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
-use crate::orchestrator::wings::Wings;
+use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -32,6 +34,7 @@ use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
+use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
 use crate::world::stage::Stage;
 
@@ -47,6 +50,8 @@ pub struct Member {
     /// Everything that is opened for it, in both phases.
     pub grants: Vec<Grant>,
     config: AgentConfig,
+    /// How checks on its work are run.
+    checks: CommandLineConfig,
     history: Arc<Mutex<History>>,
 }
 
@@ -60,6 +65,7 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    deliveries: Option<Deliveries>,
     wings: Option<Wings>,
 }
 
@@ -101,6 +107,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
+                checks: for_checks(agent.commands.as_ref()),
                 history: Arc::default(),
             });
         }
@@ -112,6 +119,7 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            deliveries: None,
             wings: None,
         })
     }
@@ -119,6 +127,28 @@ impl Team {
     /// From now on a final agent does not replace what the user changed since the run began.
     pub fn watch_conflicts(&mut self, conflicts: Conflicts) {
         self.conflicts = Some(conflicts);
+    }
+
+    /// From now on what the final agent offers is delivered so.
+    pub fn deliver_by(&mut self, deliveries: Deliveries) {
+        self.deliveries = Some(deliveries);
+    }
+
+    /// Begins the delivery of a final agent, if it delivers anything.
+    pub async fn hold_delivery(&self) -> Result<Option<Arc<Delivery>>> {
+        match self.delivers_by() {
+            Some((how, _)) => how.begin().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How what the final agent offers is delivered, and the conflicts with what the user does
+    /// meanwhile; `None` where nothing is.
+    pub fn delivers_by(&self) -> Option<(&Deliveries, &Conflicts)> {
+        match self.reach {
+            Reach::Delivers => Some((self.deliveries.as_ref()?, self.conflicts.as_ref()?)),
+            Reach::OnlyReads => None,
+        }
     }
 
     /// The members that may run commands.
@@ -133,6 +163,37 @@ impl Team {
         })
     }
 
+    /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
+    /// of commands, which are about agents. Without checks, nobody's.
+    pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let has_checks = !self.config.checks.list.is_empty();
+        let members = self.members.iter().filter(move |_| has_checks);
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.checks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// What examines answers and deliveries, if the config has checks and something is made to
+    /// deliver from. A run that is played again knows how they ended.
+    pub fn examiner(&self) -> Option<Examiner> {
+        let checks = &self.config.checks.list;
+        let has_checks = !checks.is_empty() && self.reach == Reach::Delivers;
+        let wings = self.wings.clone().filter(|_| has_checks)?;
+        let candidate = |member: &Member| {
+            let commands = self.shells.as_ref()?.checking(&member.id);
+            let candidate = Candidate {
+                grants: member.grants.clone(),
+                commands: commands.cloned(),
+            };
+            Some((member.id.clone(), candidate))
+        };
+        let candidates = self.members.iter().filter_map(candidate).collect();
+        Some(Examiner::new(checks.clone(), candidates, wings))
+    }
+
     /// From now on agents that may run commands run them in these.
     pub fn run_commands_in(&mut self, shells: Shells) {
         self.shells = Some(shells);
@@ -143,9 +204,12 @@ impl Team {
         self.wings = Some(wings);
     }
 
-    /// Removes what was changed on stages. Nobody works on one any more.
-    pub fn clear_stages(&self) -> Result<()> {
-        self.wings.as_ref().map_or(Ok(()), Wings::clear)
+    /// Removes what nobody needs any more of what was changed on stages. Nobody works on one.
+    pub fn clear_stages(&self, rest: Rest) -> Result<()> {
+        match &self.wings {
+            Some(wings) => wings.clear(rest),
+            None => Ok(()),
+        }
     }
 
     /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
@@ -158,7 +222,8 @@ impl Team {
         match (&self.wings, self.reach) {
             (Some(wings), Reach::Delivers) => {
                 let commands = self.commands(member);
-                wings.open(attempt, &member.grants, commands).await
+                let performance = Performance::Final(attempt);
+                wings.open(performance, &member.grants, commands).await
             }
             (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
         }
@@ -210,6 +275,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
         };
         let phase = match self.reach {
@@ -232,6 +298,7 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
+            checks: &self.config.checks.list,
         };
         match phase {
             Phase::Coordination => brief::coordination_system(&standing),
@@ -332,6 +399,16 @@ impl Team {
         };
         mind.tell(first);
         Ok(mind)
+    }
+}
+
+/// How checks are run on the work of an agent with these commands: what the user lists is about what
+/// agents may run.
+fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        allowed: None,
+        blocked: Vec::new(),
+        ..commands.cloned().unwrap_or_default()
     }
 }
 

@@ -5,13 +5,37 @@ use std::time::{Duration, Instant};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
-use crate::world::stage::{self, Audience, Order, Stage};
+use crate::world::locate::{Located, locate};
+use crate::world::stage::{self, Audience, Clearing, Order, Stage};
+use crate::world::store::workspace::make_new;
 
-/// How long a stage may take to open without a word.
+/// How long a stage may take to open, in which agents without commands work, without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
+
+/// What the names of the directories of stages begin with; a number follows.
+const FINAL: &str = "stage";
+const CHECK: &str = "check";
+
+/// Who works on a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Performance {
+    /// The final agent of an attempt.
+    Final(u32),
+    /// Checks; what they write is thrown away.
+    Check(usize),
+}
+
+/// What is left of a run's deliveries that can still be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    None,
+    /// Something.
+    Some,
+}
 
 /// What every stage of a run is made from.
 #[derive(Clone, Debug)]
@@ -22,26 +46,37 @@ pub struct Wings {
 }
 
 impl Wings {
-    /// For a run with this layout; `executable` is massgen itself.
-    pub fn new(layout: &Layout, executable: &AbsPath) -> Self {
+    /// For the run of this name and layout; `executable` is massgen itself.
+    pub fn new(layout: &Layout, run: &str, executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
-            place: layout.deliveries.clone(),
+            place: layout.deliveries.join(run),
             state: layout.state.clone(),
         }
     }
 
-    /// Removes what was changed on the stages: it was delivered, or refused and told.
-    pub fn clear(&self) -> Result<()> {
-        stage::clear(&self.place)
+    /// Removes what nobody needs any more: all that was delivered, and in any case what only served
+    /// while somebody worked.
+    pub fn clear(&self, rest: Rest) -> Result<()> {
+        let what = match rest {
+            Rest::None => Clearing::All,
+            Rest::Some => Clearing::Tools,
+        };
+        stage::clear(&self.place, FINAL, what)?;
+        self.clear_checks()
     }
 
-    /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
+    /// Removes what checks wrote; none of them runs any more.
+    pub fn clear_checks(&self) -> Result<()> {
+        stage::clear(&self.place, CHECK, Clearing::All)
+    }
+
+    /// Opens a stage for an agent with these grants and commands in the final phase, and
     /// says what the user should know. Where nothing holds commands, there is none: they write to the
     /// user's paths, and so do the file tools, or they would not see each other's files.
     pub async fn open(
         &self,
-        attempt: u32,
+        performance: Performance,
         grants: &[Grant],
         commands: Option<&Commands>,
     ) -> Result<(Option<Stage>, Vec<String>)> {
@@ -52,9 +87,10 @@ impl Wings {
             Some(Enclosure::Container { .. }) => Audience::Container,
             Some(Enclosure::Sandbox { .. }) | None => Audience::Sandbox,
         };
+        let has_commands = commands.is_some();
         let wings = self.clone();
         let grants = grants.to_vec();
-        let place = self.place.join(format!("stage{attempt}"));
+        let place = self.dir(performance);
         let begun = Instant::now();
         let work = move || {
             Stage::open(Order {
@@ -67,13 +103,33 @@ impl Wings {
         };
         let opened = tokio::task::spawn_blocking(work).await;
         let stage = opened.map_err(|_| Error::bug("the stage could not be opened"))??;
-        let mut notes = stage.as_ref().map(Stage::notes).unwrap_or_default();
-        if begun.elapsed() > SILENT_MAX {
+        let is_slow = begun.elapsed() > SILENT_MAX;
+        let mut notes = Vec::new();
+        if let Some(stage) = &stage
+            && (has_commands || is_slow)
+        {
+            notes = stage.notes(audience);
+        }
+        if is_slow {
             let seconds = begun.elapsed().as_secs_f64();
             notes.push(format!(
                 "it took {seconds:.1} seconds to stage the write paths"
             ));
         }
         Ok((stage, notes))
+    }
+
+    /// Makes an empty directory in the place of a stage.
+    pub fn room(&self, performance: Performance) -> Result<RealPath> {
+        let path = self.dir(performance);
+        make_new(&path)?;
+        locate(&path).map(Located::into_real)
+    }
+
+    fn dir(&self, performance: Performance) -> AbsPath {
+        self.place.join(match performance {
+            Performance::Final(attempt) => format!("{FINAL}{attempt}"),
+            Performance::Check(number) => format!("{CHECK}{number}"),
+        })
     }
 }

@@ -180,6 +180,7 @@ fn order(
             detail: Detail::Plain,
         },
         machine,
+        reviewer: None,
     }
 }
 

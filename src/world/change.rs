@@ -28,6 +28,8 @@ pub enum ChangeKind {
         /// Where our version is kept.
         kept: RealPath,
     },
+    /// The user did not want it.
+    Declined,
     /// It was to be copied, and a rule that is known only on the disk forbids it.
     Denied {
         /// Why.

@@ -43,6 +43,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
@@ -82,6 +83,8 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<History>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<Commands>,
+    /// What is kept of the user's files that the agent reads and may write to.
+    pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
     pub stage: Option<Stage>,
 }
@@ -96,6 +99,7 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            bases: None,
             stage: None,
         }
     }
@@ -551,6 +555,16 @@ impl Gate {
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
         let history = &self.0.policy.history;
         history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what stands at `place`, if it is the user's and the agent may write to it.
+    pub(super) fn note_base(&self, place: &Place, seen: &Version, occasion: Occasion) {
+        let grant = place.grant();
+        if let Some(bases) = &self.0.policy.bases
+            && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
+        {
+            bases.note(place.real(), seen, occasion);
+        }
     }
 
     /// Where `path` leads as far as it can be followed, and the place if the access is allowed.

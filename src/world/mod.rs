@@ -9,8 +9,10 @@
 )]
 mod sys;
 pub mod change;
+pub mod bases;
 pub mod clock;
 pub mod files;
+pub mod pager;
 pub mod locate;
 pub mod sandbox;
 pub mod stage;
@@ -20,6 +22,7 @@ pub mod gate;
 pub mod exec;
 pub mod secrets;
 pub mod store;
+pub mod delivery;
 pub mod http;
 pub mod telemetry;
 pub mod probe;

@@ -82,6 +82,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         resumed: None,
         config,
         machine: machine(),
+        reviewer: None,
     };
     Run::prepare(order, stop).unwrap()
 }

@@ -35,6 +35,9 @@ fn help_names_every_flag() {
                    that of massgen
       logs         Lists, shows, follows and packs the records of runs
       sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
+      diff         Shows what a run delivered, or would deliver
+      apply        Applies what was not taken of a delivery, or the answer of another agent
+      undo         Takes a delivery back
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
       schema       Prints the schemas of what scripts read
@@ -111,6 +114,10 @@ fn help_names_every_flag() {
 
           --max-tool-calls <COUNT>
               Tool calls that the run may make, in the same way. Default: the config's, or any
+
+      -y, --yes
+              Applies what the final agent delivers unasked, whatever `delivery` in the config says.
+              Default: as the config says
 
           --models <FILE>
               The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
@@ -610,6 +617,9 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sessions-import",
             "massgen-sessions-prune",
             "massgen-sessions-delete",
+            "massgen-diff",
+            "massgen-apply",
+            "massgen-undo",
             "massgen-replay",
             "massgen-schema",
             "massgen-schema-events",

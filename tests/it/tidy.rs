@@ -23,6 +23,7 @@ const RULES: &[&str] = &[
     "ballot",
     "event",
     "brief",
+    "delivery",
 ];
 /// Paths that lead out of a rules module to the world.
 const WORLDLY: &[&str] = &[

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::cli::output::Style;
 use crate::event::{DeliveryOutcome, Event};
+use crate::evidence::{Finding, Verdict};
 use crate::spending::Usage;
 use crate::spending::books::Spent;
 use crate::spending::money::Money;
@@ -61,6 +62,8 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         ),
         Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
         Event::Informed { labels, .. } => (Style::Faint, "sees", joined(labels)),
+        Event::Checking { check, .. } => (Style::Faint, "is checked by", check.clone()),
+        Event::Checked { finding, .. } => checked(finding),
         Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
         Event::RunStarted { .. }
         | Event::Asking { .. }
@@ -79,6 +82,22 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// How a check ended on an agent's work.
+fn checked(finding: &Finding) -> Deed {
+    let Finding {
+        check,
+        verdict,
+        elapsed_ms,
+        ..
+    } = finding;
+    let rest = format!("{check} ({})", clock(Duration::from_millis(*elapsed_ms)));
+    match verdict {
+        Verdict::Passed => (Style::Good, "passes", rest),
+        Verdict::Failed { how } => (Style::Bad, "fails", format!("{rest}: {how}")),
+        Verdict::NotRun { why } => (Style::Warn, "is not checked by", format!("{check}: {why}")),
+    }
 }
 
 /// What keeps an agent from going on as it was.
@@ -174,16 +193,20 @@ fn called(tool: &str, arguments: &str, denied: Option<&str>) -> Deed {
 }
 
 /// What became of one file: the look of a word, the word, and what is to be said after the path.
-pub(super) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
+pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String) {
     match outcome {
         DeliveryOutcome::Created => (Style::Good, "created", String::new()),
         DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
         DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Declined => (Style::Faint, "not taken", String::new()),
         DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
         DeliveryOutcome::Conflict { kept } => {
             let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
             (Style::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
+        DeliveryOutcome::TakenBack { reason } => {
+            (Style::Bad, "restored", format!(": taken back, {reason}"))
+        }
     }
 }

@@ -53,6 +53,11 @@ enum Activity {
 }
 
 impl<'o, 'w> Render<'o, 'w> {
+    /// What the run is shown on, for something else.
+    pub(crate) fn output(&mut self) -> &mut Output<'w> {
+        self.output
+    }
+
     /// A run of which nothing has been shown yet.
     pub(crate) fn new(output: &'o mut Output<'w>) -> Self {
         Self {
@@ -129,7 +134,12 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
             | Event::Informed { agent, .. }
+            | Event::Checking { agent, .. }
             | Event::FinalStarted { agent } => self.act(agent, event),
+            Event::Checked { agent, finding, .. } => {
+                self.act(agent, event);
+                self.quote(agent, &finding.tail);
+            }
         }
         Ok(())
     }

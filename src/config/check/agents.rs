@@ -7,7 +7,9 @@ use crate::config::check::{AGENTS_MAX, Checker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
-use crate::config::{AgentConfig, Config, ContextPath, STEPS_PER_ROUND_DEFAULT, ToolFilter};
+use crate::config::{
+    AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
+};
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -46,6 +48,11 @@ impl Checker<'_> {
             retention: retention(&root),
             session_id: root.text("session_id").map(|text| text.written.to_owned()),
             limits,
+            delivery: match root.text("delivery").map(|text| text.written) {
+                Some("review") => DeliveryMode::Review,
+                _ => DeliveryMode::Auto,
+            },
+            checks: self.checks(&root),
         };
         self.overlaps(&root, &config);
         Some(config)

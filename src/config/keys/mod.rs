@@ -254,6 +254,7 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::TIMEOUT,
     &root::RETENTION,
     &root::TIMEOUT_SETTINGS,
+    &root::CHECK,
     &root::RATE_LIMIT,
     &limits::LIMITS,
     &root::UI,

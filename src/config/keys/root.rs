@@ -49,7 +49,28 @@ pub static ROOT: Section = Section {
             Shape::Mapping(&LIMITS),
             "How much money, how many tokens and how many tool calls the run may use.",
         ),
+        Key::served(
+            &["delivery"],
+            Shape::OneOf(&["auto", "review"]),
+            "Whether you look at what the final agent delivers before it is applied: with `review` you are \
+             shown what would change and choose, if the run has a terminal. `--yes` applies unasked.",
+        )
+        .or("auto"),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
+        Key::served(
+            &["checks"],
+            Shape::List(&Shape::TextOr(&CHECK)),
+            "Commands that are run on every answer, in your trees as it would leave them, and again \
+             after the delivery. Text is the command alone.",
+        )
+        .or("[]"),
+        Key::served(
+            &["on_red"],
+            Shape::OneOf(&["undo", "keep", "ask"]),
+            "What becomes of a delivery after which a required check fails. With `ask` you are \
+             asked, and where nobody can be, it is taken back.",
+        )
+        .or("undo"),
         Key::served(
             &["session_id"],
             Shape::Text,
@@ -110,6 +131,39 @@ pub static ROOT: Section = Section {
             ],
             "it is from the first version of the format; describe each agent in `agents`",
         ),
+    ],
+};
+
+/// A command that tells whether an answer holds.
+pub static CHECK: Section = Section {
+    path: "checks[]",
+    doc: "A command that tells by its exit status whether an answer holds; `docs/checks.md` says where \
+          it runs. An answer that fails a required one cannot win while one is there that passes.",
+    others: Others::Refused,
+    keys: &[
+        Key::required(
+            &["command"],
+            Shape::Text,
+            "What is given to the shell. `${NAME}` is filled in from your environment when the config is \
+             read; `$NAME` is the shell's.",
+        ),
+        Key::served(
+            &["name"],
+            Shape::Text,
+            "What voters and reports call it; without it, the command.",
+        ),
+        Key::served(
+            &["required"],
+            Shape::Flag,
+            "Whether an answer has to pass it. With `false`, voters are told and decide.",
+        )
+        .or("true"),
+        Key::served(
+            &["timeout"],
+            Shape::Integer(1, 24 * 60 * 60),
+            "How long it may take, in seconds.",
+        )
+        .or("600"),
     ],
 };
 

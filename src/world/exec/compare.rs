@@ -9,6 +9,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::path::RelPath;
 use crate::tools::call::ContentDiff;
+use crate::world::bases::Occasion;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{
     Answer, Bounded, LISTING_BYTES_MAX, Stop, json_done, json_names, shown,
@@ -86,6 +87,7 @@ fn whole(gate: &Gate, place: &Place) -> Result<String, Stop> {
     let text = text::read_whole(file, place.real().as_path(), COMPARE_BYTES_MAX)
         .map_err(|no_text| Stop::at(gate, "read", place, no_text))?;
     gate.history().read(place.real().clone(), meta.version);
+    gate.note_base(place, &meta.version, Occasion::Read);
     Ok(text)
 }
 
@@ -161,7 +163,11 @@ fn same_content(one: &Place, other: &Place, bytes_left: &mut u64) -> Result<bool
 }
 
 /// Whether the first `size_bytes` of both are the same.
-pub(super) fn same_bytes(one: Content, other: Content, size_bytes: u64) -> Result<bool, Fault> {
+pub(in crate::world) fn same_bytes(
+    one: Content,
+    other: Content,
+    size_bytes: u64,
+) -> Result<bool, Fault> {
     let mut one = BufReader::new(one.take(size_bytes));
     let mut other = BufReader::new(other.take(size_bytes));
     loop {

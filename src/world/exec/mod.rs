@@ -8,7 +8,7 @@ mod background;
 mod care;
 mod command;
 mod commit;
-mod compare;
+pub(super) mod compare;
 mod copy;
 mod delete;
 pub mod fingerprint;
@@ -25,6 +25,7 @@ mod rounds;
 mod selection;
 mod sweep;
 mod text;
+pub mod trial;
 pub mod unswept;
 mod write;
 

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::tools::call::Existing;
+use crate::world::bases::Occasion;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::answer::Stop;
 use crate::world::exec::care::{Hindrance, Intent, hindrance};
@@ -55,6 +56,13 @@ pub(super) fn put(
         if let Some(why) = hindrance(gate, place.real(), old, manner.intent) {
             return Err(refused(gate, place, source, manner.intent, why));
         }
+        let occasion = match manner.intent {
+            Intent::Edit(_) => Occasion::Read,
+            Intent::Overwrite | Intent::Delete | Intent::Move | Intent::Commit { .. } => {
+                Occasion::Change
+            }
+        };
+        gate.note_base(place, &old.version, occasion);
     }
     let seen = match manner.intent {
         Intent::Edit(version) => Some(version),

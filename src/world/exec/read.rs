@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::permissions::grant::{GrantKind, Scope};
 use crate::tools::call::Lines;
+use crate::world::bases::Occasion;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, OUTPUT_BYTES_MAX, Stop, shown_path};
 use crate::world::exec::text::{self, NoText};
@@ -43,6 +44,7 @@ fn text_of(gate: &Gate, place: &Place, lines: Lines, bytes_max: usize) -> Result
     let name = place.real().as_path();
     let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
     gate.history().read(place.real().clone(), meta.version);
+    gate.note_base(place, &meta.version, Occasion::Read);
     Ok(text)
 }
 

@@ -137,6 +137,7 @@ fn sweep_by(note: &AbsPath, quarantine: &AbsPath) -> Result<Vec<String>> {
         ChangeKind::Created
         | ChangeKind::Changed
         | ChangeKind::Deleted
+        | ChangeKind::Declined
         | ChangeKind::Conflict { .. } => None,
     };
     Ok(aftermath.changes.into_iter().filter_map(told).collect())

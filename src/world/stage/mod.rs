@@ -23,6 +23,8 @@ use crate::world::sys::launch::spawner::Spawner;
 use crate::world::sys::launch::staging::Staging;
 use crate::world::sys::meta::Meta;
 use crate::world::sys::own::clear;
+use crate::world::sys::own::dir;
+use crate::world::sys::own::file;
 
 /// The write paths of one agent, staged. A clone is the same stage, and it goes with the last one;
 /// what was changed on it stays on the disk.
@@ -35,7 +37,8 @@ struct Inner {
     trees: Vec<Tree>,
     /// What stays as it is inside them.
     kept: Vec<RealPath>,
-    world: Option<World>,
+    audience: Audience,
+    world: std::result::Result<World, String>,
 }
 
 /// What commands find the stage in.
@@ -105,7 +108,7 @@ impl Stage {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let place = order.place.join(number.to_string());
-            trees.push(Tree::prepare(root, files, place, &apart)?);
+            trees.push(Tree::prepare(root, files, &place, &apart)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
@@ -116,10 +119,15 @@ impl Stage {
             }
         }
         let world = match order.audience {
-            Audience::Container => None,
+            Audience::Container => Err("an engine has no part in it".to_owned()),
             Audience::Sandbox => world(order.executable, &mut trees, &kept)?,
         };
-        Ok(Some(Self(Arc::new(Inner { trees, kept, world }))))
+        Ok(Some(Self(Arc::new(Inner {
+            trees,
+            kept,
+            audience: order.audience,
+            world,
+        }))))
     }
 
     /// The trees, the deepest ones first.
@@ -127,16 +135,29 @@ impl Stage {
         self.0.trees.iter().map(Tree::staged)
     }
 
-    /// What the user should know: which trees are copied, and why.
-    pub fn notes(&self) -> Vec<String> {
+    /// What the user should know: which trees are copied and why, and what commands do not see.
+    pub fn notes(&self, audience: Audience) -> Vec<String> {
         let copied = self.0.trees.iter().filter_map(|tree| {
-            let why = tree.why_copied()?;
+            let (why, root) = (tree.why_copied()?, &tree.root);
             Some(format!(
-                "the final agent works on a copy of `{}`: {why}",
-                tree.root
+                "the final agent works on a copy of `{root}`: {why}"
             ))
         });
-        copied.collect()
+        let mut notes: Vec<String> = copied.collect();
+        if let (Err(why), Audience::Sandbox) = (&self.0.world, audience) {
+            notes.push(format!(
+                "commands of the final agent cannot see what it changes: {why}"
+            ));
+        }
+        notes
+    }
+
+    /// Whether commands find all of it.
+    pub fn is_shown(&self) -> bool {
+        match self.0.audience {
+            Audience::Sandbox => self.0.trees.iter().all(Tree::is_shown),
+            Audience::Container => true,
+        }
     }
 
     /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
@@ -196,7 +217,7 @@ impl Stage {
         &self,
         base: &RealPath,
     ) -> Option<std::result::Result<Ground, Fault>> {
-        let world = self.0.world.as_ref()?;
+        let world = self.world()?;
         let root = world.root.try_clone();
         Some(root.map(|root| Ground::World {
             root,
@@ -206,13 +227,17 @@ impl Stage {
 
     /// What starts commands that see the stage; `None` where none can.
     pub(in crate::world) fn stem(&self) -> Option<&Spawner> {
-        self.0.world.as_ref().map(|world| &world.stem)
+        self.world().map(|world| &world.stem)
     }
 
     /// The copies of whole trees, by the path of the tree.
     pub(in crate::world) fn copies(&self) -> BTreeMap<AbsPath, AbsPath> {
         let copies = self.0.trees.iter().filter_map(Tree::whole_copy);
         copies.collect()
+    }
+
+    fn world(&self) -> Option<&World> {
+        self.0.world.as_ref().ok()
     }
 
     /// The deepest tree that `path` is part of.
@@ -223,12 +248,38 @@ impl Stage {
     }
 }
 
-/// Removes what was changed on the stages that were made in `place`.
+/// What is removed of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearing {
+    /// All of it.
+    All,
+    /// What only served while somebody worked on it. What was changed stays.
+    Tools,
+}
+
+/// Removes what is left of the stages in `place` whose names begin with `prefix`.
 ///
 /// # Errors
 /// Something in it cannot be removed.
-pub fn clear(place: &AbsPath) -> Result<()> {
-    clear::remove(place)
+pub fn clear(place: &AbsPath, prefix: &str, what: Clearing) -> Result<()> {
+    if file::kind(place).is_err() {
+        return Ok(());
+    }
+    let stages = dir::names(place)?.into_iter();
+    for stage in stages.filter(|name| name.starts_with(prefix)) {
+        let stage = place.join(stage);
+        if what == Clearing::All {
+            clear::remove(&stage)?;
+            continue;
+        }
+        for tree in dir::names(&stage)? {
+            for tool in ["work", "copy"] {
+                clear::remove(&stage.join(&tree).join(tool))?;
+            }
+        }
+    }
+    dir::remove_empty(place);
+    Ok(())
 }
 
 /// What is part of no stage: massgen's own, and what is opened otherwise.
@@ -264,9 +315,9 @@ fn roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<R
         let mut whole = roots.iter().filter(|(_, files)| files.is_none());
         if !whole.any(|(root, _)| is_whole(root)) {
             let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
-            files
-                .iter_mut()
-                .for_each(|files| files.push(file.root.clone()));
+            if let Some(files) = files {
+                files.push(file.root.clone());
+            }
         }
     }
     roots
@@ -277,20 +328,24 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
     path != root && path.is_within(root)
 }
 
-/// Makes the world in which the trees are staged. Where overlays cannot be had they are copied, and
-/// where there is no world at all, only handles lead to the copies.
-fn world(executable: &AbsPath, trees: &mut [Tree], kept: &[RealPath]) -> Result<Option<World>> {
-    let why = match raised(executable, trees, kept) {
-        Ok(world) => return Ok(Some(world)),
-        Err(why) => why,
+/// Makes the world in which the trees are staged, or says why there is none. Where overlays cannot be
+/// had the trees are copied, and where there is no world at all, only handles lead to the copies.
+fn world(
+    executable: &AbsPath,
+    trees: &mut [Tree],
+    kept: &[RealPath],
+) -> Result<std::result::Result<World, String>> {
+    let raised_once = raised(executable, trees, kept);
+    let Err(why) = &raised_once else {
+        return Ok(raised_once);
     };
     if trees.iter().all(|tree| tree.why_copied().is_some()) {
-        return Ok(None);
+        return Ok(raised_once);
     }
     for tree in trees.iter_mut() {
-        tree.copy(&why)?;
+        tree.copy(why)?;
     }
-    Ok(raised(executable, trees, kept).ok())
+    Ok(raised(executable, trees, kept))
 }
 
 fn raised(

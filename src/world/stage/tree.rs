@@ -14,6 +14,7 @@ use crate::world::sys::layer::takes_marks;
 use crate::world::sys::meta::Meta;
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::replica::Replica;
+use crate::world::sys::trial::within_reach_of_root;
 
 /// A tree.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Tree {
     pub(super) fn prepare(
         root: RealPath,
         files: Option<Vec<RealPath>>,
-        place: AbsPath,
+        place: &AbsPath,
         apart: &[AbsPath],
     ) -> Result<Self> {
         let users = Dir::open(&root).map_err(|fault| cannot_open(&root, fault))?;
@@ -59,7 +60,7 @@ impl Tree {
             dir::create_all(path, Audience::User)?;
         }
         // The kernel takes no path with a link in it.
-        let place = dir::follow(&place)?.to_abs();
+        let place = dir::follow(place)?.to_abs();
         let layer = Layer {
             upper: place.join("upper"),
             work: place.join("work"),
@@ -82,10 +83,14 @@ impl Tree {
     /// Why no overlay can stage it, as far as that is known before it is tried.
     pub(super) fn obstacle(&self) -> Result<Option<String>> {
         let trees = std::slice::from_ref(&self.layer.root);
-        let obstacle = no_layers_over(trees)
-            .map_err(|error| Error::io("cannot find out what layers can be laid over", error))?;
+        let failed = |error| Error::io("cannot find out what layers can be laid over", error);
+        let obstacle = no_layers_over(trees).map_err(failed)?;
         if obstacle.is_some() {
             return Ok(obstacle);
+        }
+        if let Some(path) = within_reach_of_root(&self.layer.root).map_err(failed)? {
+            let why = "belongs to another user or group, and could not be changed through a layer";
+            return Ok(Some(format!("`{path}` {why}")));
         }
         let upper = Dir::own(&self.layer.upper).map_err(|fault| cannot_open(&self.root, fault))?;
         let unmarked = || "the file system of `.massgen` takes no attributes of users".to_owned();

@@ -118,7 +118,7 @@ struct Extent {
 }
 
 /// A short checksum: it finds accidents, and is no protection against forgery.
-fn checksum(text: &str) -> String {
+pub(crate) fn checksum(text: &str) -> String {
     let digest = Sha256::digest(text);
     let beginning = digest.first_chunk().copied().unwrap_or_default();
     format!("{:08x}", u32::from_be_bytes(beginning))

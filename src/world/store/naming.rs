@@ -10,18 +10,18 @@ const NAMED_MAX: usize = 3;
 
 /// What is to be named.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Named {
+pub(in crate::world) struct Named {
     /// What one is.
-    pub(super) noun: &'static str,
+    pub(in crate::world) noun: &'static str,
     /// What its name is called.
-    pub(super) name: &'static str,
+    pub(in crate::world) name: &'static str,
     /// What all names begin with.
-    pub(super) prefix: &'static str,
+    pub(in crate::world) prefix: &'static str,
 }
 
 impl Named {
     /// The one of `all` that `wanted` means, if any. It is an error if it could mean several.
-    pub(super) fn meant<'a, T>(
+    pub(in crate::world) fn meant<'a, T>(
         self,
         wanted: &str,
         all: &'a [T],

@@ -50,7 +50,7 @@ pub(crate) enum Trace {
     /// It is gone.
     Removed,
     /// It is a directory of the tree below, which shows through.
-    Merged,
+    Merged(Meta),
     /// It is a new directory. Where one is below, that shows through.
     Made(Meta),
     /// It is a directory that stands in the place of what was there.
@@ -88,10 +88,16 @@ pub(crate) fn trace(upper: &Dir, rel: &RelPath) -> Result<Trace, Fault> {
         Some(OPAQUE_YES) => Ok(Trace::Replaced(meta)),
         Some(_) => Err(Fault::Limit(UNREADABLE)),
         None if mark(&handle, ORIGIN)?.is_some() || mark(&handle, CARRIED)?.is_some() => {
-            Ok(Trace::Merged)
+            Ok(Trace::Merged(meta))
         }
         None => Ok(Trace::Made(meta)),
     }
+}
+
+/// Whether what stands at `rel` of the layer was copied from the tree below and then changed.
+pub(crate) fn is_copied_up(upper: &Dir, rel: &RelPath) -> bool {
+    let handle = upper.handle(rel);
+    handle.is_ok_and(|handle| matches!(mark(&handle, ORIGIN), Ok(Some(_))))
 }
 
 /// Says of the directory `rel`, which stays in the layer, that it was carried: what is below shows

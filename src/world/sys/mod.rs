@@ -11,6 +11,7 @@ pub(crate) mod content;
 pub(crate) mod dir;
 pub(crate) mod displace;
 pub(crate) mod staged;
+pub(crate) mod slot;
 pub(crate) mod survey;
 pub(crate) mod patrol;
 pub(crate) mod layer;

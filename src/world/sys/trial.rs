@@ -13,6 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, statfs, statvfs};
 use rustix::process::{Gid, getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::path::AbsPath;
 
@@ -44,12 +45,10 @@ const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
 /// Of the directory `tree` and what is directly in it, the first that belongs to another user or group
 /// than those of this process, and that its mode lets the user write to: no capability counts.
 pub(crate) fn writable_of_others(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let user = geteuid().as_raw();
     let mut groups: Vec<u32> = getgroups()?.into_iter().map(Gid::as_raw).collect();
-    groups.push(group);
-    let is_of_others = |path: &Path| -> io::Result<bool> {
-        let found = fs::symlink_metadata(path)?;
-        let is_theirs = (found.uid(), found.gid()) != (user, group);
+    groups.push(getegid().as_raw());
+    first_of_others(tree, &|found| {
         let needed = if found.uid() == user {
             0o200
         } else if groups.contains(&found.gid()) {
@@ -57,16 +56,40 @@ pub(crate) fn writable_of_others(tree: &AbsPath) -> io::Result<Option<AbsPath>> 
         } else {
             0o002
         };
-        Ok(is_theirs && !found.is_symlink() && found.mode() & needed != 0)
+        found.mode() & needed != 0
+    })
+}
+
+/// The same without a look at modes, where a capability of this process lets it write to everything;
+/// `None` where it has none.
+pub(crate) fn within_reach_of_root(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
+    let held = capabilities(None)?.effective;
+    if held.contains(CapabilitySet::DAC_OVERRIDE) {
+        first_of_others(tree, &|_| true)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Of the directory `tree` and what is directly in it, the first that is of others, and as asked for.
+fn first_of_others(
+    tree: &AbsPath,
+    is_wanted: &dyn Fn(&fs::Metadata) -> bool,
+) -> io::Result<Option<AbsPath>> {
+    let own = (geteuid().as_raw(), getegid().as_raw());
+    let is_meant = |path: &Path| -> io::Result<bool> {
+        let found = fs::symlink_metadata(path)?;
+        let is_theirs = (found.uid(), found.gid()) != own;
+        Ok(is_theirs && !found.is_symlink() && is_wanted(&found))
     };
-    if is_of_others(tree.as_path())? {
+    if is_meant(tree.as_path())? {
         return Ok(Some(tree.clone()));
     }
     for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_LOOKED_AT_MAX) {
         let name = entry?.file_name();
         let path = tree.join(name);
         // What goes meanwhile is nobody's.
-        if is_of_others(path.as_path()).unwrap_or_default() {
+        if is_meant(path.as_path()).unwrap_or_default() {
             return Ok(Some(path));
         }
     }

@@ -122,6 +122,8 @@ impl Tracker {
             | Event::VotesVoided { .. }
             | Event::Refused { .. }
             | Event::Informed { .. }
+            | Event::Checking { .. }
+            | Event::Checked { .. }
             | Event::Delivered { .. }
             | Event::Warning { .. } => {}
         }

@@ -51,7 +51,7 @@ impl Commit<'_> {
         let found = open_up(self.upper, rel).and_then(|()| trace(self.upper, rel));
         match found.map_err(stop)? {
             Trace::Removed => self.remove(place),
-            Trace::Merged => Ok(()),
+            Trace::Merged(_) => Ok(()),
             Trace::Made(meta) => self.make_dir(rel, place, &meta, Below::Kept),
             Trace::Replaced(meta) => self.make_dir(rel, place, &meta, Below::Hidden),
             Trace::File(meta) => self.put_file(rel, place, &meta),

@@ -158,6 +158,7 @@ impl Ground {
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
+                ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Denied { reason } => format!("denied: {reason}"),
                 ChangeKind::Failed { reason } => format!("failed: {reason}"),
                 ChangeKind::Unlisted { reason } => format!("unlisted: {reason}"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::event::Event;
+use crate::evidence::Finding;
 use crate::path::AbsPath;
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
@@ -75,6 +76,7 @@ impl Attempt {
             label,
             content,
             snapshot,
+            ..
         } = event
         {
             self.filing
@@ -150,6 +152,16 @@ fn note(event: &Event) -> Option<String> {
         Event::Failed { reason, .. } => Some(format!("[failed] {reason}")),
         Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
+        Event::Checked { finding, .. } => {
+            let Finding {
+                check,
+                verdict,
+                tail,
+                ..
+            } = finding;
+            let gap = if tail.is_empty() { "" } else { "\n" };
+            Some(format!("[check {check}] {verdict}{gap}{tail}"))
+        }
         Event::RunStarted { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
@@ -161,6 +173,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Shortened { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
+        | Event::Checking { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }

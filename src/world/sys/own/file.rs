@@ -7,7 +7,7 @@
 )]
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -79,6 +79,16 @@ pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool
     let bytes_max = u64::try_from(head.len()).unwrap_or(u64::MAX);
     file.take(bytes_max).read_to_end(&mut beginning)?;
     Ok(Some(beginning == head))
+}
+
+/// The last bytes of the regular file at `path`, at most `bytes_max`.
+pub(crate) fn read_end(path: &AbsPath, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let len = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(bytes_max)))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn read_open(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
@@ -224,6 +234,25 @@ impl Appender {
             .open(path.as_path())
             .map_err(|error| fault("make", path.as_path(), error))
             .map(|file| Self { path, file, len: 0 })
+    }
+
+    /// Opens the file `path`, which was made before, to go on after its first `len` bytes. What
+    /// follows them was not written whole, and goes.
+    pub(crate) fn reopen(path: AbsPath, len: u64) -> Result<Self> {
+        let opened = OpenOptions::new()
+            .append(true)
+            .custom_flags(flag(OFlags::NOFOLLOW))
+            .open(path.as_path())
+            .and_then(|file| file.set_len(len).map(|()| file));
+        opened
+            .map_err(|error| fault("write", path.as_path(), error))
+            .map(|file| Self { path, file, len })
+    }
+
+    /// Returns once all that was added is on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = self.file.sync_all();
+        synced.map_err(|error| fault("write", self.path.as_path(), error))
     }
 
     /// Opens the file at `path`, which is held from now on, to write on at its end. A link there is

@@ -1,0 +1,204 @@
+//! Owns `massgen apply`: what was not taken of a delivery is applied after all, or what was taken back
+//! once more, or the answer of another agent.
+
+use std::io::stdin;
+
+use crate::cli::args::ApplyArguments;
+use crate::cli::deliveries::review::{review, typed_line};
+use crate::cli::deliveries::undo::tell;
+use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
+use crate::cli::logs;
+use crate::cli::output::{Output, Style};
+use crate::cli::render::deeds::outcome;
+use crate::delivery::choice::Take;
+use crate::delivery::plan::{Entry, Plan};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::event::{DeliveryOutcome, Event};
+use crate::host::{Host, Stream};
+use crate::orchestrator::deliver::outcome_of;
+use crate::orchestrator::review::Choice;
+use crate::path::AbsPath;
+use crate::world::change::{Change, ChangeKind};
+use crate::world::delivery::planning::{Since, plan};
+use crate::world::delivery::store::{Delivery, Offer, Origin, Written, find};
+use crate::world::delivery::transaction::{apply, take_parts};
+use crate::world::delivery::undo::{Delivered, Direction, Now, Since as Changed, refuse_outside};
+
+/// Applies what is asked for.
+pub(crate) fn run(
+    host: &Host,
+    asked: &ApplyArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    recover(host, output)?;
+    let deliveries = deliveries(host);
+    let name = find(&asked.run, &deliveries)?;
+    let paths = typed(&asked.path, host);
+    let Some(agent) = &asked.agent else {
+        if let Some(status) = again(host, (&deliveries, &name), &paths, output)? {
+            return Ok(status);
+        }
+        let delivery = Delivery::open(&deliveries, &name)?;
+        let offer = delivery.offer()?;
+        return take(host, asked, &delivery, &offer, output);
+    };
+    let offer = Delivery::open(&deliveries, &name)?.offer()?;
+    let offer = offer_of(&name, agent, offer, host)?;
+    let delivery = Delivery::create(&deliveries, &name)?;
+    delivery.file_offer(&offer)?;
+    take(host, asked, &delivery, &offer, output)
+}
+
+/// Applies once more what was taken back, if anything was.
+fn again(
+    host: &Host,
+    (deliveries, name): (&AbsPath, &str),
+    paths: &[AbsPath],
+    output: &mut Output<'_>,
+) -> Result<Option<ExitStatus>> {
+    let delivery = Delivery::open(deliveries, name)?;
+    let Some(mut delivered) = Delivered::open(delivery)? else {
+        return Ok(None);
+    };
+    let was_taken_back =
+        |(path, _, now): (AbsPath, _, Now)| now == Now::TakenBack && is_meant(&path, paths);
+    if !delivered.names().any(was_taken_back) {
+        return Ok(None);
+    }
+    refuse_outside(&delivered.roots(), &host.cwd, paths)?;
+    let rows = delivered.take(Direction::Again, paths, Changed::Kept)?;
+    tell(name, &rows, &host.cwd, output).map(Some)
+}
+
+/// The offer with the files of another agent's last answer in the place of what was offered.
+fn offer_of(name: &str, agent: &str, offer: Offer, host: &Host) -> Result<Offer> {
+    let run = logs::find(run_of(name), host)?;
+    let mut snapshot = None;
+    let mut known = Vec::new();
+    for entry in run.events()?.flatten() {
+        if let Some(Event::Answered {
+            agent: id,
+            label,
+            snapshot: path,
+            ..
+        }) = entry.event()
+        {
+            let number = label.agent.to_string();
+            if id.as_str() == agent || number == agent {
+                snapshot = Some(path);
+            }
+            if !known.contains(&number) {
+                known.push(number);
+            }
+        }
+    }
+    let files = match snapshot {
+        None => {
+            let message = format!("no agent `{agent}` gave an answer in `{name}`");
+            let known = known.join(", ");
+            return Err(Error::new(ErrorKind::Usage, message)
+                .hint(format!("agents that gave one: {known}")));
+        }
+        Some(path) => path.and_then(AbsPath::new),
+    };
+    let files = files.ok_or_else(|| {
+        let message = format!("the answer of `{agent}` has no files");
+        Error::new(ErrorKind::Usage, message)
+            .hint(format!("`massgen logs show {name}` shows its text"))
+    })?;
+    let target = offer.tree().ok_or_else(|| {
+        let message = format!("`{name}` had no directory to write to");
+        Error::new(ErrorKind::Usage, message)
+    })?;
+    let origin = Origin {
+        path: files,
+        written: Written::Apart,
+    };
+    let origins = (0..offer.grants.len()).map(|number| (number == target).then(|| origin.clone()));
+    Ok(Offer {
+        origins: origins.collect(),
+        ..offer
+    })
+}
+
+/// The run that a delivery is of: further ones of a run have a number behind its name.
+fn run_of(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(run, _)| run)
+}
+
+/// Plans, asks and applies.
+fn take(
+    host: &Host,
+    asked: &ApplyArguments,
+    delivery: &Delivery,
+    offer: &Offer,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let paths = typed(&asked.path, host);
+    refuse_outside(&offer.roots(), &host.cwd, &paths)?;
+    let since = Since {
+        began_ns: i128::from(offer.began_ns),
+        bases: None,
+    };
+    let mut planned = plan(delivery, offer, Some(&since))?;
+    planned
+        .refused
+        .retain(|refusal| is_meant(&refusal.path, &paths));
+    let all = std::mem::take(&mut planned.entries);
+    planned.entries = within(&planned, all, &paths);
+    if planned.is_empty() {
+        output.note("there is nothing to apply");
+        return Ok(ExitStatus::Delivered);
+    }
+    let may_ask = (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal);
+    let choice = if asked.yes || !may_ask {
+        Some(Choice::everything(&planned))
+    } else {
+        let mut input = stdin().lock();
+        review(delivery, &planned, output, &mut || typed_line(&mut input))?
+    };
+    let Some(choice) = choice else {
+        output.note("nothing was applied");
+        return Ok(ExitStatus::Interrupted);
+    };
+    if !choice.takes.contains(&Take::Taken)
+        && choice.parts.is_empty()
+        && !planned.items().is_empty()
+    {
+        output.note("nothing was applied");
+        return Ok(ExitStatus::Interrupted);
+    }
+    let takes = take_parts(delivery, &mut planned, choice.takes, &choice.parts)?;
+    let changes = apply(delivery, &planned, &takes, None)?;
+    told(&changes, &host.cwd, output)
+}
+
+/// The entries that lie in `paths`, and the directories that hold them.
+fn within(plan: &Plan, entries: Vec<Entry>, paths: &[AbsPath]) -> Vec<Entry> {
+    let holds_one = |path: &AbsPath| paths.iter().any(|meant| meant.is_within(path));
+    let is_needed = |entry: &Entry| {
+        let path = plan.path(entry);
+        is_meant(&path, paths) || (!entry.is_file() && holds_one(&path))
+    };
+    entries.into_iter().filter(is_needed).collect()
+}
+
+/// Says what became of every file.
+fn told(changes: &[Change], here: &AbsPath, output: &mut Output<'_>) -> Result<ExitStatus> {
+    let mut status = ExitStatus::Delivered;
+    for change in changes {
+        let path = shown(&change.path.to_abs(), here);
+        let became = match &change.kind {
+            ChangeKind::Unlisted { .. } => continue,
+            kind => outcome_of(kind),
+        };
+        let Some(became) = became else { continue };
+        let is_fine = became.is_delivered() || became == DeliveryOutcome::Declined;
+        if !is_fine {
+            status = ExitStatus::Denied;
+        }
+        let (style, word, note) = outcome(&became);
+        output.result_line(&[(style, word), (Style::Plain, &format!(" {path}{note}"))])?;
+    }
+    Ok(status)
+}

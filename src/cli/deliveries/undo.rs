@@ -1,0 +1,70 @@
+//! Owns `massgen undo`.
+
+use crate::cli::args::UndoArguments;
+use crate::cli::deliveries::{deliveries, recover, shown, typed};
+use crate::cli::output::{Output, Style};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::wording::counted;
+use crate::world::delivery::store::{Delivery, find};
+use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
+
+/// Takes a delivery back.
+pub(crate) fn run(
+    host: &Host,
+    asked: &UndoArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    recover(host, output)?;
+    let deliveries = deliveries(host);
+    let name = find(&asked.run, &deliveries)?;
+    let delivery = Delivery::open(&deliveries, &name)?;
+    let Some(mut delivered) = Delivered::open(delivery)? else {
+        let message = format!("nothing of `{name}` was applied");
+        return Err(Error::new(ErrorKind::Usage, message)
+            .hint(format!("`massgen diff {name}` shows what it would deliver")));
+    };
+    let paths = typed(&asked.path, host);
+    refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
+    let since = if asked.force {
+        Since::Replaced
+    } else {
+        Since::Kept
+    };
+    let rows = delivered.take(Direction::Back, &paths, since)?;
+    tell(&name, &rows, &host.cwd, output)
+}
+
+/// Says what was done, and what was not.
+pub(super) fn tell(
+    name: &str,
+    rows: &[Row],
+    here: &AbsPath,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let mut left = 0_usize;
+    for row in rows {
+        let path = shown(&row.path, here);
+        let (style, word, note) = match row.outcome {
+            Outcome::Restored => (Style::Good, "restored", String::new()),
+            Outcome::Removed => (Style::Good, "removed", String::new()),
+            Outcome::Left(why) => {
+                left = left.saturating_add(1);
+                (Style::Warn, "left", format!(": {why}"))
+            }
+        };
+        output.result_line(&[(style, word), (Style::Plain, &format!(" {path}{note}"))])?;
+    }
+    if rows.is_empty() {
+        output.note(&format!("there is nothing left to do about `{name}`"));
+    }
+    if left > 0 {
+        let left = counted(left, "name");
+        output.warning(&format!(
+            "{left} stayed; `--force` replaces what was changed since"
+        ));
+        return Ok(ExitStatus::Denied);
+    }
+    Ok(ExitStatus::Delivered)
+}

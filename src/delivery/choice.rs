@@ -1,0 +1,228 @@
+//! Owns what follows from a choice: a file that is taken brings its new directories along, and a
+//! directory goes only when all that is in it goes.
+
+use std::collections::BTreeSet;
+
+use crate::delivery::plan::{Entry, Plan};
+use crate::path::RelPath;
+
+/// What becomes of one entry of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// It is applied.
+    Taken,
+    /// It stays as the user has it.
+    Left,
+}
+
+/// A name below one of the roots.
+type Spot = (usize, RelPath);
+
+impl Plan {
+    /// The choice of everything that does not clash with what the user did.
+    pub fn everything(&self) -> Vec<Take> {
+        settled(self, &vec![Take::Taken; self.entries.len()])
+    }
+
+    /// The entries that a user is asked about, by their place in the plan: not the directories that
+    /// come and go with what is in them, and not what clashes.
+    pub fn items(&self) -> Vec<usize> {
+        let mut holding = BTreeSet::new();
+        for entry in &self.entries {
+            holding.extend(ancestors(entry));
+        }
+        let replaced = replaced_directories(self);
+        let is_item = |(_, entry): &(usize, &Entry)| {
+            let only_directory =
+                !entry.is_file() && (entry.theirs.is_nothing() || entry.ours.is_nothing());
+            let is_implied = only_directory && holding.contains(&spot(entry));
+            let makes_way = ancestors(entry).any(|above| replaced.contains(&above));
+            entry.clash.is_none() && !is_implied && !makes_way
+        };
+        let items = self.entries.iter().enumerate().filter(is_item);
+        items.map(|(index, _)| index).collect()
+    }
+}
+
+/// What comes of `wanted`, one for each entry: nothing that clashes is taken, no directory goes while
+/// something stays in it, and nothing comes to a directory that does not come.
+pub fn settled(plan: &Plan, wanted: &[Take]) -> Vec<Take> {
+    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(Take::Left);
+    let mut takes: Vec<Take> = plan
+        .entries
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            if entry.clash.is_some() {
+                Take::Left
+            } else {
+                wanted(index)
+            }
+        })
+        .collect();
+    // What only makes way for a file goes if the file comes.
+    let replaced = replaced_directories(plan);
+    let taken_over: BTreeSet<Spot> = with(plan, &takes, Take::Taken)
+        .map(spot)
+        .filter(|spot| replaced.contains(spot))
+        .collect();
+    for (entry, take) in plan.entries.iter().zip(&mut takes) {
+        if entry.clash.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
+            let goes = ancestors(entry).any(|above| taken_over.contains(&above));
+            *take = if goes { Take::Taken } else { Take::Left };
+        }
+    }
+    // A directory stays if anything stays in it.
+    let mut staying = BTreeSet::new();
+    for entry in with(plan, &takes, Take::Left) {
+        if !entry.theirs.is_nothing() {
+            staying.extend(ancestors(entry));
+        }
+    }
+    // A directory comes with what is in it.
+    let mut needed = BTreeSet::new();
+    for entry in with(plan, &takes, Take::Taken) {
+        if !entry.ours.is_nothing() {
+            needed.extend(ancestors(entry));
+        }
+    }
+    let mut missing: BTreeSet<Spot> = BTreeSet::new();
+    for (entry, take) in plan.entries.iter().zip(&mut takes) {
+        let here = spot(entry);
+        let goes = entry.theirs.is_directory() && !entry.ours.is_directory();
+        let comes = entry.ours.is_directory() && !entry.theirs.is_directory();
+        if goes && staying.contains(&here) {
+            *take = Take::Left;
+        }
+        if comes && needed.contains(&here) && entry.clash.is_none() {
+            *take = Take::Taken;
+        }
+        if !entry.ours.is_nothing() && ancestors(entry).any(|above| missing.contains(&above)) {
+            *take = Take::Left;
+        }
+        if comes && *take == Take::Left {
+            missing.insert(here);
+        }
+    }
+    takes
+}
+
+fn with<'a>(plan: &'a Plan, takes: &'a [Take], wanted: Take) -> impl Iterator<Item = &'a Entry> {
+    let pairs = plan.entries.iter().zip(takes);
+    pairs
+        .filter(move |(_, take)| **take == wanted)
+        .map(|(entry, _)| entry)
+}
+
+/// Directories in whose place a file or a link is to stand.
+fn replaced_directories(plan: &Plan) -> BTreeSet<Spot> {
+    let replaced = plan.entries.iter().filter(|entry| {
+        entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_nothing()
+    });
+    replaced.map(spot).collect()
+}
+
+fn spot(entry: &Entry) -> Spot {
+    (entry.root, entry.rel.clone())
+}
+
+/// The names above `entry`, up to the root.
+fn ancestors(entry: &Entry) -> impl Iterator<Item = Spot> + use<> {
+    let root = entry.root;
+    let above = std::iter::successors(entry.rel.parent(), RelPath::parent);
+    above.map(move |rel| (root, rel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::plan::{Clash, Source};
+    use crate::delivery::stand::{FileStand, Stand};
+
+    fn stand(letter: char) -> Stand {
+        match letter {
+            '-' => Stand::Nothing,
+            'd' => Stand::Directory { mode: 0o755 },
+            'l' => Stand::Link { target: "x".into() },
+            _ => Stand::File(FileStand {
+                inode: Some(1),
+                size_bytes: 1,
+                modified_ns: 1,
+                mode: 0o644,
+            }),
+        }
+    }
+
+    /// A plan of lines such as `df a/b` (a directory becomes a file); `!` at the end is a clash.
+    fn plan(lines: &[&str]) -> Plan {
+        let entry = |line: &&str| {
+            let (kinds, path) = line.split_once(' ').unwrap();
+            let mut kinds = kinds.chars();
+            Entry {
+                root: 0,
+                rel: RelPath::new(path).unwrap(),
+                theirs: stand(kinds.next().unwrap()),
+                ours: stand(kinds.next().unwrap()),
+                source: Source::Layer,
+                clash: kinds.next().map(|_| Clash::Changed),
+            }
+        };
+        Plan {
+            entries: lines.iter().map(entry).collect(),
+            ..Plan::default()
+        }
+    }
+
+    /// `wanted` and `expected` have one `+` or `.` for each line.
+    #[track_caller]
+    fn check(lines: &[&str], wanted: &str, expected: &str) {
+        let take = |sign| if sign == '+' { Take::Taken } else { Take::Left };
+        let wanted: Vec<Take> = wanted.chars().map(take).collect();
+        let got = settled(&plan(lines), &wanted);
+        let got: String = got
+            .iter()
+            .map(|take| if *take == Take::Taken { '+' } else { '.' })
+            .collect();
+        assert_eq!(got, expected, "{lines:?}");
+    }
+
+    #[test]
+    fn a_file_brings_its_directories() {
+        let new = ["-d a", "-d a/b", "-f a/b/c", "-d a/e"];
+        check(&new, "..+.", "+++.");
+        check(&new, "...+", "+..+");
+        check(&new, "....", "....");
+        check(&["-d! a", "-f a/b"], "++", "..");
+    }
+
+    #[test]
+    fn a_directory_stays_while_something_stays_in_it() {
+        let gone = ["d- a", "f- a/b", "d- a/c", "f- a/c/d"];
+        check(&gone, "++++", "++++");
+        check(&gone, "+.++", "..++");
+        check(&gone, "+++.", ".+..");
+        check(&["d- a", "f-! a/b"], "++", "..");
+    }
+
+    #[test]
+    fn what_makes_way_goes_with_what_takes_its_place() {
+        check(&["df a", "f- a/b"], "+.", "++");
+        check(&["df a", "f- a/b"], ".+", "..");
+        check(&["df a", "f-! a/b"], "++", "..");
+        check(&["fd a", "-f a/b"], ".+", "++");
+    }
+
+    #[test]
+    fn users_are_asked_about_what_is_no_consequence() {
+        let items = |lines: &[&str]| plan(lines).items();
+        assert_eq!(items(&["-d a", "-f a/b", "-d e"]), [1, 2]);
+        assert_eq!(items(&["d- a", "f- a/b", "ff! c"]), [1]);
+        assert_eq!(items(&["df a", "f- a/b", "dd c"]), [0, 2]);
+    }
+
+    #[test]
+    fn what_goes_is_applied_first_and_from_below() {
+        let plan = plan(&["df a", "f- a/b", "-d c", "-f c/d", "d- e", "f- e/f"]);
+        assert_eq!(plan.order(), [5, 4, 1, 0, 2, 3]);
+    }
+}

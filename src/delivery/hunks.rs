@@ -1,0 +1,169 @@
+//! Owns the parts in which two texts differ, and the text that comes of taking some of them.
+
+use std::ops::Range;
+
+use similar::{DiffOp, DiffTag, TextDiff};
+
+/// How many equal lines are shown around a difference, as `git` does.
+pub const CONTEXT_LINES: usize = 3;
+
+/// What a line of a hunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It stands in both texts.
+    Both,
+    /// It stands only in the old one.
+    Old,
+    /// It stands only in the new one.
+    New,
+}
+
+/// A part in which two texts differ, with the lines around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunk {
+    /// The lines of the old text, from 0.
+    pub old: Range<usize>,
+    /// The lines of the new text, from 0.
+    pub new: Range<usize>,
+    /// All its lines without their ends; a line that lacks its end is said to.
+    pub lines: Vec<(Side, String)>,
+}
+
+/// What follows a last line that has no end.
+const NO_END: &str = "\n\\ No newline at end of file";
+
+impl Hunk {
+    /// The line that stands before it, as in a unified diff.
+    pub fn header(&self) -> String {
+        format!("@@ -{} +{} @@", span(&self.old), span(&self.new))
+    }
+
+    /// How many lines it adds and removes.
+    pub fn counts(&self) -> (usize, usize) {
+        let count = |side| self.lines.iter().filter(|(of, _)| *of == side).count();
+        (count(Side::New), count(Side::Old))
+    }
+}
+
+/// Lines as a header of a unified diff writes them, from 1.
+fn span(lines: &Range<usize>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => format!("{}", lines.start.saturating_add(1)),
+        count => format!("{},{count}", lines.start.saturating_add(1)),
+    }
+}
+
+/// The parts in which the texts of `diff` differ.
+pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<Hunk> {
+    let groups = diff.grouped_ops(CONTEXT_LINES);
+    let hunk = |ops: &Vec<DiffOp>| {
+        let (first, last) = (ops.first()?, ops.last()?);
+        let changes = ops.iter().flat_map(|op| diff.iter_changes(op));
+        let lines = changes.map(|change| {
+            let side = match change.tag() {
+                similar::ChangeTag::Equal => Side::Both,
+                similar::ChangeTag::Delete => Side::Old,
+                similar::ChangeTag::Insert => Side::New,
+            };
+            let text = change.value();
+            let line = match text.strip_suffix('\n') {
+                Some(line) => line.to_owned(),
+                None => format!("{text}{NO_END}"),
+            };
+            (side, line)
+        });
+        Some(Hunk {
+            old: first.old_range().start..last.old_range().end,
+            new: first.new_range().start..last.new_range().end,
+            lines: lines.collect(),
+        })
+    };
+    groups.iter().filter_map(hunk).collect()
+}
+
+/// The old text of `diff` with those of its hunks that are `taken`, in their order.
+pub fn with(diff: &TextDiff<'_, '_, str>, taken: &[bool]) -> String {
+    let mut text = String::new();
+    let mut numbers = diff.grouped_ops(CONTEXT_LINES).into_iter().enumerate();
+    let mut in_hunk = 0;
+    let mut number = None;
+    for op in diff.ops() {
+        let is_taken = if op.tag() == DiffTag::Equal {
+            false
+        } else {
+            while in_hunk == 0 {
+                let Some((next, ops)) = numbers.next() else {
+                    break;
+                };
+                in_hunk = ops.iter().filter(|op| op.tag() != DiffTag::Equal).count();
+                number = Some(next);
+            }
+            in_hunk = in_hunk.saturating_sub(1);
+            number
+                .and_then(|number| taken.get(number).copied())
+                .unwrap_or(false)
+        };
+        if is_taken {
+            text.extend(op.new_range().filter_map(|line| diff.new_slice(line)));
+        } else {
+            text.extend(op.old_range().filter_map(|line| diff.old_slice(line)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OLD: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
+    const NEW: &str = "one\n2\n3\n4\n5\n6\n7\n8\n9\n10\neleven\n12\nthirteen";
+
+    #[test]
+    fn hunks_read_as_in_a_unified_diff() {
+        let diff = TextDiff::from_lines(OLD, NEW);
+        let hunks = hunks(&diff);
+        let headers: Vec<String> = hunks.iter().map(Hunk::header).collect();
+        assert_eq!(headers, ["@@ -1,4 +1,4 @@", "@@ -8,5 +8,6 @@"]);
+        assert_eq!(hunks[0].lines[0], (Side::Old, "1".to_owned()));
+        assert_eq!(hunks[0].lines[1], (Side::New, "one".to_owned()));
+        let last = (
+            Side::New,
+            "thirteen\n\\ No newline at end of file".to_owned(),
+        );
+        assert_eq!(hunks[1].lines.last(), Some(&last));
+        assert_eq!(hunks[1].counts(), (2, 1));
+    }
+
+    #[track_caller]
+    fn check(taken: &[bool], expected: &str) {
+        let diff = TextDiff::from_lines(OLD, NEW);
+        assert_eq!(with(&diff, taken), expected, "{taken:?}");
+    }
+
+    #[test]
+    fn each_hunk_can_be_taken_alone() {
+        check(&[true, true], NEW);
+        check(&[false, false], OLD);
+        check(&[true, false], &OLD.replacen('1', "one", 1));
+        check(
+            &[false, true],
+            &format!("1{}", NEW.strip_prefix("one").unwrap()),
+        );
+        check(&[], OLD);
+    }
+
+    proptest! {
+        #[test]
+        fn all_hunks_make_the_new_text_and_none_the_old(
+            old in "([ab]\n){0,30}[ab]?", new in "([ab]\n){0,30}[ab]?"
+        ) {
+            let diff = TextDiff::from_lines(&old, &new);
+            let count = hunks(&diff).len();
+            prop_assert_eq!(with(&diff, &vec![true; count]), new.clone());
+            prop_assert_eq!(with(&diff, &vec![false; count]), old.clone());
+        }
+    }
+}

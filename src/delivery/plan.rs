@@ -1,0 +1,154 @@
+//! Owns the plan of a delivery: the list of what would change in the user's trees, with what may not
+//! be changed and what the user has changed meanwhile. It holds no content.
+
+use crate::delivery::stand::Stand;
+use crate::path::{AbsPath, RelPath};
+
+/// What a delivery would change in the user's trees.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The directories that the entries lie below.
+    pub roots: Vec<AbsPath>,
+    /// For each of them, the directory that holds what is to come there.
+    pub origins: Vec<Option<AbsPath>>,
+    /// One for each name that would change, by root and path.
+    pub entries: Vec<Entry>,
+    /// Names that may not be changed. Of a directory that is closed as a whole, only it is named.
+    pub refused: Vec<Refusal>,
+    /// Names that nobody misses in the user's tree, such as what tools generate under a closed name.
+    pub left_out: Vec<Refusal>,
+}
+
+/// One name that would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Below which of the roots.
+    pub root: usize,
+    /// Where, seen from the root.
+    pub rel: RelPath,
+    /// What stands there.
+    pub theirs: Stand,
+    /// What is to stand there.
+    pub ours: Stand,
+    /// Where the content of our file is.
+    pub source: Source,
+    /// What the user did there meanwhile, if that forbids the change.
+    pub clash: Option<Clash>,
+}
+
+/// Where the content of a file is that is to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the layer, under its own name.
+    Layer,
+    /// Beside the layer, made of the layer's content and the user's: merged, or chosen in parts.
+    Made {
+        /// Which of the files that were made.
+        number: u32,
+        /// How.
+        how: Made,
+    },
+}
+
+/// How a content came to be that neither the user nor an agent wrote as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// The user's changes and ours did not touch each other.
+    Merged,
+    /// The user took a part of ours.
+    Chosen,
+}
+
+/// What the user did at a name while the run went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// They changed or made what stands there.
+    Changed,
+    /// They removed what stood there.
+    Removed,
+}
+
+impl Clash {
+    /// Why the name is left alone, as the end of a sentence.
+    pub fn because(self) -> &'static str {
+        match self {
+            Clash::Changed => "you changed it since the run began",
+            Clash::Removed => "you removed it, or its directory, since the run began",
+        }
+    }
+}
+
+/// A name that is left as it is, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Where it is.
+    pub path: AbsPath,
+    /// Why, as the end of a sentence.
+    pub reason: String,
+    /// What says so.
+    pub by: By,
+}
+
+/// What says that a name is left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A rule.
+    Rule,
+    /// The disk.
+    Disk,
+}
+
+/// What happens at a name, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Nothing stood there before.
+    Create,
+    /// Something else stands there after.
+    Change,
+    /// Nothing stands there after.
+    Delete,
+}
+
+impl Entry {
+    /// What happens there.
+    pub fn deed(&self) -> Deed {
+        match (&self.theirs, &self.ours) {
+            (_, Stand::Nothing) => Deed::Delete,
+            (Stand::Nothing, _) => Deed::Create,
+            _ => Deed::Change,
+        }
+    }
+
+    /// Whether a file or link comes, goes or changes, and not only a directory.
+    pub fn is_file(&self) -> bool {
+        let counts = |stand: &Stand| matches!(stand, Stand::File(_) | Stand::Link { .. });
+        counts(&self.theirs) || counts(&self.ours)
+    }
+}
+
+impl Plan {
+    /// Where an entry lies.
+    pub fn path(&self, entry: &Entry) -> AbsPath {
+        let root = self.roots.get(entry.root).cloned();
+        let root = root.unwrap_or_else(AbsPath::top);
+        root.join(entry.rel.as_path())
+    }
+
+    /// Whether there is nothing to decide and nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.refused.is_empty()
+    }
+
+    /// The order in which entries are applied: what goes, the deepest first, then what comes or
+    /// changes, parents first. The other way round takes them back.
+    pub fn order(&self) -> Vec<usize> {
+        let goes = |index: &usize| {
+            self.entries
+                .get(*index)
+                .is_some_and(|e| e.ours.is_nothing())
+        };
+        let all = || 0..self.entries.len();
+        let going = all().rev().filter(goes);
+        going.chain(all().filter(|index| !goes(index))).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! Owns the versions of the user's files that an agent's work is based on: what it read, kept as it
+//! was then, so that the user's later changes and the agent's can become one.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::delivery::merge::MERGE_BYTES_MAX;
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::permissions::history::Version;
+use crate::world::sys::content::Content;
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::file::{self, Durability};
+
+/// How much is kept of what was read, in bytes, all files together.
+const BASES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What an agent read of the user's files that it may write to. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct Bases(Arc<Mutex<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    dir: AbsPath,
+    bytes: u64,
+    of: BTreeMap<RealPath, Base>,
+}
+
+/// What was read of one file.
+#[derive(Clone, Debug)]
+pub(in crate::world) struct Base {
+    /// The state of the file then.
+    version: Version,
+    /// Its content then, if it was kept.
+    content: Option<AbsPath>,
+}
+
+/// Why a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::world) enum Occasion {
+    /// The agent reads it.
+    Read,
+    /// The agent is about to change it; what it read before counts more.
+    Change,
+}
+
+impl Bases {
+    /// Begins with nothing; contents will be kept in `dir`.
+    pub fn in_directory(dir: AbsPath) -> Self {
+        let of = BTreeMap::new();
+        Self(Arc::new(Mutex::new(Kept { dir, bytes: 0, of })))
+    }
+
+    /// Notes that the agent has seen `path` in this version, and keeps its content if there is room.
+    /// What the agent itself made there counts for nothing: only the user's own file does. What cannot
+    /// be kept is only missed when the user changes the same file.
+    pub(in crate::world) fn note(&self, path: &RealPath, seen: &Version, occasion: Occasion) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.of.get(path);
+        if known.is_some_and(|base| occasion == Occasion::Change || base.is_of(seen)) {
+            return;
+        }
+        let Ok((content, version)) = opened(path) else {
+            return;
+        };
+        let state = |version: &Version| (version.size_bytes, version.modified_ns);
+        if state(&version) == state(seen) {
+            let content = kept.keep(version.size_bytes, content);
+            kept.of.insert(path.clone(), Base { version, content });
+        }
+    }
+
+    /// What was last read of `path`.
+    pub(in crate::world) fn of(&self, path: &RealPath) -> Option<Base> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.of.get(path).cloned()
+    }
+}
+
+/// The user's own file, whatever the agent sees at its path.
+fn opened(path: &RealPath) -> Result<(Content, Version), Fault> {
+    let parent = path.parent().ok_or(Fault::IsDirectory)?;
+    let name = path.name().and_then(|name| RelPath::default().child(name));
+    let (content, meta) = Dir::open(&parent)?.open_file(&name.ok_or(Fault::Missing)?)?;
+    Ok((content, meta.version))
+}
+
+impl Base {
+    /// Whether the file is still as it was read. The device does not count: a file is seen on another
+    /// one through an overlay.
+    pub(in crate::world) fn is_of(&self, version: &Version) -> bool {
+        let device = version.device;
+        Version {
+            device,
+            ..self.version
+        }
+        .has_content_of(version)
+    }
+
+    /// Its content, if it was kept.
+    pub(in crate::world) fn content(&self) -> Option<Vec<u8>> {
+        let bytes_max = u64::try_from(MERGE_BYTES_MAX).unwrap_or(u64::MAX);
+        file::read_regular_capped(self.content.as_ref()?, bytes_max).ok()?
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, size_bytes: u64, mut content: Content) -> Option<AbsPath> {
+        let bytes = self.bytes.checked_add(size_bytes)?;
+        let fits = usize::try_from(size_bytes).is_ok_and(|size| size <= MERGE_BYTES_MAX);
+        if !fits || bytes > BASES_BYTES_MAX {
+            return None;
+        }
+        let mut text = Vec::new();
+        content
+            .by_ref()
+            .take(size_bytes)
+            .read_to_end(&mut text)
+            .ok()?;
+        let digest = Sha256::digest(&text);
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = self.dir.join(name);
+        dir::create_all(&self.dir, Audience::User).ok()?;
+        file::replace(&path, &text, Durability::Process).ok()?;
+        self.bytes = bytes;
+        Some(path)
+    }
+}

@@ -1,0 +1,76 @@
+//! Owns what lies where in the directory of a delivery, and the seal that tells a directory that was
+//! made here from one that came along with somebody else's files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::slot;
+
+/// Which directory something was written for. A copy of the directory is another one, so that what
+/// is in it is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seal {
+    inode: u64,
+    born_ns: i64,
+}
+
+/// The directory of one delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) AbsPath);
+
+impl Place {
+    /// What tells this directory from all others.
+    pub(super) fn seal(&self) -> Result<Seal> {
+        let sealed = Dir::own(&self.0).and_then(|dir| {
+            let readable = dir.handle(&RelPath::default())?;
+            slot::birth(readable)
+        });
+        let (inode, born_ns) = sealed.map_err(|fault| cannot("look at", &self.0, fault))?;
+        Ok(Seal { inode, born_ns })
+    }
+
+    /// The journal.
+    pub(super) fn journal(&self) -> AbsPath {
+        self.0.join("journal.jsonl")
+    }
+
+    /// What could be delivered, and where.
+    pub(super) fn offer(&self) -> AbsPath {
+        self.0.join("delivery.json")
+    }
+
+    /// The slots.
+    pub(super) fn slots(&self) -> AbsPath {
+        self.0.join("slots")
+    }
+
+    /// Contents that were made of the user's and ours.
+    pub(super) fn made(&self) -> AbsPath {
+        self.0.join("made")
+    }
+
+    /// What was changed below the root of this number.
+    pub(super) fn layer(&self, root: usize) -> AbsPath {
+        self.0.join("layers").join(root.to_string())
+    }
+}
+
+/// Says that `doing` failed at `path`.
+pub(super) fn cannot(doing: &str, path: &AbsPath, fault: Fault) -> Error {
+    let error = Error::new(ErrorKind::Io, format!("cannot {doing} `{path}`: {fault}"));
+    match fault {
+        Fault::System(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+            error.hint("the disk is full: free some space")
+        }
+        Fault::System(rustix::io::Errno::ROFS) => {
+            error.hint("the file system is mounted read-only")
+        }
+        Fault::System(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
+            error.hint("check who may write to it and the directory that holds it")
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,320 @@
+//! Owns which deliveries there are, the directory of each, and who works on one: nobody else does as
+//! long as it is held.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::world::delivery::journal;
+use crate::world::delivery::place::{Place, Seal};
+use crate::world::locate::{Located, locate};
+use crate::world::store::naming::{LAST, Named};
+use crate::world::sys::own;
+use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
+use crate::world::sys::own::file::{self, Durability};
+
+/// How deliveries are named: as the runs that they are of.
+const NAMED: Named = Named {
+    noun: "delivery",
+    name: "run",
+    prefix: "log_",
+};
+
+/// What stands between the name of a run and the number of a further delivery of it.
+const FURTHER: &str = ".";
+
+/// The directory, in that of a delivery, of what agents read of the user's files.
+pub const BASES: &str = "bases";
+
+/// The largest `delivery.json` that is read, in bytes.
+const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How often a directory is tried that the start of another process looks at just then, and how long
+/// it is waited in between.
+const HOLD_TRIES_MAX: u32 = 50;
+const HOLD_WAIT: Duration = Duration::from_millis(20);
+
+/// One delivery, held by this process.
+#[derive(Debug)]
+pub struct Delivery {
+    pub(super) place: Place,
+    name: String,
+    _held: Option<DirLock>,
+}
+
+/// What can be delivered: the write paths of a final agent, and what stays closed in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The write paths, each with its number, which is also that of its layer.
+    pub grants: Vec<Grant>,
+    /// For each of them, what is offered in the place of its layer, if anything.
+    pub origins: Vec<Option<Origin>>,
+    /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
+    pub began_ns: i64,
+}
+
+/// A directory that holds what can be delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Where it is.
+    pub path: AbsPath,
+    /// How it was written.
+    pub written: Written,
+}
+
+/// Where what is to be delivered was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Written {
+    /// To a layer over the user's tree: what is not in the layer shows through.
+    Over,
+    /// To a directory of its own, from which files are to be copied. Its permission bits count only
+    /// for new files.
+    Apart,
+}
+
+/// A write path on the disk.
+#[derive(Serialize, Deserialize)]
+struct WritePath {
+    path: AbsPath,
+    scope: Scope,
+    protected: Vec<RelPath>,
+    hidden: Vec<RelPath>,
+    unprotected: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+}
+
+/// `delivery.json`.
+#[derive(Serialize, Deserialize)]
+struct Filed {
+    seal: Seal,
+    began_ns: i64,
+    write_paths: Vec<WritePath>,
+}
+
+/// The names of all deliveries below `deliveries`, newest first.
+pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
+    if file::kind(deliveries).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut names = dir::names(deliveries)?;
+    names.retain(|name| dir::is_users(&deliveries.join(name)));
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names)
+}
+
+/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`.
+pub fn find(wanted: &str, deliveries: &AbsPath) -> Result<String> {
+    let names = names(deliveries)?;
+    let found = if wanted == LAST {
+        names.first()
+    } else {
+        let exact = names.iter().find(|name| *name == wanted);
+        match exact {
+            Some(exact) => Some(exact),
+            None => NAMED.meant(wanted, &names, String::clone)?,
+        }
+    };
+    found.cloned().ok_or_else(|| {
+        let message = if wanted == LAST {
+            format!("there is no delivery in `{deliveries}`")
+        } else {
+            format!("there is no delivery of a run `{wanted}`")
+        };
+        Error::new(ErrorKind::Usage, message)
+            .hint("`massgen logs list` shows the runs of this directory")
+            .hint("only runs with a path to write to deliver something")
+    })
+}
+
+impl Delivery {
+    /// Makes the directory of a delivery of `run` below `deliveries`, and holds it. A run that begins
+    /// again delivers more than once.
+    pub fn create(deliveries: &AbsPath, run: &str) -> Result<Self> {
+        dir::create_all(deliveries, Audience::User)?;
+        let mut number: u32 = 1;
+        loop {
+            let name = match number {
+                1 => run.to_owned(),
+                further => format!("{run}{FURTHER}{further}"),
+            };
+            let place = Place(deliveries.join(&name));
+            let is_new = dir::create(&place.0)? == Made::Now;
+            let is_used = |path| file::kind(&path).is_ok();
+            // What agents read may have been kept there before.
+            if is_new || !(is_used(place.journal()) || is_used(place.offer())) {
+                let _held = hold(&place.0, &name)?;
+                return Ok(Self { place, name, _held });
+            }
+            number = number.saturating_add(1);
+        }
+    }
+
+    /// Opens the delivery `name`, and holds it. It is an error if a run or another command does.
+    pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
+        let place = Place(deliveries.join(name));
+        if !dir::is_users(&place.0) {
+            let message = format!("`{}` is no directory of yours", place.0);
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("massgen takes nothing back that somebody else may have written"));
+        }
+        let name = name.to_owned();
+        let _held = hold(&place.0, &name)?;
+        Ok(Self { place, name, _held })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &AbsPath {
+        &self.place.0
+    }
+
+    /// The directory of the layer over the write path of this number: `upper` in it holds what was
+    /// changed there.
+    pub fn layer(&self, number: usize) -> AbsPath {
+        self.place.layer(number)
+    }
+
+    /// What is offered for the write path of this number, if anything.
+    pub(super) fn origin(&self, offer: &Offer, number: usize) -> Option<Origin> {
+        let is_there = |origin: &Origin| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
+        let other = offer.origins.get(number).cloned().flatten();
+        let layer = || Origin {
+            path: self.layer(number).join("upper"),
+            written: Written::Over,
+        };
+        Some(other.unwrap_or_else(layer)).filter(is_there)
+    }
+
+    /// Whether something of it was applied, or is about to be.
+    pub fn is_applied(&self) -> bool {
+        file::kind(&self.place.journal()).is_ok()
+    }
+
+    /// Files what can be delivered, so that it can be taken later too.
+    pub fn file_offer(&self, offer: &Offer) -> Result<()> {
+        let write_path = |(number, grant): (usize, &Grant)| WritePath {
+            origin: offer.origins.get(number).cloned().flatten(),
+            path: grant.root.to_abs(),
+            scope: grant.scope,
+            protected: grant.protected.clone(),
+            hidden: grant.hidden.clone(),
+            unprotected: grant.unprotected.clone(),
+        };
+        let filed = Filed {
+            seal: self.place.seal()?,
+            began_ns: offer.began_ns,
+            write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
+        };
+        let bytes = serde_json::to_vec_pretty(&filed)
+            .map_err(|error| Error::bug("an offer has no JSON form").caused_by(error))?;
+        file::replace(&self.place.offer(), &bytes, Durability::Process)
+    }
+
+    /// What can be delivered. What came along with somebody else's files is an error.
+    pub fn offer(&self) -> Result<Offer> {
+        let path = self.place.offer();
+        let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
+            .map_err(|error| own::fault("read", path.as_path(), error))?;
+        let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let bytes = bytes.ok_or_else(damaged)?;
+        let filed: Filed =
+            serde_json::from_slice(&bytes).map_err(|error| damaged().caused_by(error))?;
+        if filed.seal != self.place.seal()? {
+            return Err(foreign(&self.place.0));
+        }
+        let origins = filed.write_paths.iter().map(|path| path.origin.clone());
+        let origins = origins.collect();
+        let grants = filed.write_paths.into_iter().map(|write_path| {
+            let (Located::Directory(root) | Located::File(root) | Located::Missing(root)) =
+                locate(&write_path.path)?;
+            Ok(Grant {
+                root,
+                scope: write_path.scope,
+                kind: GrantKind::Context,
+                permission: Permission::Write,
+                protected: write_path.protected,
+                hidden: write_path.hidden,
+                unprotected: write_path.unprotected,
+            })
+        });
+        Ok(Offer {
+            grants: grants.collect::<Result<_>>()?,
+            origins,
+            began_ns: filed.began_ns,
+        })
+    }
+
+    /// What the journal says, if there is one that was written here.
+    pub(super) fn told(&self) -> Result<Option<journal::Told>> {
+        let told = journal::read(&self.place.journal())?;
+        match told {
+            Some(told) if told.seal != self.place.seal()? => Err(foreign(&self.place.0)),
+            told => Ok(told),
+        }
+    }
+}
+
+impl Offer {
+    /// The rules for what may be written.
+    pub fn manager(&self) -> PathPermissionManager {
+        PathPermissionManager::new(self.grants.clone(), Phase::Final)
+    }
+
+    /// The number of the first write path that is a directory.
+    pub fn tree(&self) -> Option<usize> {
+        self.grants
+            .iter()
+            .position(|grant| grant.scope == Scope::Tree)
+    }
+
+    /// The directories that the layers lie over: the write paths, and of a file the directory that
+    /// holds it.
+    pub fn roots(&self) -> Vec<AbsPath> {
+        let root = |grant: &Grant| match (grant.scope, grant.root.parent()) {
+            (Scope::File, Some(parent)) => parent.to_abs(),
+            _ => grant.root.to_abs(),
+        };
+        self.grants.iter().map(root).collect()
+    }
+
+    /// Those of the directories that do not lie in `here`.
+    pub fn outside(&self, here: &AbsPath) -> BTreeSet<AbsPath> {
+        let roots = self.roots().into_iter();
+        roots.filter(|root| !root.is_within(here)).collect()
+    }
+}
+
+/// What is said of a delivery that was not made here.
+fn foreign(path: &AbsPath) -> Error {
+    Error::new(
+        ErrorKind::Environment,
+        format!("`{path}` was not made here, and is not believed"),
+    )
+    .hint("it may have come along with a copy of the directory; remove it if you do not need it")
+}
+
+fn hold(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
+    for _ in 0..HOLD_TRIES_MAX {
+        match dir::hold(path)? {
+            Hold::Held(lock) => return Ok(Some(lock)),
+            Hold::Unsupported => return Ok(None),
+            Hold::Taken => std::thread::sleep(HOLD_WAIT),
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Environment,
+        format!("the delivery of `{name}` is in use"),
+    )
+    .hint("wait until the run, or the other command, has ended"))
+}

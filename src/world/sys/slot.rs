@@ -1,0 +1,183 @@
+//! Owns the names in massgen's own directories under which whole files, links and directories wait:
+//! to be put into the user's tree, or because they were taken out of it. A name is filled once.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, chmod, fchmod, fchown,
+    futimens, openat, statx, utimensat,
+};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+use crate::path::RelPath;
+use crate::world::sys::content::{Content, copy};
+use crate::world::sys::dir::{Dir, proc_path};
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+
+/// How many nanoseconds a second has.
+const SECOND_NS: i128 = 1_000_000_000;
+
+/// What a file is to look like beside its content.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks {
+    /// Its permission bits.
+    pub(crate) mode: Mode,
+    /// When its content last changed, in nanoseconds since 1970; the present if it is not said.
+    pub(crate) modified_ns: Option<i128>,
+    /// Whose it is. Only root may give files away; for everybody else it becomes the writer's own.
+    pub(crate) owner: Option<(Uid, Gid)>,
+}
+
+impl Looks {
+    /// Those of another file, all of them.
+    pub(crate) fn of(meta: &Meta) -> Self {
+        Self {
+            mode: meta.mode & Mode::from_raw_mode(0o7777),
+            modified_ns: Some(meta.version.modified_ns),
+            owner: Some((meta.owner, meta.group)),
+        }
+    }
+}
+
+/// Makes the file `name` of the first `size_bytes` of `content`.
+pub(crate) fn fill(
+    dir: &Dir,
+    name: &OsStr,
+    (content, size_bytes): (&Content, u64),
+    looks: &Looks,
+) -> Result<Meta, Fault> {
+    let file = made(dir, name)?;
+    copy(content, &file, size_bytes)?;
+    finished(&file, looks)
+}
+
+/// Makes the file `name` of `bytes`.
+pub(crate) fn fill_with(
+    dir: &Dir,
+    name: &OsStr,
+    bytes: &[u8],
+    looks: &Looks,
+) -> Result<Meta, Fault> {
+    let mut file = made(dir, name)?;
+    file.write_all(bytes)?;
+    finished(&file, looks)
+}
+
+/// Copies the file, link or directory `name` of `from` into `to` under the same name, with all that it
+/// looks like. A directory is copied without what is in it.
+pub(crate) fn duplicate(from: &Dir, to: &Dir, name: &OsStr) -> Result<(), Fault> {
+    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    let meta = Meta::named(from, name)?;
+    match meta.kind {
+        Kind::File => {
+            let (content, meta) = from.open_file(&rel)?;
+            let source = (&content, meta.version.size_bytes);
+            fill(to, name, source, &Looks::of(&meta)).map(drop)
+        }
+        Kind::Link => {
+            to.symlink(name, &from.link_target(&rel)?)?;
+            set_times(to, name, meta.version.modified_ns)
+        }
+        Kind::Directory => {
+            make_dir(to, name, meta.mode)?;
+            set_times(to, name, meta.version.modified_ns)
+        }
+        kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => Err(Fault::NotRegular(kind)),
+    }
+}
+
+/// Makes the directory `name` with these permission bits, whatever the umask says.
+pub(crate) fn make_dir(dir: &Dir, name: &OsStr, mode: Mode) -> Result<(), Fault> {
+    rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
+    set_dir_mode(dir, name, mode)
+}
+
+/// Gives the directory `name` these permission bits.
+pub(crate) fn set_dir_mode(dir: &Dir, name: &OsStr, mode: Mode) -> Result<(), Fault> {
+    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    let handle = dir.dir(&rel)?;
+    Ok(chmod(
+        proc_path(&handle),
+        mode & Mode::from_raw_mode(0o7777),
+    )?)
+}
+
+/// Whether names can be moved between two directories in one step: they are on the same file system,
+/// mounted at the same place.
+pub(crate) fn is_same_mount(one: &Dir, other: &Dir) -> Result<bool, Fault> {
+    let mount = |dir: &Dir| -> Result<(u32, u32, u64), Fault> {
+        let stat = statx(
+            dir,
+            "",
+            AtFlags::EMPTY_PATH,
+            StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
+        )?;
+        Ok((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
+    };
+    Ok(mount(one)? == mount(other)?)
+}
+
+/// When the file or directory was made, in nanoseconds since 1970, where the file system knows, and
+/// its number there. No other one of the machine has both.
+pub(crate) fn birth(handle: impl AsFd) -> Result<(u64, i64), Fault> {
+    let stat = statx(
+        handle,
+        "",
+        AtFlags::EMPTY_PATH,
+        StatxFlags::BASIC_STATS | StatxFlags::BTIME,
+    )?;
+    let born = stat.stx_btime;
+    let born_ns = i128::from(born.tv_sec) * SECOND_NS + i128::from(born.tv_nsec);
+    Ok((stat.stx_ino, i64::try_from(born_ns).unwrap_or_default()))
+}
+
+fn made(dir: &Dir, name: &OsStr) -> Result<File, Fault> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(
+        dir,
+        name,
+        flags,
+        Mode::RUSR | Mode::WUSR,
+    )?))
+}
+
+fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
+    if let Some((owner, group)) = looks.owner {
+        match fchown(file, Some(owner), Some(group)) {
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    fchmod(file, looks.mode)?;
+    if let Some(modified_ns) = looks.modified_ns {
+        futimens(file, &modified(modified_ns)?)?;
+    }
+    Meta::of(file)
+}
+
+/// Says when the link or directory `name` last changed.
+fn set_times(dir: &Dir, name: &OsStr, modified_ns: i128) -> Result<(), Fault> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(utimensat(dir, name, &modified(modified_ns)?, flags)?)
+}
+
+fn modified(modified_ns: i128) -> Result<Timestamps, Fault> {
+    let out_of_range = |_| Fault::System(Errno::OVERFLOW);
+    let seconds = modified_ns.div_euclid(SECOND_NS);
+    let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
+    Ok(Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: seconds.try_into().map_err(out_of_range)?,
+            tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
+        },
+    })
+}

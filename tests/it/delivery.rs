@@ -1,0 +1,606 @@
+//! Deliveries from a layer over the user's tree: what would change, what is applied as a whole, and
+//! what becomes of the user's own work meanwhile. Layers are overlays that the kernel writes, where the
+//! machine has them, or plain directories of the same form.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use massgen::delivery::choice::Take;
+use massgen::delivery::plan::{Clash, Deed, Plan};
+use massgen::path::{AbsPath, RelPath};
+use massgen::permissions::grant::{Grant, GrantKind, Permission};
+use massgen::world::bases::Bases;
+use massgen::world::change::ChangeKind;
+use massgen::world::delivery::merging::merge;
+use massgen::world::delivery::planning::{Since, plan};
+use massgen::world::delivery::recovery::recover;
+use massgen::world::delivery::store::{Delivery, Offer, Origin, Written};
+use massgen::world::delivery::transaction::{apply, take_parts};
+use massgen::world::delivery::undo::{Delivered, Direction, Now, Outcome, Since as Changed};
+use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::locate::{Located, locate};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::disk::done;
+use crate::project::binary;
+
+/// Longer than the clock that stamps files lags behind the time of day.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Lays the layer over `rw`, runs the script in it, and ends.
+const OVERLAY: &str = r#"
+cd "$1"
+mount -t overlay overlay -o userxattr,lowerdir=rw,upperdir=layer/upper,workdir=layer/work seen
+cd seen
+eval "$2"
+"#;
+
+/// A user's tree `rw`, a layer over it, and a state directory.
+pub(crate) struct Scene {
+    root: PathBuf,
+    _dir: TempDir,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let scene = Self {
+            root: dir.path().canonicalize().unwrap(),
+            _dir: dir,
+        };
+        for name in ["seen", "layer/upper", "layer/work", ".massgen", "kept"] {
+            fs::create_dir_all(scene.path(name)).unwrap();
+        }
+        for (name, text) in [
+            ("rw/README.md", "readme\n"),
+            ("rw/run.sh", "echo\n"),
+            ("rw/src/app.py", "x = 1\n"),
+            ("rw/src/old.py", "old\n"),
+            ("rw/plain/deep/one", "1\n"),
+            ("rw/.git/config", "[core]\n"),
+            ("rw/LICENSE", "MIT\n"),
+        ] {
+            scene.write(name, text);
+        }
+        symlink("README.md", scene.path("rw/link")).unwrap();
+        scene
+    }
+
+    pub(crate) fn path(&self, rel: impl AsRef<Path>) -> PathBuf {
+        self.root.join(rel)
+    }
+
+    pub(crate) fn abs(&self, rel: &str) -> AbsPath {
+        AbsPath::new(self.path(rel)).unwrap()
+    }
+
+    pub(crate) fn write(&self, rel: &str, text: &str) {
+        let path = self.path(rel);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn text(&self, rel: &str) -> String {
+        fs::read_to_string(self.path(rel)).unwrap_or_else(|error| panic!("{rel}: {error}"))
+    }
+
+    /// The real binary with these words, in the directory that holds the tree.
+    pub(crate) fn massgen(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(words).current_dir(self.path("")).env_clear();
+        command
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path(""));
+        command
+    }
+
+    pub(crate) fn has(&self, rel: &str) -> bool {
+        fs::symlink_metadata(self.path(rel)).is_ok()
+    }
+
+    /// Runs `script` in an overlay over `rw`; without overlays the test has nothing to look at.
+    #[track_caller]
+    pub(crate) fn run(&self, script: &str) {
+        let overlay = Command::new("unshare")
+            .args(["-rm", "sh", "-ec", OVERLAY, "sh"])
+            .arg(self.path(""))
+            .arg(script)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&overlay.stderr);
+        assert!(overlay.status.success(), "{script}: {error}");
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        let Located::Directory(root) = locate(&self.abs("rw")).unwrap() else {
+            panic!("`rw` is gone");
+        };
+        let mut grant = Grant::tree(root, GrantKind::Context, Permission::Write);
+        grant.protected = vec![RelPath::new("LICENSE").unwrap()];
+        Offer {
+            grants: vec![grant],
+            origins: vec![Some(Origin {
+                path: self.abs("layer/upper"),
+                written: Written::Over,
+            })],
+            began_ns: i64::MAX,
+        }
+    }
+
+    pub(crate) fn delivery(&self) -> Delivery {
+        let delivery = Delivery::create(&self.abs(".massgen/deliveries"), "log_1").unwrap();
+        delivery.file_offer(&self.offer()).unwrap();
+        delivery
+    }
+
+    pub(crate) fn reopened(&self) -> Delivered {
+        let delivery = Delivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap();
+        Delivered::open(delivery).unwrap().unwrap()
+    }
+
+    /// Plans and applies everything; one line a change.
+    #[track_caller]
+    pub(crate) fn deliver(&self) -> Vec<String> {
+        let delivery = self.delivery();
+        let plan = plan(&delivery, &self.offer(), None).unwrap();
+        self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
+    }
+
+    fn lines(&self, changes: &[massgen::world::change::Change]) -> Vec<String> {
+        let root = self.path("rw");
+        let lines = changes.iter().map(|change| {
+            let path = change.path.as_path().strip_prefix(&root).unwrap();
+            let kind = match &change.kind {
+                ChangeKind::Created => "created".to_owned(),
+                ChangeKind::Changed => "changed".to_owned(),
+                ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Declined => "declined".to_owned(),
+                ChangeKind::Conflict { .. } => "conflict".to_owned(),
+                ChangeKind::Denied { reason } | ChangeKind::Failed { reason } => {
+                    format!("denied: {reason}")
+                }
+                ChangeKind::Unlisted { reason } => format!("unlisted: {reason}"),
+            };
+            format!("{} {kind}", path.display())
+        });
+        lines.collect()
+    }
+
+    /// Everything below `rel` by its path: kind, bits, times of files, and content.
+    pub(crate) fn state(&self, rel: &str) -> BTreeMap<PathBuf, String> {
+        let mut state = BTreeMap::new();
+        let mut left = vec![self.path(rel)];
+        while let Some(path) = left.pop() {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let what = if meta.is_dir() {
+                left.extend(
+                    fs::read_dir(&path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+                String::new()
+            } else if meta.is_symlink() {
+                fs::read_link(&path).unwrap().display().to_string()
+            } else {
+                let content = fs::read(&path).unwrap();
+                format!("{} {} {content:?}", meta.mtime(), meta.mtime_nsec())
+            };
+            state.insert(path, format!("{:o} {what}", meta.mode()));
+        }
+        state
+    }
+}
+
+/// A script that does everything that can happen to a tree.
+pub(crate) const EVERYTHING: &str = "echo y >> src/app.py; echo new > src/new.py; mkdir -m 700 d; \
+    echo 1 > d/1; rm README.md; ln -sf src/app.py link; ln -s nowhere other; mkdir empty; \
+    chmod +x run.sh; rm -r plain; touch src/old.py; chmod 750 src; echo f > plain";
+
+#[test]
+fn what_was_done_in_the_layer_is_done_to_the_tree() {
+    let scene = Scene::new();
+    scene.run(EVERYTHING);
+    assert_eq!(
+        scene.deliver(),
+        [
+            "README.md deleted",
+            "d/1 created",
+            "link changed",
+            "other created",
+            "plain changed",
+            "plain/deep/one deleted",
+            "run.sh changed",
+            "src/app.py changed",
+            "src/new.py created",
+        ]
+    );
+    assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
+    assert_eq!(scene.text("rw/plain"), "f\n");
+    assert!(scene.has("rw/empty") && !scene.has("rw/README.md"));
+    let mode = |rel: &str| fs::metadata(scene.path(rel)).unwrap().mode() & 0o777;
+    assert_eq!((mode("rw/d"), mode("rw/src")), (0o700, 0o750));
+    assert_eq!(mode("rw/run.sh") & 0o111, 0o111);
+    let target = fs::read_link(scene.path("rw/other")).unwrap();
+    assert_eq!(target, Path::new("nowhere"));
+}
+
+#[test]
+fn what_was_applied_is_taken_back_byte_for_byte_and_once_more() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("rw/bare")).unwrap();
+    let before = scene.state("rw");
+    scene.run(&format!("{EVERYTHING}; rmdir bare"));
+    scene.deliver();
+    let after = scene.state("rw");
+    assert_ne!(before, after);
+    for _ in 0..2 {
+        scene
+            .reopened()
+            .take(Direction::Back, &[], Changed::Kept)
+            .unwrap();
+        assert_eq!(scene.state("rw"), before);
+        scene
+            .reopened()
+            .take(Direction::Again, &[], Changed::Kept)
+            .unwrap();
+        assert_eq!(scene.state("rw"), after);
+    }
+}
+
+#[test]
+fn a_part_is_taken_back_alone() {
+    let scene = Scene::new();
+    scene.run(EVERYTHING);
+    scene.deliver();
+    let rows = scene
+        .reopened()
+        .take(
+            Direction::Back,
+            &[scene.abs("rw/plain/deep/one"), scene.abs("rw/README.md")],
+            Changed::Kept,
+        )
+        .unwrap();
+    let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    // The file that stands where its directory was goes with it.
+    assert_eq!(outcomes, vec![Outcome::Restored; 3]);
+    assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
+    assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
+}
+
+#[test]
+fn what_was_changed_since_stays_unless_told_otherwise() {
+    let scene = Scene::new();
+    scene.run("echo ours > README.md; echo 2 > src/app.py; mkdir d; echo 1 > d/1");
+    scene.deliver();
+    scene.write("rw/README.md", "mine\n");
+    scene.write("rw/d/mine", "mine\n");
+    let rows = scene
+        .reopened()
+        .take(Direction::Back, &[], Changed::Kept)
+        .unwrap();
+    let left: Vec<String> = rows
+        .iter()
+        .filter(|row| matches!(row.outcome, Outcome::Left(_)))
+        .map(|row| row.path.to_string())
+        .collect();
+    let path = |rel: &str| scene.abs(rel).to_string();
+    assert_eq!(left, [path("rw/README.md"), path("rw/d")]);
+    assert_eq!(scene.text("rw/README.md"), "mine\n");
+    assert_eq!(scene.text("rw/src/app.py"), "x = 1\n");
+    assert_eq!(scene.text("rw/d/mine"), "mine\n");
+    scene
+        .reopened()
+        .take(
+            Direction::Back,
+            &[scene.abs("rw/README.md")],
+            Changed::Replaced,
+        )
+        .unwrap();
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    scene
+        .reopened()
+        .take(
+            Direction::Again,
+            &[scene.abs("rw/README.md")],
+            Changed::Kept,
+        )
+        .unwrap();
+    assert_eq!(scene.text("rw/README.md"), "mine\n");
+}
+
+#[test]
+fn protected_names_are_refused_at_any_depth_and_named_once() {
+    let scene = Scene::new();
+    let before = scene.state("rw/.git");
+    scene.run(
+        "echo evil >> .git/config; echo A=1 > .env; rm LICENSE; mkdir -p a/.git/hooks; \
+         echo h > a/.git/hooks/pre-commit; echo ok > a/ok",
+    );
+    assert_eq!(
+        scene.deliver(),
+        [
+            ".env denied: the name is protected",
+            ".git denied: the name is protected",
+            "LICENSE denied: the config protects it",
+            "a/.git denied: the name is protected",
+            "a/ok created",
+        ]
+    );
+    assert_eq!(scene.state("rw/.git"), before);
+    assert!(scene.has("rw/LICENSE") && !scene.has("rw/.env") && !scene.has("rw/a/.git"));
+}
+
+/// Plans with the user's work since the run began, which is now.
+fn planned_since(scene: &Scene, delivery: &Delivery, meanwhile: impl FnOnce()) -> Plan {
+    let mark = scene.path("mark");
+    thread::sleep(TICK);
+    fs::write(&mark, "").unwrap();
+    let meta = fs::metadata(&mark).unwrap();
+    let began_ns = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+    thread::sleep(TICK);
+    meanwhile();
+    let since = Since {
+        began_ns,
+        bases: None,
+    };
+    plan(delivery, &scene.offer(), Some(&since)).unwrap()
+}
+
+#[test]
+fn the_users_work_meanwhile_is_never_overwritten() {
+    let scene = Scene::new();
+    scene.run("echo ours > README.md; echo 2 > src/app.py; echo y >> run.sh; rm src/old.py");
+    let delivery = scene.delivery();
+    let plan = planned_since(&scene, &delivery, || {
+        scene.write("rw/README.md", "mine\n");
+        scene.write("rw/src/old.py", "mine\n");
+        fs::remove_file(scene.path("rw/run.sh")).unwrap();
+    });
+    let clash = |rel: &str| {
+        let entry = plan
+            .entries
+            .iter()
+            .find(|entry| entry.rel == RelPath::new(rel).unwrap());
+        entry.unwrap().clash
+    };
+    assert_eq!(clash("README.md"), Some(Clash::Changed));
+    assert!(clash("src/old.py").is_some());
+    assert_eq!(clash("run.sh"), Some(Clash::Removed));
+    assert_eq!(clash("src/app.py"), None);
+    let Located::Directory(kept) = locate(&scene.abs("kept")).unwrap() else {
+        panic!();
+    };
+    let changes = apply(&delivery, &plan, &plan.everything(), Some(&kept)).unwrap();
+    assert_eq!(scene.text("rw/README.md"), "mine\n");
+    assert_eq!(scene.text("rw/src/old.py"), "mine\n");
+    assert!(!scene.has("rw/run.sh"));
+    assert_eq!(scene.text("rw/src/app.py"), "2\n");
+    let conflicts = changes.iter().filter_map(|change| match &change.kind {
+        ChangeKind::Conflict { kept } => Some(fs::read_to_string(kept.as_path()).unwrap()),
+        _ => None,
+    });
+    let conflicts: Vec<String> = conflicts.collect();
+    assert_eq!(conflicts, ["ours\n", "echo\ny\n"]);
+}
+
+#[test]
+fn what_changes_between_the_plan_and_the_delivery_stays_too() {
+    let scene = Scene::new();
+    scene.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
+    let delivery = scene.delivery();
+    let plan = plan(&delivery, &scene.offer(), None).unwrap();
+    scene.write("rw/README.md", "mine\n");
+    scene.write("rw/src/old.py", "mine\n");
+    scene.write("rw/new", "mine\n");
+    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    for name in ["rw/README.md", "rw/src/old.py", "rw/new"] {
+        assert_eq!(scene.text(name), "mine\n", "{name}");
+    }
+    assert_eq!(scene.text("rw/src/app.py"), "2\n");
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_refused_and_not_followed() {
+    let scene = Scene::new();
+    scene.write("outside/app.py", "victim\n");
+    scene.run("echo 2 > src/app.py; echo n > src/new.py; echo r > README.md");
+    fs::rename(scene.path("rw/src"), scene.path("moved")).unwrap();
+    symlink(scene.path("outside"), scene.path("rw/src")).unwrap();
+    let lines = scene.deliver();
+    assert_eq!(
+        lines,
+        [
+            "src denied: a symbolic link stands where it is a directory, and is not followed",
+            "README.md changed",
+        ]
+    );
+    assert_eq!(scene.text("outside/app.py"), "victim\n");
+    assert!(!scene.has("outside/new.py"));
+}
+
+#[test]
+fn a_directory_goes_only_with_all_that_is_in_it() {
+    let scene = Scene::new();
+    scene.run("rm -r plain; rm README.md");
+    let delivery = scene.delivery();
+    let plan = plan(&delivery, &scene.offer(), None).unwrap();
+    scene.write("rw/plain/deep/mine", "mine\n");
+    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    assert_eq!(scene.text("rw/plain/deep/mine"), "mine\n");
+    assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
+    let mut delivered = Delivered::open(delivery).unwrap().unwrap();
+    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+}
+
+#[test]
+fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
+    let scene = Scene::new();
+    let lines: String = (1..=30).map(|line| format!("{line}\n")).collect();
+    scene.write("rw/long", &lines);
+    scene.run(
+        "sed -i 's/^2$/two/; s/^28$/twenty-eight/' long; mkdir d; echo 1 > d/1; echo 2 > d/2; rm README.md",
+    );
+    let delivery = scene.delivery();
+    let mut plan = plan(&delivery, &scene.offer(), None).unwrap();
+    let mut takes = vec![Take::Left; plan.entries.len()];
+    let place = |plan: &Plan, rel: &str| {
+        let rel = RelPath::new(rel).unwrap();
+        plan.entries
+            .iter()
+            .position(|entry| entry.rel == rel)
+            .unwrap()
+    };
+    takes[place(&plan, "d/1")] = Take::Taken;
+    let parts = BTreeMap::from([(place(&plan, "long"), vec![false, true])]);
+    let takes = take_parts(&delivery, &mut plan, takes, &parts).unwrap();
+    let changes = scene.lines(&apply(&delivery, &plan, &takes, None).unwrap());
+    assert_eq!(
+        changes,
+        [
+            "README.md declined",
+            "d/1 created",
+            "d/2 declined",
+            "long changed"
+        ]
+    );
+    assert!(!scene.has("rw/d/2") && scene.has("rw/README.md"));
+    assert_eq!(
+        scene.text("rw/long"),
+        lines.replace("\n28\n", "\ntwenty-eight\n")
+    );
+    let plan = massgen::world::delivery::planning::plan(&delivery, &scene.offer(), None).unwrap();
+    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    assert!(scene.has("rw/d/2") && !scene.has("rw/README.md"));
+    assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
+    let mut delivered = Delivered::open(delivery).unwrap().unwrap();
+    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    assert!(!scene.has("rw/d"));
+    assert_eq!(
+        (scene.text("rw/long"), scene.text("rw/README.md")),
+        (lines, "readme\n".to_owned())
+    );
+}
+
+#[test]
+fn files_from_a_directory_of_its_own_are_copied_over() {
+    let scene = Scene::new();
+    scene.write("answer/src/app.py", "x = 2\n");
+    scene.write("answer/new/file", "new\n");
+    scene.write("answer/.git/config", "evil\n");
+    scene.write("answer/README.md", "readme\n");
+    fs::set_permissions(
+        scene.path("answer/src/app.py"),
+        fs::Permissions::from_mode(0o444),
+    )
+    .unwrap();
+    let mut offer = scene.offer();
+    offer.origins = vec![Some(Origin {
+        path: scene.abs("answer"),
+        written: Written::Apart,
+    })];
+    let delivery = scene.delivery();
+    let plan = plan(&delivery, &offer, None).unwrap();
+    let deeds: Vec<Deed> = plan
+        .entries
+        .iter()
+        .map(massgen::delivery::plan::Entry::deed)
+        .collect();
+    assert_eq!(deeds, [Deed::Create, Deed::Create, Deed::Change]);
+    let changes = scene.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
+    assert_eq!(
+        changes,
+        [
+            ".git denied: the name is protected",
+            "new/file created",
+            "src/app.py changed"
+        ]
+    );
+    let mode = fs::metadata(scene.path("rw/src/app.py")).unwrap().mode() & 0o777;
+    assert_eq!(mode & 0o200, 0o200);
+    assert!(scene.has("rw/src/old.py"));
+}
+
+#[test]
+fn what_came_along_with_a_copy_is_not_believed() {
+    let scene = Scene::new();
+    scene.run("echo ours > README.md");
+    scene.deliver();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([scene.path(".massgen"), scene.path("elsewhere")])
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let delivery = Delivery::open(&scene.abs("elsewhere/deliveries"), "log_1").unwrap();
+    let error = Delivered::open(delivery).unwrap_err().to_string();
+    assert!(
+        error.ends_with("was not made here, and is not believed"),
+        "{error}"
+    );
+    assert_eq!(scene.text("rw/README.md"), "ours\n");
+    let mut delivered = scene.reopened();
+    assert!(delivered.names().all(|(_, _, now)| now == Now::Applied));
+    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+}
+
+#[test]
+fn a_run_that_goes_on_is_left_alone() {
+    let scene = Scene::new();
+    let deliveries = scene.abs(".massgen/deliveries");
+    let held = scene.delivery();
+    assert_eq!(recover(&deliveries).unwrap(), Vec::<String>::new());
+    drop(held);
+    assert!(Delivery::open(&deliveries, "log_1").is_ok());
+}
+
+/// What comes of a file that the agent read as `1` to `9` on a line each, changed to `ours`, and that
+/// the user changed to `theirs` meanwhile.
+#[track_caller]
+fn check_merged(theirs: &str, ours: &str, expected: &str) {
+    let scene = Scene::new();
+    let base: String = (1..=9).map(|line| format!("{line}\n")).collect();
+    scene.write("rw/text", &base);
+    let bases = Bases::in_directory(scene.abs("bases"));
+    let root = scene.offer().grants[0].root.clone();
+    let policy = GatePolicy {
+        bases: Some(bases.clone()),
+        ..GatePolicy::single_call(root)
+    };
+    let gate = Gate::open(scene.offer().manager(), policy).unwrap();
+    done(&gate, "read_text_file", &json!({"path": "text"}));
+    scene.run(&format!("printf '{ours}' > text"));
+    let delivery = scene.delivery();
+    thread::sleep(TICK);
+    scene.write("rw/text", theirs);
+    let since = Since {
+        began_ns: 0,
+        bases: Some(bases),
+    };
+    let mut plan = plan(&delivery, &scene.offer(), Some(&since)).unwrap();
+    merge(&delivery, &mut plan, &since).unwrap();
+    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    assert_eq!(scene.text("rw/text"), expected);
+    if let Some(mut delivered) = Delivered::open(delivery).unwrap() {
+        delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    }
+    assert_eq!(scene.text("rw/text"), theirs);
+}
+
+#[test]
+fn changes_of_both_become_one_text_where_they_do_not_meet() {
+    let base = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+    let (one, nine) = (base.replace('1', "one"), base.replace('9', "nine"));
+    check_merged(&one, &nine, &one.replace('9', "nine"));
+    check_merged(&one, &base.replace('1', "eins"), &one);
+    check_merged(base, &nine, &nine);
+}

@@ -1,0 +1,509 @@
+//! `massgen apply`, `undo` and `diff` as a user types them: on other file systems, on full and read-only
+//! disks, on a terminal, and killed at any moment.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Output, Stdio};
+use std::thread::sleep;
+use std::time::Instant;
+
+use massgen::world::delivery::undo::{Direction, Since};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::delivery::{EVERYTHING, Scene};
+use crate::project::{Project, binary};
+use crate::runs::{WRITE_HERE, builds};
+use crate::scripted_team::{agent, team};
+
+/// How many processes are killed in a test run, unless `MASSGEN_TEST_KILLS` says otherwise.
+const KILLS: u32 = 10;
+/// How many random histories are played.
+const HISTORIES: u32 = 12;
+
+#[track_caller]
+fn check(output: &Output, code: i32) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "--- stdout\n{out}\n--- stderr\n{err}"
+    );
+    (out, err)
+}
+
+/// A scene with a layer that `script` wrote, which is offered.
+fn offered(script: &str) -> Scene {
+    let scene = Scene::new();
+    scene.run(script);
+    drop(scene.delivery());
+    scene
+}
+
+#[test]
+fn a_delivery_is_shown_applied_and_taken_back_by_its_name() {
+    let scene = offered("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
+    let before = scene.state("rw");
+    let (out, err) = check(&scene.massgen(&["diff"]).output().unwrap(), 0);
+    assert_eq!(
+        out,
+        "diff --massgen a/rw/README.md b/rw/README.md\n--- a/rw/README.md\n+++ b/rw/README.md\n\
+         @@ -1 +1,2 @@\n readme\n+two\n\
+         diff --massgen a/rw/new b/rw/new\n--- /dev/null\n+++ b/rw/new\n@@ -0,0 +1 @@\n+n\n\
+         diff --massgen a/rw/run.sh b/rw/run.sh\n--- a/rw/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-echo\n"
+    );
+    assert!(
+        err.contains("`rw/.env` cannot be delivered: the name is protected"),
+        "{err}"
+    );
+    let (out, _) = check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+    assert_eq!(
+        out,
+        "rw/README.md  +1 -0\nrw/new  +1 -0\nrw/run.sh  +0 -1\n3 files, 2 lines added, 1 removed\n"
+    );
+    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    assert_eq!(
+        out,
+        "denied rw/.env: the name is protected\nchanged rw/README.md\ncreated rw/new\ndeleted rw/run.sh\n"
+    );
+    let (shown, _) = check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+    assert!(shown.starts_with("rw/README.md  +1 -0\n"), "{shown}");
+    let (out, _) = check(&scene.massgen(&["undo", "log"]).output().unwrap(), 0);
+    assert_eq!(
+        out,
+        "restored rw/README.md\nremoved rw/new\nrestored rw/run.sh\n"
+    );
+    assert_eq!(scene.state("rw"), before);
+    let (_, err) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    assert!(err.contains("there is nothing left to do"), "{err}");
+    let (out, _) = check(&scene.massgen(&["apply"]).output().unwrap(), 0);
+    assert_eq!(
+        out,
+        "restored rw/README.md\nrestored rw/new\nremoved rw/run.sh\n"
+    );
+}
+
+#[test]
+fn what_lies_elsewhere_is_touched_only_if_it_is_named() {
+    let scene = offered("echo ours > README.md");
+    let mut command = scene.massgen(&["apply", "--yes"]);
+    check(&command.output().unwrap(), 0);
+    fs::create_dir(scene.path("other")).unwrap();
+    fs::rename(scene.path(".massgen"), scene.path("other/.massgen")).unwrap();
+    let elsewhere = |words: &[&str]| {
+        let mut command = scene.massgen(words);
+        command.current_dir(scene.path("other")).output().unwrap()
+    };
+    let (_, err) = check(&elsewhere(&["undo"]), 2);
+    assert!(
+        err.contains("lies outside of the current directory"),
+        "{err}"
+    );
+    assert_eq!(scene.text("rw/README.md"), "ours\n");
+    let named = scene.path("rw").display().to_string();
+    check(&elsewhere(&["undo", "--path", &named]), 0);
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+}
+
+#[test]
+fn what_was_changed_since_is_told_by_the_exit_status() {
+    let scene = offered("echo ours > README.md; echo n > new");
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    scene.write("rw/README.md", "mine\n");
+    let (out, err) = check(&scene.massgen(&["undo"]).output().unwrap(), 4);
+    assert_eq!(
+        out,
+        "left rw/README.md: it was changed since\nremoved rw/new\n"
+    );
+    assert!(err.contains("1 name stayed; `--force`"), "{err}");
+    check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 0);
+    assert_eq!(scene.text("rw/README.md"), "readme\n");
+}
+
+/// Runs `script` where `rw` is a disk of its own of this size with the same files; `$MASSGEN` is the
+/// binary.
+fn on_own_disk(scene: &Scene, size: &str, script: &str) -> Output {
+    let mount =
+        "cp -a rw copy; mount -t tmpfs -o size=$SIZE tmpfs rw; cp -a copy/. rw/; rm -r copy";
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["-rm", "sh", "-ec", &format!("{mount}; {script}")])
+        .current_dir(scene.path(""))
+        .env("MASSGEN", binary())
+        .env("SIZE", size)
+        .env("HOME", scene.path(""));
+    command.output().unwrap()
+}
+
+/// Prints all of a tree, with bits and times of files.
+const LIST: &str = "find rw ! -path '*/.massgen-*' \\( -type d -printf '%P %m\\n' -o -printf '%P %m %T@ %l\\n' \\) | sort; \
+    find rw -type f | sort | xargs sha256sum";
+
+#[test]
+fn a_tree_on_another_file_system_is_changed_and_restored_too() {
+    let scene = offered(EVERYTHING);
+    let script = format!(
+        "list() {{ {LIST}; }}; list > before; $MASSGEN apply --yes >&2; list > after; \
+         $MASSGEN undo >&2; list > undone; $MASSGEN apply >&2; list > again; \
+         ls -A rw | grep -c massgen || true"
+    );
+    let (out, _) = check(&on_own_disk(&scene, "8m", &script), 0);
+    assert_eq!(out, "0\n");
+    assert_ne!(scene.text("before"), scene.text("after"));
+    assert_eq!(scene.text("before"), scene.text("undone"));
+    assert_eq!(scene.text("after"), scene.text("again"));
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_changed() {
+    let scene = offered("echo 2 > src/app.py; head -c 3000000 /dev/urandom > large; rm README.md");
+    let script = format!(
+        "list() {{ {LIST}; }}; list > before; set +e; $MASSGEN apply --yes; code=$?; list > after; exit $code"
+    );
+    let (_, err) = check(&on_own_disk(&scene, "1m", &script), 3);
+    assert!(
+        err.contains("No space left on device") && err.contains("free some space"),
+        "{err}"
+    );
+    assert_eq!(scene.text("before"), scene.text("after"));
+    let (_, _) = check(&on_own_disk(&scene, "8m", "$MASSGEN apply --yes"), 0);
+}
+
+#[test]
+fn on_a_read_only_disk_nothing_is_changed() {
+    let scene = offered("echo 2 > src/app.py; rm README.md");
+    let script = format!(
+        "list() {{ {LIST}; }}; list > before; mount -o remount,ro rw; set +e; \
+         $MASSGEN apply --yes; code=$?; list > after; exit $code"
+    );
+    let (_, err) = check(&on_own_disk(&scene, "8m", &script), 3);
+    assert!(err.contains("read-only"), "{err}");
+    assert_eq!(scene.text("before"), scene.text("after"));
+}
+
+/// Makes changes of all kinds at many names.
+const MANY: &str = "for d in 1 2 3 4 5 6 7 8; do mkdir new$d; for f in 1 2 3 4 5 6 7 8 9; do \
+    echo $f > new$d/$f; done; done; for f in many/*; do echo changed > $f; done; rm -r gone; rm README.md";
+
+fn many() -> Scene {
+    let scene = Scene::new();
+    for number in 0..60 {
+        scene.write(&format!("rw/many/{number}"), "old\n");
+        scene.write(&format!("rw/gone/{}/{number}", number % 7), "gone\n");
+    }
+    scene.run(MANY);
+    drop(scene.delivery());
+    scene
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
+    let kills = std::env::var("MASSGEN_TEST_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok());
+    let kills: u32 = kills.unwrap_or(KILLS);
+    let whole = many();
+    let began = Instant::now();
+    check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let took = began.elapsed();
+    let names = |scene: &Scene| -> Vec<String> {
+        let state = scene.state("rw").into_iter();
+        let root = scene.path("rw");
+        let line = |(path, what): (std::path::PathBuf, String)| {
+            let what: Vec<&str> = what.split(' ').collect();
+            let content = what.last().copied().unwrap_or_default().to_owned();
+            let rel = path.strip_prefix(&root).unwrap().display().to_string();
+            format!("{rel} {} {content}", what[0])
+        };
+        state.map(line).collect()
+    };
+    let after = names(&whole);
+    let mut whole_count = 0;
+    for kill in 0..kills {
+        let scene = many();
+        let before = names(&scene);
+        let mut command = scene.massgen(&["apply", "--yes"]);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        sleep(took.mul_f64(f64::from(kill) / f64::from(kills)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+        let now = names(&scene);
+        assert!(now == before || now == after, "kill {kill} left a part");
+        whole_count += u32::from(now == after);
+        if now == before {
+            check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+            assert_eq!(names(&scene), after, "kill {kill}");
+        }
+        check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+        assert_eq!(names(&scene), before, "kill {kill}");
+    }
+    assert!(whole_count <= kills);
+}
+
+#[test]
+fn any_history_of_commands_is_taken_back_byte_for_byte() {
+    let name = prop_oneof![
+        Just("a"),
+        Just("b"),
+        Just("b/c"),
+        Just("src"),
+        Just("src/app.py"),
+        Just("plain/deep"),
+        Just("plain/deep/one"),
+        Just("link"),
+        Just("bare")
+    ];
+    let deed = prop_oneof![
+        Just("echo $RANDOM$$ > N"),
+        Just("rm -rf N"),
+        Just("mkdir -p N"),
+        Just("chmod 750 N"),
+        Just("ln -sfn somewhere N"),
+        Just("mv N moved"),
+        Just("mv moved N"),
+        Just("rm -rf N; mkdir N; echo i > N/inner"),
+        Just("truncate -s 0 N"),
+        Just("cp -r src N"),
+    ];
+    let history = prop::collection::vec((deed, name), 1..12);
+    let config = Config {
+        cases: HISTORIES,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new(config);
+    let played = runner.run(&history, |history| {
+        let scene = Scene::new();
+        fs::create_dir(scene.path("rw/bare")).unwrap();
+        let before = scene.state("rw");
+        let lines = history
+            .iter()
+            .map(|(deed, name)| format!("({}) 2>/dev/null || true", deed.replace('N', name)));
+        scene.run(&lines.collect::<Vec<_>>().join("\n"));
+        let seen: Vec<String> = scene.deliver();
+        prop_assert!(
+            seen.iter().all(|line| !line.contains("denied")),
+            "{:?}",
+            seen
+        );
+        if scene.has(".massgen/deliveries/log_1/journal.jsonl") {
+            scene
+                .reopened()
+                .take(Direction::Back, &[], Since::Kept)
+                .unwrap();
+        }
+        prop_assert_eq!(scene.state("rw"), before);
+        Ok(())
+    });
+    played.unwrap();
+}
+
+/// Types `keys` on a terminal to `massgen` with these words. Gives what is shown, and the exit status.
+fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
+    let size = PtySize {
+        rows: 40,
+        cols: 100,
+        pixel_width: 0,
+        pixel_height: 0,
+    };
+    let pty = native_pty_system().openpty(size).unwrap();
+    let mut command = CommandBuilder::new(binary());
+    command.args(words);
+    command.cwd(scene.path(""));
+    command.env_clear();
+    command.env("PATH", "/usr/bin:/bin");
+    command.env("HOME", scene.path(""));
+    command.env("PAGER", "cat");
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut keyboard = pty.master.take_writer().unwrap();
+    keyboard.write_all(keys.as_bytes()).unwrap();
+    let mut shown = Vec::new();
+    let _ended = pty
+        .master
+        .try_clone_reader()
+        .unwrap()
+        .read_to_end(&mut shown);
+    let status = child.wait().unwrap().exit_code();
+    (String::from_utf8_lossy(&shown).into_owned(), status)
+}
+
+/// A long file in which two places change, and two more files.
+fn reviewed() -> (Scene, String) {
+    let scene = Scene::new();
+    let lines: String = (1..=30).map(|line| format!("{line}\n")).collect();
+    scene.write("rw/long", &lines);
+    scene.run("sed -i 's/^2$/two/; s/^28$/last/' long; mkdir d; echo 1 > d/1; rm run.sh");
+    drop(scene.delivery());
+    (scene, lines)
+}
+
+#[test]
+fn files_and_hunks_are_chosen_on_a_terminal() {
+    let (scene, lines) = reviewed();
+    // The files come in the order of their names: d/1, long, run.sh.
+    let (shown, status) = typed(&scene, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
+    for line in [
+        "This would change:",
+        "d/1  +1",
+        "long  +2",
+        "run.sh  +0",
+        "(2/2) take this hunk of `long`?",
+        "not taken",
+    ] {
+        assert!(
+            shown
+                .replace("\u{1b}[0m", "")
+                .replace("\u{1b}[32m", "")
+                .replace("\u{1b}[1m", "")
+                .contains(line),
+            "{line}\n{shown}"
+        );
+    }
+    assert_eq!(status, 0, "{shown}");
+    assert_eq!(scene.text("rw/d/1"), "1\n");
+    assert_eq!(scene.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
+    assert!(scene.has("rw/run.sh"));
+}
+
+#[test]
+fn all_or_nothing_is_taken_on_a_terminal() {
+    let (scene, lines) = reviewed();
+    let (shown, status) = typed(&scene, &["apply"], "d\nn\n");
+    assert!(shown.contains("nothing was applied"), "{shown}");
+    assert_eq!((status, scene.text("rw/long")), (130, lines.clone()));
+    let (shown, _) = typed(&scene, &["apply"], "\u{4}");
+    assert!(shown.contains("nothing was applied"), "{shown}");
+    assert_eq!(scene.text("rw/long"), lines);
+    let (shown, status) = typed(&scene, &["apply"], "a\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(!scene.has("rw/run.sh") && scene.has("rw/d/1"));
+}
+
+/// A run that leaves two files in its workspace and may write to the project.
+fn run_with(delivery: &str) -> Project {
+    let last = "text: \"all done\"";
+    let builds = builds("out.txt", "made by one", last);
+    Project::new()
+        .config(&team(
+            &[agent("one", "cwd: w1", &builds)],
+            &format!("{WRITE_HERE}{delivery}"),
+        ))
+        .file("keep.txt", "mine\n")
+        .args(["build"])
+}
+
+/// Types `keys` to a run on a terminal.
+fn run_typed(project: &Project, keys: &str) -> (String, u32) {
+    let pty = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut child = pty.slave.spawn_command(project.typed()).unwrap();
+    drop(pty.slave);
+    let mut keyboard = pty.master.take_writer().unwrap();
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
+    let mut is_typed = false;
+    // Linux reports the end of a terminal's last process as an error.
+    while let Ok(count @ 1..) = screen.read(&mut piece) {
+        shown.extend_from_slice(&piece[..count]);
+        if !is_typed && String::from_utf8_lossy(&shown).contains("[n]othing?") {
+            keyboard.write_all(keys.as_bytes()).unwrap();
+            is_typed = true;
+        }
+    }
+    let status = child.wait().unwrap().exit_code();
+    (String::from_utf8_lossy(&shown).into_owned(), status)
+}
+
+#[test]
+fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
+    let project = run_with("delivery: review");
+    let (shown, status) = run_typed(&project, "n\n");
+    assert!(shown.contains("0 files delivered, 1 not taken"), "{shown}");
+    assert_eq!(status, 0, "{shown}");
+    assert!(!project.path("out.txt").exists());
+    let applied = project.retyped(["apply", "--yes"]).success();
+    assert_eq!(applied.stdout(), "created out.txt\n");
+    let finished = applied.has_file("out.txt", "made by one");
+    let undone = finished.then(["undo"]).success();
+    assert_eq!(undone.stdout(), "removed out.txt\n");
+    undone.has_no("out.txt").has_file("keep.txt", "mine\n");
+}
+
+#[test]
+fn a_run_delivers_what_is_taken_on_its_terminal() {
+    let project = run_with("delivery: review");
+    let (shown, status) = run_typed(&project, "a\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("1 file delivered"), "{shown}");
+    assert_eq!(
+        fs::read_to_string(project.path("out.txt")).unwrap(),
+        "made by one"
+    );
+}
+
+#[test]
+fn an_interrupt_while_it_asks_applies_nothing() {
+    let project = run_with("delivery: review");
+    let (shown, status) = run_typed(&project, "\u{3}");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("1 not taken"), "{shown}");
+    assert!(!project.path("out.txt").exists());
+    project
+        .retyped(["apply", "--yes"])
+        .success()
+        .has_file("out.txt", "made by one");
+}
+
+#[test]
+fn nobody_is_asked_without_a_terminal_or_with_the_flag() {
+    let asked = run_with("delivery: review").success();
+    let finished = asked.has_file("out.txt", "made by one");
+    let undone = finished.then(["undo", "last"]).success();
+    assert_eq!(undone.stdout(), "removed out.txt\n");
+    let (shown, status) = run_typed(&run_with("delivery: review").args(["--yes"]), "");
+    assert_eq!(status, 0, "{shown}");
+    assert!(
+        !shown.contains("[n]othing?") && shown.contains("1 file delivered"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_answer_of_another_agent_can_be_taken() {
+    let votes = |file: &str, text: &str| builds(file, text, "text: \"all done\"");
+    let agents = [
+        agent("one", "cwd: w1", &votes("one.txt", "by one")),
+        agent("two", "cwd: w2", &votes("two.txt", "by two")),
+    ];
+    let finished = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .args(["build"])
+        .success();
+    let finished = finished.has_file("one.txt", "by one").has_no("two.txt");
+    let finished = finished
+        .then(["apply", "log", "--agent", "nobody"])
+        .failure(2);
+    assert!(
+        finished
+            .stderr()
+            .contains("no agent `nobody` gave an answer"),
+        "{}",
+        finished.stderr()
+    );
+    let applied = finished
+        .then(["apply", "last", "--agent", "agent2", "--yes"])
+        .success();
+    assert_eq!(applied.stdout(), "created two.txt\n");
+    let undone = applied
+        .has_file("two.txt", "by two")
+        .then(["undo", "last"])
+        .success();
+    undone.has_no("two.txt").has_file("one.txt", "by one");
+}
