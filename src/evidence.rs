@@ -87,8 +87,9 @@ pub enum Standing {
 impl Evidence {
     /// What follows from the checks. One that could not be run says nothing good.
     pub fn standing(&self) -> Standing {
-        let fails =
-            |finding: &Finding| finding.need == Need::Required && finding.verdict != Verdict::Passed;
+        let fails = |finding: &Finding| {
+            finding.need == Need::Required && finding.verdict != Verdict::Passed
+        };
         if self.checks.iter().any(fails) {
             Standing::Fails
         } else {
@@ -148,7 +149,10 @@ mod tests {
         check(&[(Need::Told, failed())], Standing::Holds);
         check(&[(Need::Required, failed())], Standing::Fails);
         check(&[(Need::Required, not_run())], Standing::Fails);
-        let both = [(Need::Required, Verdict::Passed), (Need::Required, failed())];
+        let both = [
+            (Need::Required, Verdict::Passed),
+            (Need::Required, failed()),
+        ];
         check(&both, Standing::Fails);
     }
 

@@ -78,7 +78,12 @@ mod tests {
         let evidence = Evidence {
             checks: vec![
                 finding("build", Need::Required, Verdict::Passed, ""),
-                finding("tests", Need::Required, Verdict::Failed { how: how() }, "1 failed\nbye"),
+                finding(
+                    "tests",
+                    Need::Required,
+                    Verdict::Failed { how: how() },
+                    "1 failed\nbye",
+                ),
                 finding("lint", Need::Told, Verdict::Failed { how: how() }, ""),
             ],
             changes: Some(Changes {
@@ -110,8 +115,14 @@ mod tests {
         let mut out = String::new();
         announced(&mut out, &[]);
         assert_eq!(out, "");
-        announced(&mut out, &[check("tests", Need::Required), check("lint", Need::Told)]);
+        announced(
+            &mut out,
+            &[check("tests", Need::Required), check("lint", Need::Told)],
+        );
         assert!(out.contains("- tests: `make test` (required)\n"), "{out}");
-        assert!(out.contains("- lint: `make test` (for your information)\n"), "{out}");
+        assert!(
+            out.contains("- lint: `make test` (for your information)\n"),
+            "{out}"
+        );
     }
 }

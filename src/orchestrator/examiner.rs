@@ -71,11 +71,7 @@ struct Bench {
 
 impl Examiner {
     /// Examines the work of `candidates` by `checks`.
-    pub fn new(
-        checks: Vec<Check>,
-        candidates: BTreeMap<AgentId, Candidate>,
-        wings: Wings,
-    ) -> Self {
+    pub fn new(checks: Vec<Check>, candidates: BTreeMap<AgentId, Candidate>, wings: Wings) -> Self {
         Self(Arc::new(Inner {
             checks,
             candidates,
@@ -150,9 +146,8 @@ impl Examiner {
         let commands = candidate.commands.clone();
         let commands = commands.ok_or_else(|| cannot("nothing on this machine can hold checks"))?;
         // What a check writes into the agent's workspace would stay there.
-        let is_kept = |grant: &&Grant| {
-            !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn)
-        };
+        let is_kept =
+            |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
         let mut grants: Vec<Grant> = candidate.grants.iter().filter(is_kept).cloned().collect();
         let number = self.0.stages.fetch_add(1, Ordering::Relaxed);
         let performance = Performance::Check(number);
@@ -255,7 +250,10 @@ fn cannot(why: &str) -> Error {
 
 /// The end of `output`.
 fn tail(output: &str) -> String {
-    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = output
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
     let shown = lines.iter().skip(skipped);
     let shown: Vec<String> = shown.map(|line| one_line(line, TAIL_CHARS_MAX)).collect();

@@ -33,8 +33,16 @@ fn works(script: &str, candidate: &str) -> String {
 fn project(checks: &str, keys: &str) -> Project {
     let keys = format!("cwd: w\n{keys}");
     let agents = [
-        agent("one", &keys.replace("cwd: w", "cwd: w1"), &works("exit 3", "agent1")),
-        agent("two", &keys.replace("cwd: w", "cwd: w2"), &works("exit 0", "agent1")),
+        agent(
+            "one",
+            &keys.replace("cwd: w", "cwd: w1"),
+            &works("exit 3", "agent1"),
+        ),
+        agent(
+            "two",
+            &keys.replace("cwd: w", "cwd: w2"),
+            &works("exit 0", "agent1"),
+        ),
     ];
     Project::new()
         .file("team.yaml", team(&agents, &format!("{WRITE_HERE}{checks}")))
@@ -52,7 +60,9 @@ fn events(finished: &Finished, kind: &str) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
-    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["type"] == kind).collect()
 }
 
@@ -110,16 +120,23 @@ fn voters_are_told_how_checks_ended() {
         agent("one", "cwd: w1", &works("echo why; exit 3", "agent1")),
         agent("two", "cwd: w2", &judge),
     ];
-    let checks = "checks: [{name: runs, command: test ! -f app.sh || sh app.sh, required: false}]\n";
+    let checks =
+        "checks: [{name: runs, command: test ! -f app.sh || sh app.sh, required: false}]\n";
     let finished = Project::new()
         .file("team.yaml", team(&agents, &format!("{WRITE_HERE}{checks}")))
         .args(["--config", "team.yaml", "build"])
         .success();
     let votes = events(&finished, "voted");
-    let reasons: Vec<&str> = votes.iter().filter_map(|vote| vote["reason"].as_str()).collect();
+    let reasons: Vec<&str> = votes
+        .iter()
+        .filter_map(|vote| vote["reason"].as_str())
+        .collect();
     assert!(reasons.contains(&"the check of agent1 fails"), "{votes:?}");
     let answers = events(&finished, "answered");
-    let of_one = answers.iter().find(|answer| answer["agent"] == "one").unwrap();
+    let of_one = answers
+        .iter()
+        .find(|answer| answer["agent"] == "one")
+        .unwrap();
     assert_eq!(of_one["evidence"]["checks"][0]["tail"], "why");
 }
 

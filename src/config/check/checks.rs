@@ -1,7 +1,7 @@
 //! Owns the checks of a config: each is a command and a name, by which voters know it.
 
-use crate::config::check::view::{View, text_of};
 use crate::config::check::Checker;
+use crate::config::check::view::{View, text_of};
 use crate::config::checks::{CHECK_SECONDS_DEFAULT, Check, Checks, OnRed};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::node::{Node, Value};
@@ -31,7 +31,8 @@ impl Checker<'_> {
             if list.iter().any(|earlier| earlier.name == check.name) {
                 let message = format!("two checks are called {}", quote(&check.name));
                 let error = Diagnostic::error(path, message).at(&item.span);
-                self.findings.push(error.suggest("give each a `name` of its own"));
+                self.findings
+                    .push(error.suggest("give each a `name` of its own"));
                 continue;
             }
             list.push(check);
@@ -56,7 +57,8 @@ impl Checker<'_> {
         if command.written.trim().is_empty() || command.written.contains('\0') {
             let message = "a check is a command for the shell";
             let error = Diagnostic::error(command.path, message).at(command.span);
-            self.findings.push(error.suggest("write one, such as `cargo test -q`"));
+            self.findings
+                .push(error.suggest("write one, such as `cargo test -q`"));
             return None;
         }
         let written = command.written.trim();
