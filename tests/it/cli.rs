@@ -35,7 +35,7 @@ fn help_names_every_flag() {
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
       logs         Lists, shows, follows and packs the records of runs
-      sessions     Lists, shows, forks, packs and removes sessions
+      sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
       diff         Shows what a run delivered, or would deliver
       apply        Applies what was not taken of a delivery, or the answer of another agent
       undo         Takes a delivery back
@@ -125,11 +125,12 @@ fn help_names_every_flag() {
 
           --continue
               Goes on with the session of this directory that was used last: the agents know its turns,
-              begin with the files of the last one, and may use the paths that it opened. Default: a new
-              session
+              begin with the files of the last one, and may use the paths that it opened. Without a task
+              it goes on with the last run, if that was broken off. Default: a new session
 
           --session-id <ID>
-              Goes on with this session: its id, the beginning of it, or `last`. Default: a new session
+              Goes on with this session, in the same way: its id, the beginning of it, or `last`.
+              Default: a new session
 
           --screen-reader
               Shows a session that is typed in plain lines that are never drawn anew, and lists paths
@@ -615,8 +616,11 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sessions",
             "massgen-sessions-list",
             "massgen-sessions-show",
+            "massgen-sessions-resume",
             "massgen-sessions-fork",
             "massgen-sessions-export",
+            "massgen-sessions-import",
+            "massgen-sessions-prune",
             "massgen-sessions-delete",
             "massgen-diff",
             "massgen-apply",

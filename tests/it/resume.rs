@@ -135,6 +135,8 @@ fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str
     assert_eq!(winner.unwrap()["agent"], "a", "{note}");
     let delivered = fs::read_to_string(project.path("out/alpha.txt"));
     assert_eq!(delivered.unwrap(), "alpha\n", "{note}");
+    let files = fs::read_dir(project.path("out")).unwrap();
+    assert_eq!(files.count(), 1, "{note}: nothing else is delivered");
     let sessions = fs::read_dir(project.path(".massgen/sessions")).unwrap();
     let answers = sessions.map(|dir| dir.unwrap().path().join("turn_1/answer.txt"));
     let answers: Vec<String> = answers.flat_map(fs::read_to_string).collect();

@@ -252,6 +252,7 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::CONTEXT_PATH,
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
+    &root::RETENTION,
     &root::TIMEOUT_SETTINGS,
     &root::CHECK,
     &root::RATE_LIMIT,

@@ -116,7 +116,7 @@ fn items(store: &Store) -> Result<Vec<Item>> {
     let mut known = BTreeSet::new();
     for (place, run) in runs::list(&logs)?.into_iter().enumerate() {
         let name = run_name(&run);
-        known.extend(name.clone());
+        known.insert(run.name());
         if place > 0 && !file::is_held(&run.events_file()) {
             let made = name.map(|name| made_for(&run, &name, &store.state));
             let mut paths = made.unwrap_or_default();
@@ -127,7 +127,7 @@ fn items(store: &Store) -> Result<Vec<Item>> {
     // What is kept of the delivery of a run goes with it.
     let deliveries = store.state.join(DELIVERIES);
     let names = dir::names(&deliveries).unwrap_or_default().into_iter();
-    for name in names.filter(|name| !known.contains(name)) {
+    for name in names.filter(|name| runs::is_name(name) && !known.contains(name)) {
         let path = deliveries.join(&name);
         if dir::is_users(&path) && is_free(&path) {
             items.extend(item(Kind::Delivery, name, vec![path]));
@@ -170,7 +170,10 @@ fn made_for(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     let outset = run.outset().ok();
     let named = outset.iter().flat_map(|outset| outset.workspaces.values());
     let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
-    let own = [TEMP_WORKSPACES, DELIVERIES].map(|dir| state.join(dir).join(name));
+    let own = [
+        state.join(TEMP_WORKSPACES).join(name),
+        state.join(DELIVERIES).join(run.name()),
+    ];
     let bears = |path: &AbsPath| {
         let last = path.as_path().file_name().and_then(|last| last.to_str());
         last.is_some_and(|last| last.ends_with(&format!("_{name}")))

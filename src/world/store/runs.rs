@@ -54,12 +54,17 @@ pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
         return Ok(Vec::new());
     }
     let mut names = dir::names(logs)?;
-    names.retain(|name| name.starts_with(PREFIX));
+    names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
     let runs = names.into_iter().map(|name| RunDir {
         log: logs.join(name),
     });
     Ok(runs.filter(RunDir::is_there).collect())
+}
+
+/// Whether a run can be called `name`.
+pub fn is_name(name: &str) -> bool {
+    name.starts_with(PREFIX)
 }
 
 /// The run that `wanted` means to somebody who stands in `base`: `last`, a name below `logs` or the
