@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::cli::format::OutputFormat;
+use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::confinement::tier::TierChoice;
@@ -271,27 +272,6 @@ pub(crate) struct RunArguments {
     /// sent, and calls nobody. Default: off.
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// Which session a run is a turn of.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct SessionArguments {
-    /// Goes on with the session of this directory that was used last: the agents know its turns, begin
-    /// with the files of the last one, and may use the paths that it opened. Default: a new session.
-    #[arg(long = "continue", conflicts_with = "session_id")]
-    pub go_on: bool,
-    /// Goes on with this session: its id, the beginning of it, or `last`. Default: a new session.
-    #[arg(long, value_name = "ID")]
-    pub session_id: Option<String>,
-}
-
-/// How a session that is typed shows itself.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct TypedArguments {
-    /// Shows a session that is typed in plain lines that are never drawn anew, and lists paths after Tab.
-    /// Default: off, unless `MASSGEN_SCREEN_READER` is set.
-    #[arg(long)]
-    pub screen_reader: bool,
 }
 
 /// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's

@@ -48,6 +48,7 @@ mod result;
 mod run;
 mod sandbox;
 mod schema;
+mod session_arguments;
 mod sessions;
 pub mod selftest;
 mod shell;
