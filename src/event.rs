@@ -1,13 +1,16 @@
 //! Owns what a run tells the outside while it goes on: one closed list of events. The event log,
 //! `status.json` and what the terminal shows are all derived from it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::confinement::tier::Enclosure;
 use crate::error::ExitStatus;
+use crate::evidence::{Evidence, Finding};
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
 use crate::spending::Usage;
@@ -77,6 +80,9 @@ pub enum Event {
         calls: Vec<CallRequest>,
         /// Why it stopped.
         stop: StopReason,
+        /// What the vendor wants to have back with it; only the event log has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        echo: Option<Value>,
     },
     /// A request failed for good: no model of the agent gives a whole reply.
     Failed {
@@ -158,6 +164,9 @@ pub enum Event {
         /// What the model reads, shortened; of a command, how it ended and the first line of its
         /// output.
         summary: String,
+        /// All that the model reads, where the summary is not all of it; only the event log has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Arc<str>>,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
@@ -171,6 +180,9 @@ pub enum Event {
         content: Arc<str>,
         /// The path of the snapshot of the agent's workspace, if it has files.
         snapshot: Option<String>,
+        /// How the checks of the config ended on it; nothing without checks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Evidence>,
     },
     /// A vote was accepted.
     Voted {
@@ -237,6 +249,22 @@ pub enum Event {
         /// One row a file.
         rows: Vec<DeliveryRow>,
     },
+    /// A check of the config begins.
+    Checking {
+        /// Whose work it looks at.
+        agent: AgentId,
+        /// The check's name.
+        check: String,
+    },
+    /// A check of the config has ended.
+    Checked {
+        /// Whose work it looked at.
+        agent: AgentId,
+        /// What of it.
+        subject: Subject,
+        /// How it ended.
+        finding: Finding,
+    },
     /// The final agent judged its own answer and asks for another attempt.
     Restarting {
         /// Why.
@@ -295,6 +323,8 @@ impl Event {
             | Event::DroppedOut { agent, .. }
             | Event::WinnerSelected { agent, .. }
             | Event::FinalStarted { agent }
+            | Event::Checking { agent, .. }
+            | Event::Checked { agent, .. }
             | Event::FinalAnswer { agent, .. } => Some(agent),
             Event::LimitMet { agent, .. } => agent.as_ref(),
             Event::RunStarted { .. }
@@ -306,6 +336,23 @@ impl Event {
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
         }
+    }
+}
+
+impl Event {
+    /// The event without what only the event log has, so that a run can be gone on with.
+    pub fn without_memory(&self) -> Cow<'_, Self> {
+        if !matches!(self, Event::Replied { .. } | Event::ToolFinished { .. }) {
+            return Cow::Borrowed(self);
+        }
+        let mut event = self.clone();
+        if let Event::Replied { echo, .. } = &mut event {
+            *echo = None;
+        }
+        if let Event::ToolFinished { content, .. } = &mut event {
+            *content = None;
+        }
+        Cow::Owned(event)
     }
 }
 
@@ -362,6 +409,16 @@ pub enum Voice {
     Reasoning,
 }
 
+/// What a check looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// The user's trees as an answer would leave them.
+    Answer,
+    /// The user's trees as the delivery has left them.
+    Delivery,
+}
+
 /// What became of one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
@@ -397,7 +454,8 @@ impl DeliveryOutcome {
             DeliveryOutcome::Declined
             | DeliveryOutcome::Denied { .. }
             | DeliveryOutcome::Conflict { .. }
-            | DeliveryOutcome::Failed { .. } => false,
+            | DeliveryOutcome::Failed { .. }
+            | DeliveryOutcome::TakenBack { .. } => false,
         }
     }
 }
@@ -427,6 +485,11 @@ pub enum DeliveryOutcome {
     /// It could not be written; the winner's workspace still has it.
     Failed {
         /// Why.
+        reason: String,
+    },
+    /// It was delivered and taken back, because a check failed after that.
+    TakenBack {
+        /// Which check.
         reason: String,
     },
 }

@@ -57,6 +57,12 @@ impl RunName {
     pub fn new(random: u32) -> Self {
         Self(random)
     }
+
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let random = u32::from_str_radix(text, 16).ok()?;
+        Some(Self(random)).filter(|name| name.to_string() == text)
+    }
 }
 
 impl std::fmt::Display for RunName {

@@ -18,6 +18,7 @@ pub mod tools;
 pub mod commands;
 pub mod confinement;
 pub mod prompt;
+pub mod evidence;
 pub mod config;
 pub mod layout;
 pub mod ballot;
@@ -35,6 +36,7 @@ pub mod agent;
 // the house: one turn from task to delivery
 pub mod orchestrator;
 pub mod replay;
+pub mod resume;
 
 // the door
 pub mod cli;

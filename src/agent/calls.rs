@@ -1,10 +1,13 @@
 //! Owns the way of a file tool call: parsed, asked at the gate, carried out, answered. Read-only
 //! calls of one reply run at the same time; a call that changes something waits for all before it.
 
+use std::sync::Arc;
+
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use crate::agent::Mind;
+use crate::agent::memory::Effects;
 use crate::backend::conversation::Message;
 use crate::brief;
 use crate::event::Event;
@@ -111,11 +114,24 @@ impl Mind {
     /// Counts `calls` as far as a limit lets them through; after them come those that it does not.
     async fn within_limits(&self, mut calls: Vec<FileCall>) -> (Vec<FileCall>, Vec<FileCall>) {
         let mut within = 0_usize;
-        while within < calls.len() && self.may_call_tool().await {
+        for call in &calls {
+            if !self.may_carry_out(&call.request.id).await {
+                break;
+            }
             within = within.saturating_add(1);
         }
         let too_many = calls.split_off(within);
         (calls, too_many)
+    }
+
+    /// Whether the call `id` may be carried out. One that is recorded was counted then; one that is
+    /// not, although later replies are, was turned away without a word.
+    async fn may_carry_out(&self, id: &str) -> bool {
+        match &self.memory {
+            Some(memory) if memory.knows(id) => true,
+            Some(memory) if !memory.is_over() => false,
+            Some(_) | None => self.may_call_tool().await,
+        }
     }
 
     async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<Message> {
@@ -129,16 +145,20 @@ impl Mind {
 
     async fn carry_out_one(&self, call: FileCall) -> (Message, Worked) {
         let FileCall { request, call } = call;
-        let (content, worked) = match (call, &self.gate) {
-            (Err(reason), _) => self.turned_away(&request, reason, None).await,
-            (Ok(call), Some(gate)) if self.offers(&request.name) => {
-                self.through_gate(&request, call, gate.clone()).await
+        let read = self.memory.as_ref().and_then(|memory| {
+            let read = Arc::clone(memory.read(&request.id)?);
+            Some((read, memory.effects_of(&request.id, self.phase)))
+        });
+        let (content, worked) = match read {
+            Some((read, Effects::There)) => {
+                self.look_again(call).await;
+                (read.to_string(), Worked::default())
             }
-            (Ok(_), _) => {
-                let reason = brief::not_offered(&request.name);
-                self.turned_away(&request, reason, Some("not-offered"))
-                    .await
+            Some((read, Effects::Gone)) => {
+                let (_, worked) = self.carry_out_now(&request, call).await;
+                (read.to_string(), worked)
             }
+            None => self.carry_out_now(&request, call).await,
         };
         (
             Message::CallResult {
@@ -147,6 +167,33 @@ impl Mind {
             },
             worked,
         )
+    }
+
+    /// Notes what the agent has seen by a call that was carried out before.
+    async fn look_again(&self, call: Result<ToolCall, String>) {
+        let (Ok(call), Some(gate)) = (call, self.gate.clone()) else {
+            return;
+        };
+        let look = move || gate.check(call).map(exec::look_again);
+        // What cannot be looked at any more has not been seen: the agent has to read it again.
+        let _looked = tokio::task::spawn_blocking(look).await;
+    }
+
+    async fn carry_out_now(
+        &self,
+        request: &CallRequest,
+        call: Result<ToolCall, String>,
+    ) -> (String, Worked) {
+        match (call, &self.gate) {
+            (Err(reason), _) => self.turned_away(request, reason, None).await,
+            (Ok(call), Some(gate)) if self.offers(&request.name) => {
+                self.through_gate(request, call, gate.clone()).await
+            }
+            (Ok(_), _) => {
+                let reason = brief::not_offered(&request.name);
+                self.turned_away(request, reason, Some("not-offered")).await
+            }
+        }
     }
 
     async fn through_gate(
@@ -197,16 +244,18 @@ impl Mind {
             exit_code: None,
             summary: None,
         });
+        let summary = beginning(
+            observation.summary.as_ref().unwrap_or(&observation.content),
+            SHOWN_CHARS_MAX,
+        );
         let finished = Event::ToolFinished {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
             success: observation.outcome == Outcome::Done,
             denied: observation.outcome == Outcome::Denied,
-            summary: beginning(
-                observation.summary.as_ref().unwrap_or(&observation.content),
-                SHOWN_CHARS_MAX,
-            ),
+            content: (summary != observation.content).then(|| observation.content.as_str().into()),
+            summary,
             elapsed_ms: milliseconds(begun.elapsed()),
         };
         self.emit(finished).await;

@@ -4,6 +4,7 @@
 pub mod account;
 pub mod calls;
 pub mod cues;
+pub mod memory;
 pub mod patience;
 pub mod present;
 mod request;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::account::Account;
+use crate::agent::memory::Memory;
 use crate::agent::patience::Patience;
 use crate::backend::Model;
 use crate::backend::conversation::{Conversation, Message};
@@ -50,6 +52,8 @@ pub struct Mind {
     pub patience: Option<Patience>,
     /// What its requests and calls are charged to.
     pub account: Account,
+    /// What is recorded of the conversation, where a run is gone on with.
+    pub memory: Option<Memory>,
     /// Where events go.
     pub events: Sender<Event>,
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::agent::Mind;
 use crate::agent::calls::FileCall;
 use crate::agent::cues::{Cued, Sight};
+use crate::agent::memory::Memory;
 use crate::ballot::Refusal;
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
@@ -216,6 +217,7 @@ impl Seat {
     async fn work(mut self) {
         loop {
             self.catch_up().await;
+            self.await_the_present().await;
             if self
                 .desk
                 .cued
@@ -298,6 +300,17 @@ impl Seat {
         if !unseen.is_empty() {
             self.mind.tell(brief::news(&unseen));
             self.inform(&unseen).await;
+        }
+    }
+
+    /// Where a run is gone on with: an agent that has said all that is recorded of it waits for the
+    /// others, and then sees what there is.
+    async fn await_the_present(&mut self) {
+        let is_over = self.mind.memory.as_ref().is_some_and(Memory::is_over);
+        if let Some(cued) = self.desk.cued.as_ref().filter(|_| is_over) {
+            cued.departed.cancelled().await;
+            self.mind.memory = None;
+            self.catch_up().await;
         }
     }
 

@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use crate::agent::account::Ending;
+use crate::agent::memory::Remembered;
 use crate::agent::request::OpenRequest;
 use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
@@ -103,9 +104,15 @@ impl Mind {
     async fn hear_to_the_end(&mut self) -> Result<Said, BackendError> {
         let mut before = String::new();
         for _ in 0..PAUSES_MAX {
-            let heard = self.ask_until_heard().await?;
+            let heard = if let Some(recalled) = self.recall() {
+                recalled?
+            } else {
+                let heard = self.ask_until_heard().await?;
+                self.tell_of_reply(&heard).await;
+                heard
+            };
             let is_paused = heard.stop == StopReason::Paused && heard.said.calls.is_empty();
-            let mut said = self.take(heard).await;
+            let mut said = self.take(heard);
             said.text.insert_str(0, &before);
             if !is_paused {
                 return Ok(said);
@@ -113,6 +120,24 @@ impl Mind {
             before = said.text;
         }
         Err(permanent("the vendor paused its reply too often"))
+    }
+
+    /// The next reply that is recorded, or the failure in its place.
+    fn recall(&mut self) -> Option<Result<Heard, BackendError>> {
+        let next = self.memory.as_mut()?.replies.pop_front()?;
+        Some(match next {
+            Remembered::Failed(reason) => Err(permanent(&reason)),
+            Remembered::Said {
+                text,
+                calls,
+                stop,
+                echo,
+            } => Ok(Heard {
+                said: Said { text, calls },
+                echo,
+                stop,
+            }),
+        })
     }
 
     /// The first whole reply of the first model that gives one.
@@ -180,17 +205,21 @@ impl Mind {
         Ok(())
     }
 
-    /// Adds a whole reply to the conversation.
-    async fn take(&mut self, heard: Heard) -> Said {
-        let Heard { said, echo, stop } = heard;
-        let (text, calls) = (said.text.clone(), said.calls.clone());
+    async fn tell_of_reply(&self, heard: &Heard) {
         self.emit(Event::Replied {
             agent: self.agent.clone(),
-            text: text.as_str().into(),
-            calls: calls.clone(),
-            stop,
+            text: heard.said.text.as_str().into(),
+            calls: heard.said.calls.clone(),
+            stop: heard.stop,
+            echo: heard.echo.clone(),
         })
         .await;
+    }
+
+    /// Adds a whole reply to the conversation.
+    fn take(&mut self, heard: Heard) -> Said {
+        let Heard { said, echo, .. } = heard;
+        let (text, calls) = (said.text.clone(), said.calls.clone());
         self.conversation
             .push(Message::Assistant { text, calls, echo });
         said

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::config::NoveltyRequirement;
+use crate::evidence::Standing;
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// The most answers that one agent may give where the config sets no limit, so that every
@@ -99,7 +100,7 @@ pub enum Refusal {
 /// The result of a ballot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// The winning answer.
+    /// The winning answer: that with most votes of those that hold, or of all if none holds.
     pub winner: AnswerLabel,
     /// The votes for each agent with an answer, in registration order.
     pub votes: Vec<(AgentNumber, u32)>,
@@ -123,6 +124,8 @@ struct Seat {
     state: State,
     answers: u32,
     latest: Option<String>,
+    /// Whether the latest answer may win before one that does not hold.
+    standing: Standing,
 }
 
 impl Seat {
@@ -153,6 +156,7 @@ impl Ballot {
             state: State::Working,
             answers: 0,
             latest: None,
+            standing: Standing::Holds,
         };
         Self {
             rules,
@@ -190,6 +194,15 @@ impl Ballot {
         effects
     }
 
+    /// Takes what the checks say about an accepted answer. One that has been replaced meanwhile
+    /// changes nothing.
+    pub fn weigh(&mut self, label: AnswerLabel, standing: Standing) {
+        let mut seats = self.seats.iter_mut();
+        if let Some(seat) = seats.find(|seat| seat.label() == label) {
+            seat.standing = standing;
+        }
+    }
+
     /// Ends the ballot as it stands: the votes that count decide, and without votes the first
     /// answer in registration order.
     pub fn close(&mut self) -> Effect {
@@ -221,6 +234,7 @@ impl Ballot {
         if let Some(seat) = self.seats.get_mut(index) {
             seat.answers = seat.answers.saturating_add(1);
             seat.latest = Some(content);
+            seat.standing = Standing::Holds;
             seat.state = State::Waiting;
             effects.push(Effect::AcceptAnswer(seat.label()));
         }
@@ -340,12 +354,22 @@ impl Ballot {
             State::Working | State::Waiting | State::Out => None,
         });
         let votes = count(self.candidates().map(|seat| seat.agent), choices);
-        let agent = winner(&votes)?;
+        let agent = winner(&self.eligible(&votes)).or_else(|| winner(&votes))?;
         let seat = self.candidates().find(|seat| seat.agent == agent)?;
         Some(Tally {
             winner: seat.label(),
             votes,
         })
+    }
+
+    /// The votes for those whose answers hold.
+    fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
+        let holds = |agent| {
+            let mut candidates = self.candidates();
+            candidates.any(|seat| seat.agent == agent && seat.standing == Standing::Holds)
+        };
+        let votes = votes.iter().copied();
+        votes.filter(|(agent, _)| holds(*agent)).collect()
     }
 
     fn set(&mut self, index: usize, state: State) {

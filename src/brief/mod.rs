@@ -2,6 +2,7 @@
 //! Texts are short, and the system message is the same in every request of a phase, so that vendors
 //! can cache it: no clock, no counter, nothing that changes.
 
+pub mod checks;
 pub mod commands;
 pub mod earlier;
 pub mod shortened;
@@ -10,8 +11,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::ballot::Refusal;
+use crate::brief::checks::{announced, checked};
 use crate::brief::commands::{Shell, commands};
+use crate::config::checks::Check;
 use crate::config::{Planning, VotingSensitivity};
+use crate::evidence::Evidence;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
@@ -45,6 +49,8 @@ pub struct Standing<'a> {
     pub workspace: Option<&'a str>,
     /// What its commands may do, if it may run any.
     pub shell: Option<Shell<'a>>,
+    /// What answers are checked by.
+    pub checks: &'a [Check],
 }
 
 /// An answer as its reader sees it.
@@ -56,6 +62,8 @@ pub struct AnswerView {
     pub content: String,
     /// Where the reader finds its files.
     pub files: Option<String>,
+    /// What is known of it beside its text.
+    pub evidence: Option<Evidence>,
 }
 
 /// The system message while agents answer and vote.
@@ -93,6 +101,7 @@ pub fn coordination_system(standing: &Standing<'_>) -> String {
     if let Some(shell) = &standing.shell {
         commands(&mut out, shell, Phase::Coordination);
     }
+    announced(&mut out, standing.checks);
     if let Planning::On { instruction } = standing.planning {
         let default = "Only plan for now: describe what you would do. Leave everything with \
                        effects outside your workspace to the final phase.";
@@ -215,6 +224,9 @@ fn list(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber>) {
         let _ = writeln!(out, "{}\n</answer>", answer.content.trim());
         if let Some(files) = &answer.files {
             let _ = writeln!(out, "Files of {}: {files}", answer.label);
+        }
+        if let Some(evidence) = &answer.evidence {
+            checked(out, answer.label, evidence);
         }
     }
 }
@@ -392,6 +404,7 @@ mod tests {
             places,
             workspace: places.first().map(|place| place.path.as_str()),
             shell: None,
+            checks: &[],
         }
     }
 
@@ -433,6 +446,7 @@ mod tests {
             label,
             content: "a".into(),
             files: None,
+            evidence: None,
         }];
         let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
         let task = Task {

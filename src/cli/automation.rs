@@ -71,6 +71,10 @@ impl<'o, 'w> Automation<'o, 'w> {
                 Ok(())
             }
             Event::Confined { by, .. } => self.tell("COMMANDS", &by.to_string()),
+            Event::Checked { agent, finding, .. } => {
+                let text = format!("{agent} {}: {}", finding.check, finding.verdict);
+                self.tell("CHECK", &text)
+            }
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { .. }
             | Event::Text { .. }
@@ -86,6 +90,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
+            | Event::Checking { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }
             | Event::Refused { .. }

@@ -15,6 +15,7 @@ use crate::cli::follow::{Asked, View, follow};
 use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
+use crate::cli::prune::after_a_run;
 use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::cli::run::Prepared;
@@ -32,6 +33,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
+use crate::world::store::prune::Store;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 use crate::world::store::trace::Detail;
@@ -49,22 +51,55 @@ pub(crate) async fn conduct(
     output: &mut Output<'_>,
     report: Option<&mut Report>,
 ) -> Result<Conducted> {
-    let answer_file = arguments
-        .output_file
-        .as_ref()
-        .map(|file| prepared.host.cwd.join(file));
+    let person = Person::at(&prepared.host);
+    let order = order(prepared, arguments)?;
+    Box::pin(show(order, (person, arguments), stop, output, report)).await
+}
+
+/// Whether somebody sits there who can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Person {
+    /// At a terminal.
+    Present,
+    /// Nobody reads and types.
+    Absent,
+}
+
+impl Person {
+    /// Who is at the standard streams of `host`.
+    pub(crate) fn at(host: &Host) -> Self {
+        match (host.stdin, host.stderr) {
+            (Stream::Terminal, Stream::Terminal) => Person::Present,
+            _ => Person::Absent,
+        }
+    }
+}
+
+/// Runs `order` and shows it.
+pub(crate) async fn show(
+    mut order: Order,
+    (person, arguments): (Person, &RunArguments),
+    stop: Stop,
+    output: &mut Output<'_>,
+    report: Option<&mut Report>,
+) -> Result<Conducted> {
+    let answer_file = arguments.output_file.as_ref();
+    let answer_file = answer_file.map(|file| order.base.join(file));
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let mode = prepared.config.delivery;
-    let may_ask = host_may_ask(&prepared.host) && report.is_none() && !arguments.automation;
-    let mut order = order(prepared, arguments)?;
+    let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
     let (reviewer, questions) = reviewer();
-    if mode == DeliveryMode::Review && may_ask && !arguments.yes {
+    if order.config.delivery == DeliveryMode::Review && may_ask && !arguments.yes {
         order.reviewer = Some(reviewer);
     }
     let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
+    let retention = order.config.retention;
+    let store = Store {
+        state: order.layout.state.clone(),
+        sessions: order.layout.sessions.clone(),
+    };
     let run = Run::prepare(order, stop)?;
     let (session, log_dir) = (run.session_id(), run.places().log_dir);
     let view = if let Some(report) = report {
@@ -91,6 +126,7 @@ pub(crate) async fn conduct(
         write_output_file(path, &answer.text)?;
     }
     followed?;
+    after_a_run(&store, &retention, output);
     Ok(Conducted {
         status: result.status,
         session,
@@ -147,14 +183,10 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         },
         config,
         again: None,
+        resumed: None,
         machine,
         reviewer: None,
     })
-}
-
-/// Whether somebody sits at the terminal who can be asked.
-fn host_may_ask(host: &Host) -> bool {
-    (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal)
 }
 
 /// What commands need to know about the process.
@@ -206,7 +238,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
 }
 
 /// Every key that this run could send: those of the config, and those of the environment.
-fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
+pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()

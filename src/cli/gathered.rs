@@ -205,9 +205,11 @@ impl Coordination {
             label,
             content,
             snapshot,
+            evidence,
         } = event
         {
             self.answers.push(GivenAnswer {
+                evidence: evidence.clone(),
                 label: *label,
                 agent: agent.clone(),
                 chars: u64::try_from(content.chars().count()).unwrap_or(u64::MAX),
@@ -301,6 +303,7 @@ mod tests {
             label: label(ordinal),
             content: Arc::from("é"),
             snapshot: None,
+            evidence: None,
         }
     }
 
@@ -341,6 +344,7 @@ mod tests {
             denied,
             elapsed_ms: 1,
             summary: "unread".to_owned(),
+            content: None,
         }
     }
 

@@ -66,23 +66,31 @@ impl GoingOn {
 
     /// What its prompts opened and is still there, and what the user should know about the rest.
     pub(crate) fn opened(&self, host: &Host) -> Result<(Vec<Opened>, Vec<String>)> {
-        let project = locate(&host.cwd)?.into_real();
         let before = self.last.iter().flat_map(|last| &last.opened);
-        let (mut opened, mut warnings) = (Vec::new(), Vec::new());
-        for known in before {
-            let path = &known.path;
-            let is_there = matches!(look(path), Found::File | Found::Directory);
-            if !is_there {
-                warnings.push(format!("`{path}` was opened earlier and is gone"));
-            } else if locate(path)?.into_real().is_within(&project) {
-                opened.push(known.clone());
-            } else {
-                warnings.push(format!(
-                    "`{path}` was opened earlier and lies outside this directory: mention it again \
-                     if it shall be open"
-                ));
-            }
-        }
-        Ok((opened, warnings))
+        still_open(before, host)
     }
+}
+
+/// What of `before` is there and may be open again, and what the user should know about the rest.
+pub(crate) fn still_open<'o>(
+    before: impl IntoIterator<Item = &'o Opened>,
+    host: &Host,
+) -> Result<(Vec<Opened>, Vec<String>)> {
+    let project = locate(&host.cwd)?.into_real();
+    let (mut opened, mut warnings) = (Vec::new(), Vec::new());
+    for known in before {
+        let path = &known.path;
+        let is_there = matches!(look(path), Found::File | Found::Directory);
+        if !is_there {
+            warnings.push(format!("`{path}` was opened earlier and is gone"));
+        } else if locate(path)?.into_real().is_within(&project) {
+            opened.push(known.clone());
+        } else {
+            warnings.push(format!(
+                "`{path}` was opened earlier and lies outside this directory: mention it again if \
+                 it shall be open"
+            ));
+        }
+    }
+    Ok((opened, warnings))
 }

@@ -82,7 +82,7 @@ impl Report {
         if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
             told
         } else {
-            told.and(self.tell(event, output))
+            told.and(self.tell(&event.without_memory(), output))
         }
     }
 

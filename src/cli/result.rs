@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::used::Used;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
+use crate::evidence::Evidence;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
 
@@ -162,6 +163,8 @@ pub(crate) struct GivenAnswer {
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
+    /// How the checks of the config ended on it; nothing without checks.
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// A tool call that a rule forbade.

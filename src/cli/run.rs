@@ -18,9 +18,11 @@ use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::report::Report;
+use crate::cli::resume::{resume, unfinished};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
+use crate::cli::usage::usage;
 use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -28,6 +30,7 @@ use crate::host::Host;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
 use crate::prompt::opened::{Opened, open, open_mentions};
+use crate::resume::Unfinished;
 use crate::spending::models::ModelList;
 use crate::world::telemetry::settings::Settings;
 
@@ -79,6 +82,10 @@ async fn carry_out(
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
     recover(host, output)?;
+    if let Some(unfinished) = begun_before(host, arguments)? {
+        let typed = (host, arguments);
+        return Box::pin(resume(unfinished, typed, stop, output, report)).await;
+    }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.soon.cancelled() => return Err(before_the_run()),
@@ -88,6 +95,22 @@ async fn carry_out(
     }
     let conducted = conduct(prepared, arguments, stop, output, report);
     Ok(Box::pin(conducted).await?.status)
+}
+
+/// The run that is to be gone on with: a session without a task asks for that.
+fn begun_before(host: &Host, arguments: &RunArguments) -> Result<Option<Unfinished>> {
+    if !arguments.task.is_empty() || wanted(&arguments.session).is_none() {
+        return Ok(None);
+    }
+    if arguments.dry_run {
+        return Err(usage("`--dry-run` needs a task"));
+    }
+    let found = unfinished(arguments, host)?;
+    let none = || {
+        usage("no run of the session was broken off, and there is no task")
+            .hint("give the next task: massgen --continue \"…\"")
+    };
+    found.ok_or_else(none).map(Some)
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -126,6 +149,7 @@ async fn prepare(
         (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
+    tell_of_broken((&host, arguments), output)?;
     let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
     let mut opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -139,6 +163,11 @@ async fn prepare(
     let chosen = team(&host, arguments, (remembered, workspaces), output).await?;
     let mut config = chosen.config;
     if let (Some(wanted), Some(_)) = (wanted(&arguments.session), &arguments.config) {
+        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        going_on = Some(GoingOn::with(wanted, &sessions)?);
+        opened = opened_before(going_on.as_ref(), &host, output)?;
+    }
+    if let (None, Some(wanted)) = (wanted(&arguments.session), &config.session_id) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
         going_on = Some(GoingOn::with(wanted, &sessions)?);
         opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -165,6 +194,19 @@ async fn prepare(
         going_on,
         telemetry,
     })
+}
+
+/// Says that the run goes on after one that was broken off.
+fn tell_of_broken(
+    (host, arguments): (&Host, &RunArguments),
+    output: &mut Output<'_>,
+) -> Result<()> {
+    if unfinished(arguments, host)?.is_some() {
+        let note =
+            "the last run was broken off; without a task, `massgen --continue` goes on with it";
+        output.note(note);
+    }
+    Ok(())
 }
 
 /// Puts what the flags say in the place of what the config says.

@@ -6,10 +6,12 @@ use clap::Args;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SessionArguments {
     /// Goes on with the session of this directory that was used last: the agents know its turns, begin
-    /// with the files of the last one, and may use the paths that it opened. Default: a new session.
+    /// with the files of the last one, and may use the paths that it opened. Without a task it goes on
+    /// with the last run, if that was broken off. Default: a new session.
     #[arg(long = "continue", conflicts_with = "session_id")]
     pub go_on: bool,
-    /// Goes on with this session: its id, the beginning of it, or `last`. Default: a new session.
+    /// Goes on with this session, in the same way: its id, the beginning of it, or `last`. Default: a
+    /// new session.
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
 }

@@ -3,13 +3,17 @@
 
 use serde_json::json;
 
-use crate::cli::args::SessionsCommand;
+use crate::cli::args::{RunArguments, SessionsCommand};
 use crate::cli::go_on::default_sessions;
 use crate::cli::output::{Form, Output};
+use crate::cli::prune;
+use crate::cli::run::run as begin;
+use crate::cli::session_arguments::SessionArguments;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::wording::{counted, one_line};
 use crate::world::clock::Moment;
+use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::EarlierTurn;
 use crate::world::store::sessions::{SessionDir, find, list};
 
@@ -27,6 +31,17 @@ pub(crate) fn run(
         SessionsCommand::List { json } => show_all(host, Form::from(*json), output)?,
         SessionsCommand::Show { session, json } => {
             show(&found(session)?, Form::from(*json), output)?;
+        }
+        SessionsCommand::Resume { session, config } => {
+            let arguments = RunArguments {
+                config: config.clone(),
+                session: SessionArguments {
+                    go_on: false,
+                    session_id: Some(session.clone()),
+                },
+                ..RunArguments::default()
+            };
+            return begin(host, &arguments, output, None);
         }
         SessionsCommand::Fork { session } => {
             let made = found(session)?.fork()?;
@@ -49,6 +64,16 @@ pub(crate) fn run(
             output.result(&format!("{to}\n"))?;
             output.note(&format!("{} packed", counted(files, "file")));
         }
+        SessionsCommand::Import { file } => {
+            let imported = import(&host.cwd.join(file), &default_sessions(host))?;
+            if imported.links_left_out > 0 {
+                let links = usize::try_from(imported.links_left_out).unwrap_or(usize::MAX);
+                let links = counted(links, "link");
+                output.warning(&format!("{links} left out: they lead out of the session"));
+            }
+            output.result(&format!("{}\n", imported.session.id()))?;
+        }
+        SessionsCommand::Prune(arguments) => prune::run(host, *arguments, output)?,
         SessionsCommand::Delete { sessions } => {
             let sessions = sessions.iter().map(|wanted| found(wanted));
             for session in sessions.collect::<Result<Vec<_>>>()? {

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
+use crate::config::retention::Retention;
 use crate::config::vendors::Vendor;
 use crate::confinement::tier::TierChoice;
 use crate::id::AgentId;
@@ -22,6 +24,7 @@ use crate::spending::limits::Limits;
 use crate::spending::models::KnownModel;
 
 pub mod check;
+pub mod checks;
 pub mod command_line;
 pub mod diagnostic;
 pub mod docker;
@@ -33,6 +36,7 @@ pub mod node;
 pub mod place;
 pub mod rates;
 pub mod recorded;
+pub mod retention;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -175,6 +179,12 @@ pub struct Config {
     pub limits: Limits,
     /// Whether the user looks at what is delivered before it is.
     pub delivery: DeliveryMode,
+    /// What is kept of the project's runs and sessions.
+    pub retention: Retention,
+    /// The session that a run goes on with, unless the command line says otherwise.
+    pub session_id: Option<String>,
+    /// What tells whether answers hold.
+    pub checks: Checks,
 }
 
 /// Whether the user looks at what is delivered before it is.

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
+use crate::config::checks::Checks;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::place::Place;
+use crate::config::retention::Retention;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DeliveryMode, OrchestratorConfig, ReplyTimes,
@@ -288,6 +290,9 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
+        retention: Retention::default(),
+        session_id: None,
+        checks: Checks::default(),
         limits: Limits::default(),
     }
 }

@@ -180,9 +180,8 @@ fn layers(
     open: &[Opening],
     written: Written,
 ) -> Result<Vec<Layer>, CannotConfine> {
-    let given = match (tier, written) {
-        (Tier::A, Written::ToLayers(given)) => given,
-        _ => return Ok(Vec::new()),
+    let (Tier::A, Written::ToLayers(given)) = (tier, written) else {
+        return Ok(Vec::new());
     };
     let is_written = |path: &AbsPath| {
         let mut writable = open

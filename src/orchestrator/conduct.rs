@@ -3,7 +3,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -12,39 +11,39 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::emit;
 use crate::brief::Task;
 use crate::config::Config;
-use crate::config::recorded::recorded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
-use crate::id::AgentId;
-use crate::layout::{Layout, Owner};
+use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
-use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
+use crate::orchestrator::grants::{Inherited, manager};
+use crate::orchestrator::ground::{directory, make_workspaces, outset, seeds, take_workspaces};
+use crate::orchestrator::listeners::Listeners;
 use crate::orchestrator::recordings::Recordings;
+use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
 use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::Team;
 use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
-use crate::path::{AbsPath, RealPath};
+use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompt::opened::Opened;
+use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::bases::Bases;
 use crate::world::delivery::store::BASES;
 use crate::world::gate::Conflicts;
-use crate::world::locate::{Located, locate};
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMeta;
-use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{Attempts, RunPlaces};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Around, LiveWorkspace, Session, Turn as SessionTurn};
 use crate::world::store::trace::{self, Detail, Trace};
-use crate::world::store::workspace::{Workspace, make_new};
+use crate::world::store::workspace::Workspace;
 use crate::world::telemetry::Telemetry;
 use crate::world::telemetry::conventions::Vendors;
 use crate::world::telemetry::settings::Settings;
@@ -77,8 +76,10 @@ pub struct Order {
     pub telemetry: Option<Settings>,
     /// What the run was started with, for the records.
     pub started_with: StartedWith,
-    /// What the run follows, where it is played again. It then delivers nothing.
+    /// What the run follows, where it is played again, and then delivers nothing, or gone on with.
     pub again: Option<Again>,
+    /// The turn that was broken off, where the run goes on with it.
+    pub resumed: Option<Resumed>,
     /// What commands need to know about the process.
     pub machine: Machine,
     /// Who is asked what of the delivery is applied; without one, everything is.
@@ -118,8 +119,12 @@ pub struct Run {
     around: Around,
     task: String,
     events: Receiver<Event>,
-    /// What holds the agents' commands.
-    confined: Vec<Event>,
+    /// What was told before the run was broken off, if it was.
+    told: Vec<Event>,
+    /// What of it the turn tells again.
+    known: Known,
+    /// What is told first: among it what holds the agents' commands.
+    first: Vec<Event>,
     given_up: CancellationToken,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
@@ -145,41 +150,31 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let workspaces = make_workspaces(&config, &layout, left.first())?;
-        make_new(&layout.temp_workspaces)?;
+        let mut workspaces = match &order.resumed {
+            None => make_workspaces(&config, &layout, left.first())?,
+            Some(_) => take_workspaces(&layout)?,
+        };
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
         };
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
-        let session = match order.session {
-            Some(session) => session,
-            None => Session::begin(&layout.sessions, order.redactor.clone())?,
-        };
+        let anew = || Session::begin(&layout.sessions, order.redactor.clone());
+        let session = order.session.map_or_else(anew, Ok)?;
+        let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
+        beginning.forget_conflicts(&session);
         let confined = equip(&mut team, &session, &layout, &order.machine)?;
-        if order.again.is_some() {
+        if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let around = Around {
-            cwd: order.base,
-            config: order.started_with.config_path.clone(),
-            opened: order.opened,
+        let around = around(order.base, &order.started_with, order.opened);
+        let places = match &order.resumed {
+            None => RunPlaces::create(&layout.logs, attempts(&config), session.turn())?,
+            Some(resumed) => RunPlaces::of(&resumed.log_dir, attempts(&config), session.turn()),
         };
-        let meta = RunMeta {
-            query: order.task.clone(),
-            config_path: order.started_with.config_path,
-            config: order.started_with.config_text,
-            cli_args: order.started_with.arguments,
-            cwd: around.cwd.clone(),
-            session_id: session.id(),
-        };
-        let places = RunPlaces::create(&layout.logs, attempts(&config), session.turn())?;
         let of_run = layout.deliveries.join(places.name());
-        team.deliver_from(Wings::new(
-            &layout,
-            places.name(),
-            &order.machine.executable,
-        ));
+        let executable = &order.machine.executable;
+        team.deliver_from(Wings::new(&layout, places.name(), executable));
         team.deliver_by(Deliveries {
             dir: layout.deliveries.clone(),
             run: places.name().to_owned(),
@@ -187,18 +182,22 @@ impl Run {
             reviewer: order.reviewer,
             stop: stop.soon.clone(),
         });
-        let (detail, redactor) = (order.started_with.detail, order.redactor);
-        let trace = trace::begin(places.turn(), detail, redactor.clone())?;
-        let outset = outset(&meta, &layout, &config, &around.opened)?;
+        beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
-        let recorder = Recorder::start(places, &meta, redactor.clone())?;
-        recorder.file_outset(&outset)?;
-        let begin = |settings| Telemetry::begin(settings, Vendors::of(&config), redactor);
-        let telemetry = order.telemetry.map(begin);
+        let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
+        let begun = Begun {
+            run: (&config, &layout),
+            turn: (&session, &around, &order.task),
+            redactor: &order.redactor,
+        };
+        let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
+        let vendors = Vendors::of(&config);
+        let send = |settings| Telemetry::begin(settings, vendors, order.redactor);
+        let telemetry = order.telemetry.map(send);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
-            snapshots: SnapshotStore::new(layout.temp_workspaces, layout.snapshots),
-            ledger: Arc::new(Mutex::new(empty_ledger(&config))),
+            snapshots,
+            ledger: ledger(&config, beginning.books),
             config,
             team,
             models: order.models,
@@ -209,6 +208,8 @@ impl Run {
             events: sender,
             stop: stop.soon,
             again: order.again,
+            memories: beginning.memories,
+            concluded: beginning.concluded,
         };
         Ok(Self {
             turn,
@@ -219,7 +220,9 @@ impl Run {
             around,
             task: order.task,
             events,
-            confined,
+            told: beginning.told,
+            known: beginning.known,
+            first: beginning.given_up.into_iter().chain(confined).collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -252,16 +255,21 @@ impl Run {
             around,
             task,
             mut events,
-            confined,
+            told,
+            known,
+            first,
             given_up,
             _workspaces,
             _trace,
         } = self;
-        let notices = notices(&turn.team);
+        let notices = notices(&turn.team).into_iter();
+        let warning = |message| Event::Warning { message };
+        let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
         let mut listeners = Listeners {
             recorder,
             telemetry,
             shown,
+            known,
         };
         let playing = async {
             tokio::select! {
@@ -271,19 +279,15 @@ impl Run {
                 () = given_up.cancelled() => Err(interrupted_twice()),
             }
         };
-        for event in confined {
-            listeners.tell(event).await;
+        for event in told {
+            emit(&listeners.shown, event).await;
         }
-        for message in notices {
-            listeners.tell(Event::Warning { message }).await;
+        for event in first {
+            listeners.tell(event).await;
         }
         let recording = listeners.follow(&mut events);
         let (played, ()) = tokio::join!(playing, recording);
-        let Played {
-            result,
-            team,
-            mut snapshots,
-        } = match played {
+        let mut played = match played {
             Ok(played) => played,
             Err(error) => {
                 listeners.break_off(&error).await;
@@ -292,33 +296,116 @@ impl Run {
             }
         };
         let log_dir = listeners.recorder.places().log().clone();
-        let kept = save(
-            &mut session,
-            (&team, &mut snapshots),
-            (&task, &around, &log_dir),
-            &result,
-        );
+        let kept = save(&mut session, &mut played, (&task, &around, &log_dir));
         let unwritten = recordings.publish(&listeners.recorder);
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
-        let rest = if result.rows.iter().any(is_left) {
+        let rest = if played.result.rows.iter().any(is_left) {
             Rest::Some
         } else {
             Rest::None
         };
-        let uncleared = team.clear_stages(rest).err().map(|error| error.to_string());
+        let uncleared = played.team.clear_stages(rest).err();
+        let uncleared = uncleared.map(|error| error.to_string());
         for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
             listeners.tell(Event::Warning { message }).await;
         }
-        let status = result.status;
-        let summary = match &kept.workspace {
-            Some(workspace) if result.rows.is_empty() => {
-                format!("{}; its files are in `{workspace}`", result.summary)
-            }
-            Some(_) | None => result.summary.clone(),
-        };
-        listeners.end(Event::RunEnded { status, summary }).await;
+        let ended = ended(&played.result, kept.workspace.as_ref());
+        listeners.end(ended).await;
         session.end();
-        Ok(result)
+        Ok(played.result)
+    }
+}
+
+/// The last event of a run.
+fn ended(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
+    let summary = match workspace {
+        Some(workspace) if result.rows.is_empty() => {
+            format!("{}; its files are in `{workspace}`", result.summary)
+        }
+        Some(_) | None => result.summary.clone(),
+    };
+    Event::RunEnded {
+        status: result.status,
+        summary,
+    }
+}
+
+fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Around {
+    Around {
+        cwd,
+        config: started_with.config_path.clone(),
+        opened,
+    }
+}
+
+/// The snapshots of a run that begins in `workspaces`, or goes on in them.
+fn snapshots(
+    layout: &Layout,
+    workspaces: &mut [Workspace],
+    resumed: Option<&Resumed>,
+) -> Result<SnapshotStore> {
+    let (shared, storage) = (layout.temp_workspaces.clone(), layout.snapshots.clone());
+    let mut snapshots = SnapshotStore::new(shared, storage);
+    snapshots.begin_with(seeds(layout, workspaces));
+    if let Some(resumed) = resumed {
+        snapshots.go_on(answers(resumed.events()))?;
+    }
+    Ok(snapshots)
+}
+
+/// A run that begins or goes on, for its records.
+#[derive(Clone, Copy)]
+struct Begun<'a> {
+    run: (&'a Config, &'a Layout),
+    turn: (&'a Session, &'a Around, &'a str),
+    redactor: &'a Redactor,
+}
+
+impl Begun<'_> {
+    /// Begins the records, or goes on with those of the turn that was broken off.
+    fn records(
+        self,
+        places: RunPlaces,
+        resumed: Option<Resumed>,
+        started_with: StartedWith,
+    ) -> Result<(Recorder, Trace)> {
+        match resumed {
+            None => self.file(places, started_with),
+            Some(resumed) => self.file_on(places, resumed, started_with.detail),
+        }
+    }
+
+    /// Begins the records.
+    fn file(self, places: RunPlaces, started_with: StartedWith) -> Result<(Recorder, Trace)> {
+        let ((config, layout), (session, around, task)) = (self.run, self.turn);
+        let meta = RunMeta {
+            query: task.to_owned(),
+            config_path: started_with.config_path,
+            config: started_with.config_text,
+            cli_args: started_with.arguments,
+            cwd: around.cwd.clone(),
+            session_id: session.id(),
+        };
+        let trace = trace::begin(places.turn(), started_with.detail, self.redactor.clone())?;
+        let outset = outset(&meta, layout, config, &around.opened)?;
+        let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
+        recorder.file_outset(&outset)?;
+        Ok((recorder, trace))
+    }
+
+    /// Goes on with those of the turn that was broken off.
+    fn file_on(
+        self,
+        places: RunPlaces,
+        resumed: Resumed,
+        detail: Detail,
+    ) -> Result<(Recorder, Trace)> {
+        let (session, ..) = self.turn;
+        let Resumed { log, told, .. } = resumed;
+        let trace = trace::begin(places.turn(), detail, self.redactor.clone())?;
+        let records = (places, log);
+        let recorder = Recorder::go_on(records, session.id(), &told, self.redactor.clone())?;
+        Ok((recorder, trace))
     }
 }
 
@@ -332,7 +419,7 @@ fn equip(
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), layout, machine)?;
+    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
     let confined = shells.told();
     team.run_commands_in(shells);
     Ok(confined)
@@ -376,11 +463,12 @@ fn interrupted_twice() -> Error {
         .hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
-/// A ledger in which nothing is spent, with the limits of the config.
-fn empty_ledger(config: &Config) -> Ledger {
+/// A ledger with the limits of the config, in which `books` are spent.
+fn ledger(config: &Config, books: Books) -> Arc<Mutex<Ledger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
-    Ledger::new(config.limits, limits)
+    let empty = Ledger::new(config.limits, limits);
+    Arc::new(Mutex::new(empty.going_on(books)))
 }
 
 /// What the user should know about what the run opens.
@@ -410,175 +498,6 @@ fn notices(team: &Team) -> Vec<String> {
     notices
 }
 
-/// Makes the workspaces. Those of massgen's own begin with what is in `seed`.
-fn make_workspaces(
-    config: &Config,
-    layout: &Layout,
-    seed: Option<&AbsPath>,
-) -> Result<Vec<Workspace>> {
-    let seed = seed.map(directory).transpose()?;
-    let mut made = Vec::new();
-    for workspace in layout.workspaces.values() {
-        made.push(match workspace.owner {
-            Owner::Massgen => Workspace::make(&workspace.path, seed.as_ref())?,
-            Owner::User => Workspace::take(&workspace.path)?,
-        });
-    }
-    for agent in &config.agents {
-        let workspace = layout
-            .workspaces
-            .get(&agent.id)
-            .map(|workspace| &workspace.path);
-        for path in directories_to_make(agent, workspace) {
-            make_new(&path)?;
-        }
-    }
-    Ok(made)
-}
-
-/// How the run begins.
-fn outset(meta: &RunMeta, layout: &Layout, config: &Config, opened: &[Opened]) -> Result<Outset> {
-    let workspaces = layout.workspaces.iter();
-    let workspaces = workspaces.map(|(agent, workspace)| {
-        let spellings = spellings(&workspace.path)?;
-        Ok((agent.clone(), spellings))
-    });
-    Ok(Outset {
-        task: meta.query.clone(),
-        cwd: meta.cwd.to_string(),
-        workspaces: workspaces.collect::<Result<_>>()?,
-        temp_workspaces: spellings(&layout.temp_workspaces)?,
-        opened: opened.to_vec(),
-        team: recorded(config),
-    })
-}
-
-/// `path` as it is written, and as the kernel knows it where that differs.
-fn spellings(path: &AbsPath) -> Result<Vec<String>> {
-    let mut spellings = vec![path.to_string(), real(path)?.to_string()];
-    spellings.dedup();
-    Ok(spellings)
-}
-
-fn directory(path: &AbsPath) -> Result<RealPath> {
-    match locate(path)? {
-        Located::Directory(real) => Ok(real),
-        Located::File(_) | Located::Missing(_) => {
-            Err(Error::bug(format!("`{path}` should be a directory")))
-        }
-    }
-}
-
-/// All who are told what happens.
-struct Listeners {
-    recorder: Recorder,
-    telemetry: Option<Telemetry>,
-    shown: Sender<Event>,
-}
-
-impl Listeners {
-    /// Tells events until the turn is over. In the silence between them `status.json` is brought up
-    /// to date.
-    async fn follow(&mut self, events: &mut Receiver<Event>) {
-        loop {
-            let due = self.recorder.status_due();
-            let fault = tokio::select! {
-                event = events.recv() => match event {
-                    None => return,
-                    Some(event) => {
-                        self.tell(event).await;
-                        continue;
-                    }
-                },
-                () = wait(due) => self.recorder.write_status(),
-            };
-            warn(&self.shown, fault).await;
-        }
-    }
-
-    async fn tell(&mut self, event: Event) {
-        log(&event);
-        if let Some(telemetry) = &mut self.telemetry {
-            telemetry.event(&event);
-        }
-        let fault = self.recorder.record(&event);
-        emit(&self.shown, event).await;
-        warn(&self.shown, fault).await;
-    }
-
-    /// Tells the last event. What became of the spans is told before it, because nothing follows it.
-    async fn end(mut self, ended: Event) {
-        if let Some(mut telemetry) = self.telemetry.take() {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
-                self.tell(Event::Warning { message }).await;
-            }
-        }
-        self.tell(ended).await;
-        let fault = self.recorder.finish();
-        warn(&self.shown, fault).await;
-    }
-
-    /// Ends the records and the spans of a run that broke off. Why it did is told by the caller.
-    async fn break_off(mut self, error: &Error) {
-        let ended = Event::RunEnded {
-            status: error.kind().exit_status(),
-            summary: error.to_string(),
-        };
-        log(&ended);
-        let fault = self.recorder.record(&ended);
-        warn(&self.shown, fault.or(self.recorder.finish())).await;
-        if let Some(mut telemetry) = self.telemetry {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
-                emit(&self.shown, Event::Warning { message }).await;
-            }
-        }
-    }
-}
-
-async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
-    if let Some(fault) = fault {
-        let message = format!("the run goes on without some of its records: {fault:#}");
-        emit(shown, Event::Warning { message }).await;
-    }
-}
-
-/// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
-fn log(event: &Event) {
-    let agent = event.agent().map_or("-", AgentId::as_str);
-    if let Event::Retrying { reason, .. } = event {
-        tracing::warn!(agent, %reason, "a model is asked again");
-    }
-    if let Event::LimitMet { limit, .. } = event {
-        tracing::warn!(agent, %limit, "a limit is met");
-    }
-    if let Event::DroppedOut { reason, .. } = event {
-        tracing::warn!(agent, %reason, "an agent drops out");
-    }
-    if let Event::ToolCalled {
-        tool,
-        denied: Some(denied),
-        ..
-    } = event
-    {
-        tracing::info!(agent, %tool, %denied, "a call is denied");
-    }
-    if let Event::Warning { message } = event {
-        tracing::warn!(%message, "a warning is shown");
-    }
-    if let Event::RunEnded { status, summary } = event {
-        tracing::info!(?status, %summary, "the run ends");
-    }
-}
-
-async fn wait(due: Option<Duration>) {
-    match due {
-        Some(due) => tokio::time::sleep(due).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// What is left of a turn beside its answer.
 #[derive(Debug, Default)]
 struct Kept {
@@ -589,13 +508,23 @@ struct Kept {
 /// Saves the turn in its session; what did not work is said, the answer is shown in any case.
 fn save(
     session: &mut Session,
-    (team, snapshots): (&Team, &mut SnapshotStore),
+    played: &mut Played,
     (task, around, log_dir): (&str, &Around, &AbsPath),
-    result: &TurnResult,
 ) -> Kept {
+    let Played {
+        result,
+        team,
+        snapshots,
+    } = played;
     let Some(answer) = &result.answer else {
         return Kept::default();
     };
+    if let Some(saved) = session.saved() {
+        return Kept {
+            workspace: saved.workspace,
+            notes: saved.notes,
+        };
+    }
     let snapshots = snapshots.of(&answer.agent);
     let member = team.members.iter().find(|member| member.id == answer.agent);
     let path = member.and_then(|member| member.workspace.as_ref());

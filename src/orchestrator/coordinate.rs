@@ -13,8 +13,10 @@ use crate::agent::{Mind, emit};
 use crate::ballot::{Ballot, BallotRules, Effect, Outcome, Refusal, Tally};
 use crate::brief::{self, AnswerView};
 use crate::event::Event;
+use crate::evidence::Evidence;
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::course::{Followed, Handed, Intake};
+use crate::orchestrator::examiner::{Examined, Examiner};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 
@@ -43,6 +45,8 @@ pub struct Answer {
     pub content: Arc<str>,
     /// The files that belong to it.
     pub snapshot: Option<RealPath>,
+    /// How the checks ended on it, if there are any.
+    pub evidence: Option<Evidence>,
 }
 
 /// A vote that counts.
@@ -85,6 +89,8 @@ pub struct Limits {
     pub rounds: RoundLimits,
     /// Until when it may go on; then it is closed as it stands.
     pub patience: Patience,
+    /// What looks at answers before anybody else does, if the config has checks.
+    pub examiner: Option<Examiner>,
 }
 
 /// Lets `participants`, given in registration order, work until the ballot is closed; on the course
@@ -92,11 +98,15 @@ pub struct Limits {
 pub async fn run(
     participants: Vec<Participant>,
     limits: Limits,
-    followed: Option<Followed>,
+    mut followed: Option<Followed>,
     snapshots: &mut SnapshotStore,
     events: &mpsc::Sender<Event>,
 ) -> Coordinated {
     let (submissions, handed) = mpsc::channel::<Handed>(SUBMISSIONS_MAX);
+    let known = followed
+        .as_mut()
+        .map(|followed| std::mem::take(&mut followed.course.evidence));
+    let known = known.unwrap_or_default();
     let mut intake = Intake::new(handed, followed);
     let (board, watched) = watch::channel(Board::default());
     let mut table = Table {
@@ -107,6 +117,9 @@ pub async fn run(
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
         snapshots,
+        examiner: limits.examiner.as_ref(),
+        known,
+        patience: &limits.patience,
         events,
     };
     let agents = participants.len();
@@ -177,6 +190,10 @@ struct Table<'a> {
     answers: BTreeMap<AgentNumber, Answer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
     snapshots: &'a mut SnapshotStore,
+    examiner: Option<&'a Examiner>,
+    /// What a record tells of answers that will be given.
+    known: BTreeMap<AnswerLabel, Evidence>,
+    patience: &'a Patience,
     events: &'a mpsc::Sender<Event>,
 }
 
@@ -310,6 +327,10 @@ impl Table<'_> {
                 }
             },
         };
+        let evidence = self.evidence(&id, label, snapshot.as_ref()).await;
+        if let Some(evidence) = &evidence {
+            self.ballot.weigh(label, evidence.standing());
+        }
         let content: Arc<str> = content.into();
         // Told before anyone can be shown it.
         self.emit(Event::Answered {
@@ -317,6 +338,7 @@ impl Table<'_> {
             label,
             content: Arc::clone(&content),
             snapshot: snapshot.as_ref().map(ToString::to_string),
+            evidence: evidence.clone(),
         })
         .await;
         self.answers.insert(
@@ -325,6 +347,7 @@ impl Table<'_> {
                 label,
                 content,
                 snapshot,
+                evidence,
             },
         );
         if let Some(parked) = self.parked.get_mut(&label.agent) {
@@ -332,6 +355,22 @@ impl Table<'_> {
         }
         let view = self.view(label.agent);
         self.board.send_modify(|board| board.answers.extend(view));
+    }
+
+    /// What is known of the answer: what a record tells, or how the checks end on it now.
+    async fn evidence(
+        &mut self,
+        agent: &AgentId,
+        label: AnswerLabel,
+        snapshot: Option<&RealPath>,
+    ) -> Option<Evidence> {
+        if let Some(known) = self.known.remove(&label) {
+            return Some(known);
+        }
+        let examined = Examined::Answer(snapshot.cloned());
+        let examiner = self.examiner?;
+        let evidence = examiner.examine(agent, examined, self.patience, self.events);
+        Some(evidence.await)
     }
 
     async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
@@ -432,6 +471,7 @@ impl Answer {
             label: self.label,
             content,
             files,
+            evidence: self.evidence.clone(),
         }
     }
 }

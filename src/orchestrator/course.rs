@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::cues::{Cued, Cues};
 use crate::agent::round::{Submission, Verdict};
-use crate::id::AgentNumber;
+use crate::evidence::Evidence;
+use crate::id::{AgentNumber, AnswerLabel};
 
 /// How long the agent is waited for that handed in next. Its model answers at once, and no call to a
 /// tool takes that long.
@@ -26,6 +27,8 @@ pub struct Course {
     pub order: VecDeque<AgentNumber>,
     /// What each agent saw, and when.
     pub cues: BTreeMap<AgentNumber, Cues>,
+    /// How checks ended on answers.
+    pub evidence: BTreeMap<AnswerLabel, Evidence>,
     /// What came after the last of them.
     pub ending: Ending,
 }

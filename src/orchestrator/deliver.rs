@@ -84,25 +84,10 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
-    let (end, is_whole) = match presented.broken_off {
-        None => (End::Agreed, true),
-        Some(BrokenOff::Over(over)) => {
-            mind.emit(Event::CutShort {
-                status: over.status(),
-            })
-            .await;
-            (End::Over(over), false)
-        }
-        Some(BrokenOff::Failed(fault)) => {
-            let instead = if text.is_empty() {
-                ""
-            } else {
-                ", its answer is used as it is"
-            };
-            let message = format!("the final agent failed{instead}: {fault}");
-            mind.emit(Event::Warning { message }).await;
-            (End::Agreed, false)
-        }
+    let is_whole = presented.broken_off.is_none();
+    let end = match presented.broken_off {
+        None => End::Agreed,
+        Some(why) => broken_off(&mind, why, &text).await,
     };
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
@@ -138,6 +123,29 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     })
 }
 
+/// Tells why the presentation ended early, and what is used of it.
+async fn broken_off(mind: &Mind, why: BrokenOff, text: &str) -> End {
+    match why {
+        BrokenOff::Over(over) => {
+            mind.emit(Event::CutShort {
+                status: over.status(),
+            })
+            .await;
+            End::Over(over)
+        }
+        BrokenOff::Failed(fault) => {
+            let instead = if text.is_empty() {
+                ""
+            } else {
+                ", its answer is used as it is"
+            };
+            let message = format!("the final agent failed{instead}: {fault}");
+            mind.emit(Event::Warning { message }).await;
+            End::Agreed
+        }
+    }
+}
+
 fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> String {
     let reasons = |candidate: AgentNumber| -> Vec<String> {
         let for_it = |vote: &&CountedVote| vote.candidate == candidate;
@@ -163,6 +171,7 @@ fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> 
                 label: answer.label,
                 content: answer.content.to_string(),
                 files: Some(workspace.to_string()),
+                evidence: answer.evidence.clone(),
             },
             (_, workspace) => answer.view(workspace),
         }

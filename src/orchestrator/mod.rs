@@ -6,8 +6,12 @@ pub mod coordinate;
 pub mod course;
 pub mod deliver;
 pub mod earlier;
+pub mod examiner;
 pub mod grants;
+mod ground;
+mod listeners;
 pub mod recordings;
+pub mod resumed;
 pub mod review;
 pub mod shells;
 pub mod snapshots;
@@ -22,6 +26,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::memory::Effects;
 use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{Judgement, judge};
 use crate::agent::round::RoundLimits;
@@ -37,8 +42,10 @@ use crate::orchestrator::coordinate::{Coordinated, End, Limits};
 use crate::orchestrator::course::{Again, Ending, Followed};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::resumed::{Concluded, Memories};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{Line, Member, Team};
+use crate::permissions::grant::{Grant, Phase};
 use crate::spending::ledger::Ledger;
 use crate::tools::workflow;
 use crate::wording::counted;
@@ -66,8 +73,12 @@ pub struct Turn {
     pub events: Sender<Event>,
     /// Says that the user wants to stop.
     pub stop: CancellationToken,
-    /// What the turn follows, where it is played again.
+    /// What the turn follows, where it is played again or gone on with.
     pub again: Option<Again>,
+    /// What is recorded of its conversations, where it is gone on with.
+    pub memories: Memories,
+    /// What it came to, where only its end was missing.
+    pub concluded: Option<Concluded>,
 }
 
 /// What a turn came to.
@@ -95,6 +106,9 @@ pub struct FinalAnswer {
 /// Runs `turn` to its end. Faults of single agents are part of the result; an error means that the
 /// turn could not go on at all.
 pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
+    if let Some(concluded) = turn.concluded.take() {
+        return Ok(concluded.into());
+    }
     let seconds = turn.config.timeouts.orchestrator_seconds;
     let start = Instant::now();
     let deadline = start
@@ -177,7 +191,7 @@ impl Turn {
         }
         let mut participants = Vec::new();
         for member in &self.team.members {
-            let line = self.line(&member.id)?;
+            let line = self.line(&member.id, Phase::Coordination)?;
             participants.push(self.team.participant(member, task, line)?);
         }
         let orchestrator = &self.config.orchestrator;
@@ -194,6 +208,7 @@ impl Turn {
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
             patience: patience.clone(),
+            examiner: self.team.examiner(),
         };
         let followed = self.again.as_mut().and_then(|again| {
             Some(Followed {
@@ -265,9 +280,13 @@ impl Turn {
                 mind: None,
             });
         }
+        let mut line = self.line(&member.id, Phase::Final)?;
+        if let Some(memory) = &mut line.memory {
+            memory.effects = final_effects(&member.grants);
+        }
         let assignment = Assignment {
             member,
-            line: self.line(&member.id)?,
+            line,
             task: &self.task,
             coordinated,
             stored,
@@ -357,11 +376,12 @@ impl Turn {
             .ok_or_else(|| Error::bug(format!("no member is {number}")))
     }
 
-    fn line(&self, id: &AgentId) -> Result<Line> {
+    fn line(&self, id: &AgentId, phase: Phase) -> Result<Line> {
         match self.models.get(id) {
             Some(models) => Ok(Line {
                 models: models.clone(),
                 ledger: Arc::clone(&self.ledger),
+                memory: self.memories.take(id, phase),
                 events: self.events.clone(),
             }),
             None => Err(Error::bug(format!("agent `{id}` has no model"))),
@@ -370,6 +390,41 @@ impl Turn {
 
     async fn emit(&self, event: Event) {
         emit(&self.events, event).await;
+    }
+}
+
+/// What is left of a final phase that was broken off. What it wrote to the user's paths is not known,
+/// so where there are any it is begun again.
+pub fn final_effects(grants: &[Grant]) -> Effects {
+    if write_roots(grants).is_empty() {
+        Effects::There
+    } else {
+        Effects::Gone
+    }
+}
+
+impl From<Concluded> for TurnResult {
+    fn from(concluded: Concluded) -> Self {
+        let Concluded {
+            agent,
+            text,
+            rows,
+            cut_short,
+        } = concluded;
+        let (status, summary) = match cut_short {
+            Some(status) => {
+                let summary = format!("cut short; the best answer so far is {agent}'s");
+                (status, summary)
+            }
+            None => delivery(&agent, &rows),
+        };
+        let answer = Some(FinalAnswer { agent, text });
+        Self {
+            status,
+            summary,
+            answer,
+            rows,
+        }
     }
 }
 

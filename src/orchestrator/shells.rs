@@ -41,6 +41,8 @@ pub struct Machine {
 pub struct Shells {
     ready: BTreeMap<AgentId, Commands>,
     refused: BTreeMap<AgentId, Enclosure>,
+    /// What checks run in on the work of an agent.
+    checking: BTreeMap<AgentId, Commands>,
     /// Their directories, which go at the end of the run.
     rooms: Option<Sandboxes>,
 }
@@ -59,65 +61,51 @@ pub struct Runner<'a> {
 }
 
 impl Shells {
-    /// Finds out what can hold commands, and makes directories and containers. What the config
-    /// names and cannot be had is an error; where nothing can enforce, commands are refused.
+    /// Finds out what can hold the commands of `runners`, and what can hold the checks on the work of
+    /// `checked`, and makes directories and containers. What the config names and cannot be had is
+    /// an error; where nothing can enforce, commands are refused.
     pub fn prepare<'a>(
         runners: impl IntoIterator<Item = Runner<'a>>,
+        checked: impl IntoIterator<Item = Runner<'a>>,
         layout: &Layout,
         machine: &Machine,
     ) -> Result<Self> {
-        let mut runners = runners.into_iter().peekable();
-        if runners.peek().is_none() {
+        let (runners, checked) = (runners.into_iter(), checked.into_iter());
+        let (mut runners, mut checked) = (runners.peekable(), checked.peekable());
+        if runners.peek().is_none() && checked.peek().is_none() {
             return Ok(Self::default());
         }
-        let rooms = Sandboxes::make(&layout.sandboxes)?;
-        let (mut ready, mut refused) = (BTreeMap::new(), BTreeMap::new());
-        let mut sandboxes: Vec<((TierChoice, Vec<AbsPath>), Sandbox)> = Vec::new();
+        let mut builder = Builder {
+            rooms: Sandboxes::make(&layout.sandboxes)?,
+            sandboxes: Vec::new(),
+            layout,
+            machine,
+        };
+        let mut shells = Self::default();
         for runner in runners {
-            let room = Room::prepare(&rooms.agent(runner.id)?)?;
-            let place = match &runner.config.mode {
-                ExecutionMode::Docker(docker) => {
-                    let part = (layout.run, &layout.state);
-                    let container = container(runner, docker, part, machine)?;
-                    Place::Container(Arc::new(container))
-                }
-                ExecutionMode::Local => {
-                    let choice = runner.config.sandbox;
-                    let roots = grants::write_roots(runner.grants).into_iter();
-                    let trees = roots.filter(|grant| grant.scope == Scope::Tree);
-                    let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
-                    let asked = (choice, trees);
-                    let known = sandboxes.iter().find(|(known, _)| *known == asked);
-                    Place::Sandbox(if let Some((_, sandbox)) = known {
-                        sandbox.clone()
-                    } else {
-                        let (executable, place) = (&machine.executable, room.home());
-                        let sandbox = Sandbox::open_over(choice, executable, &place, &asked.1)?;
-                        sandboxes.push((asked, sandbox.clone()));
-                        sandbox
-                    })
-                }
-            };
-            let origin = Origin {
-                config: runner.config,
-                place,
-                room,
-                env: &machine.env,
-                home: machine.home.as_ref(),
-            };
-            let commands = Commands::new(origin);
+            let room = builder.rooms.agent(runner.id)?;
+            let commands = builder.commands(runner, &room)?;
             let id = runner.id.clone();
             if commands.tier() == Tier::D {
-                refused.insert(id, commands.enclosure());
+                shells.refused.insert(id, commands.enclosure());
             } else {
-                ready.insert(id, commands);
+                shells.ready.insert(id, commands);
             }
         }
-        Ok(Self {
-            ready,
-            refused,
-            rooms: Some(rooms),
-        })
+        for runner in checked {
+            let room = builder.rooms.checks_of(runner.id)?;
+            let commands = builder.commands(runner, &room)?;
+            if commands.tier() != Tier::D {
+                shells.checking.insert(runner.id.clone(), commands);
+            }
+        }
+        shells.rooms = Some(builder.rooms);
+        Ok(shells)
+    }
+
+    /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
+    pub fn checking(&self, agent: &AgentId) -> Option<&Commands> {
+        self.checking.get(agent)
     }
 
     /// What the commands of an agent run in; `None` where it may run none.
@@ -163,6 +151,49 @@ impl Shells {
             .map(event)
             .chain(notes.chain(swept).map(warning))
             .collect()
+    }
+}
+
+/// Makes what commands run in; agents that are held alike share a sandbox.
+struct Builder<'b> {
+    rooms: Sandboxes,
+    sandboxes: Vec<((TierChoice, Vec<AbsPath>), Sandbox)>,
+    layout: &'b Layout,
+    machine: &'b Machine,
+}
+
+impl Builder<'_> {
+    fn commands(&mut self, runner: Runner<'_>, room: &AbsPath) -> Result<Commands> {
+        let room = Room::prepare(room)?;
+        let place = match &runner.config.mode {
+            ExecutionMode::Docker(docker) => {
+                let part = (self.layout.run, &self.layout.state);
+                let container = container(runner, docker, part, self.machine)?;
+                Place::Container(Arc::new(container))
+            }
+            ExecutionMode::Local => Place::Sandbox(self.sandbox(runner, &room)?),
+        };
+        Ok(Commands::new(Origin {
+            config: runner.config,
+            place,
+            room,
+            env: &self.machine.env,
+            home: self.machine.home.as_ref(),
+        }))
+    }
+
+    fn sandbox(&mut self, runner: Runner<'_>, room: &Room) -> Result<Sandbox> {
+        let trees = grants::write_roots(runner.grants).into_iter();
+        let trees = trees.filter(|grant| grant.scope == Scope::Tree);
+        let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
+        let asked = (runner.config.sandbox, trees);
+        if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
+            return Ok(known.clone());
+        }
+        let (executable, place) = (&self.machine.executable, room.home());
+        let sandbox = Sandbox::open_over(asked.0, executable, &place, &asked.1)?;
+        self.sandboxes.push((asked, sandbox.clone()));
+        Ok(sandbox)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Owns the snapshots of a run: one for each answer, taken while its author waits for its verdict,
 //! so that nobody writes to the workspace meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::AbsPath;
-use crate::world::store::snapshot::{Snapshot, Snapshots};
+use crate::path::{AbsPath, RealPath};
+use crate::world::locate::{Located, locate};
+use crate::world::store::snapshot::{Seed, Snapshot, Snapshots, keep_only};
 
 /// The snapshots of all agents of a run.
 #[derive(Debug)]
@@ -14,6 +15,25 @@ pub struct SnapshotStore {
     shared: AbsPath,
     storage: AbsPath,
     by_agent: BTreeMap<AgentId, Snapshots>,
+    recorded: VecDeque<RecordedAnswer>,
+}
+
+/// An answer that is recorded, with the snapshot that was taken then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedAnswer {
+    /// The answer.
+    pub label: AnswerLabel,
+    /// Where its snapshot is, if there is one.
+    pub snapshot: Option<AbsPath>,
+}
+
+/// The snapshot of an answer.
+#[derive(Debug)]
+pub struct Taken {
+    /// Where it is.
+    pub path: RealPath,
+    /// What the user should know about it, one sentence each.
+    pub notes: Vec<String>,
 }
 
 impl SnapshotStore {
@@ -24,16 +44,40 @@ impl SnapshotStore {
             shared,
             storage,
             by_agent: BTreeMap::new(),
+            recorded: VecDeque::new(),
         }
     }
 
-    /// Takes the snapshot that belongs to the answer `label`; `None` if the workspace is empty.
+    /// Lets what stays as it was when the workspaces began be stored once with what they began with.
+    pub fn begin_with(&mut self, seeds: Vec<(AgentId, Seed)>) {
+        for (agent, seed) in seeds {
+            let mut snapshots = self.of(&agent);
+            snapshots.begin_with(seed);
+            self.by_agent.insert(agent, snapshots);
+        }
+    }
+
+    /// Goes on with those of the answers that are `recorded`. Others were taken for answers that
+    /// nobody has accepted; they are removed.
+    pub fn go_on(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
+        let known = recorded.iter();
+        let known: BTreeSet<String> = known.map(|answer| answer.label.to_string()).collect();
+        keep_only(&self.shared, &known)?;
+        self.recorded = recorded;
+        Ok(())
+    }
+
+    /// The snapshot that belongs to the answer `label`, taken unless it is recorded; `None` if the
+    /// workspace is empty.
     pub async fn take(
         &mut self,
         agent: &AgentId,
         label: AnswerLabel,
         workspace: &AbsPath,
-    ) -> Result<Option<Snapshot>> {
+    ) -> Result<Option<Taken>> {
+        if let Some(known) = self.recorded.pop_front_if(|known| known.label == label) {
+            return known.snapshot.as_ref().map(recorded).transpose();
+        }
         let mut snapshots = self.of(agent);
         let workspace = workspace.clone();
         let work = move || {
@@ -43,7 +87,7 @@ impl SnapshotStore {
         let done = tokio::task::spawn_blocking(work).await;
         let (snapshots, taken) = done.map_err(|_| Error::bug("a snapshot broke off"))?;
         self.by_agent.insert(agent.clone(), snapshots);
-        taken
+        Ok(taken?.map(|Snapshot { path, notes, .. }| Taken { path, notes }))
     }
 
     /// The snapshots of one agent, taken out for use.
@@ -51,5 +95,18 @@ impl SnapshotStore {
         self.by_agent.remove(agent).unwrap_or_else(|| {
             Snapshots::new(agent.clone(), self.shared.clone(), self.storage.clone())
         })
+    }
+}
+
+fn recorded(path: &AbsPath) -> Result<Taken> {
+    match locate(path)? {
+        Located::Directory(path) => Ok(Taken {
+            path,
+            notes: Vec::new(),
+        }),
+        Located::File(_) | Located::Missing(_) => {
+            let message = format!("`{path}` is gone");
+            Err(Error::new(ErrorKind::Environment, message))
+        }
     }
 }

@@ -7,11 +7,12 @@ use tokio::sync::mpsc::Sender;
 
 use crate::agent::Mind;
 use crate::agent::account::Account;
+use crate::agent::memory::Memory;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
-use crate::config::command_line::ExecutionMode;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
@@ -19,10 +20,11 @@ use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
 use crate::orchestrator::coordinate::Participant;
+use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
-use crate::orchestrator::wings::{Rest, Wings};
+use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -48,6 +50,8 @@ pub struct Member {
     /// Everything that is opened for it, in both phases.
     pub grants: Vec<Grant>,
     config: AgentConfig,
+    /// How checks on its work are run.
+    checks: CommandLineConfig,
     history: Arc<Mutex<History>>,
 }
 
@@ -103,6 +107,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
+                checks: for_checks(agent.commands.as_ref()),
                 history: Arc::default(),
             });
         }
@@ -158,6 +163,37 @@ impl Team {
         })
     }
 
+    /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
+    /// of commands, which are about agents. Without checks, nobody's.
+    pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let has_checks = !self.config.checks.list.is_empty();
+        let members = self.members.iter().filter(move |_| has_checks);
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.checks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// What examines answers and deliveries, if the config has checks and something is made to
+    /// deliver from. A run that is played again knows how they ended.
+    pub fn examiner(&self) -> Option<Examiner> {
+        let checks = &self.config.checks.list;
+        let has_checks = !checks.is_empty() && self.reach == Reach::Delivers;
+        let wings = self.wings.clone().filter(|_| has_checks)?;
+        let candidate = |member: &Member| {
+            let commands = self.shells.as_ref()?.checking(&member.id);
+            let candidate = Candidate {
+                grants: member.grants.clone(),
+                commands: commands.cloned(),
+            };
+            Some((member.id.clone(), candidate))
+        };
+        let candidates = self.members.iter().filter_map(candidate).collect();
+        Some(Examiner::new(checks.clone(), candidates, wings))
+    }
+
     /// From now on agents that may run commands run them in these.
     pub fn run_commands_in(&mut self, shells: Shells) {
         self.shells = Some(shells);
@@ -186,7 +222,8 @@ impl Team {
         match (&self.wings, self.reach) {
             (Some(wings), Reach::Delivers) => {
                 let commands = self.commands(member);
-                wings.open(attempt, &member.grants, commands).await
+                let performance = Performance::Final(attempt);
+                wings.open(performance, &member.grants, commands).await
             }
             (Some(_), Reach::OnlyReads) | (None, _) => Ok((None, Vec::new())),
         }
@@ -261,6 +298,7 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
+            checks: &self.config.checks.list,
         };
         match phase {
             Phase::Coordination => brief::coordination_system(&standing),
@@ -343,9 +381,11 @@ impl Team {
         first: &str,
         line: Line,
     ) -> Result<Mind> {
+        let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
+        let last = line.models.len().saturating_sub(1);
         let mut mind = Mind {
             agent: member.id.clone(),
-            models: line.models,
+            models: line.models.into_iter().skip(left.min(last)).collect(),
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
@@ -354,10 +394,21 @@ impl Team {
             steps_max: member.config.steps_per_round_max,
             patience: None,
             account: Account::new(member.id.clone(), line.ledger),
+            memory: line.memory,
             events: line.events,
         };
         mind.tell(first);
         Ok(mind)
+    }
+}
+
+/// How checks are run on the work of an agent with these commands: what the user lists is about what
+/// agents may run.
+fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        allowed: None,
+        blocked: Vec::new(),
+        ..commands.cloned().unwrap_or_default()
     }
 }
 
@@ -368,6 +419,8 @@ pub struct Line {
     pub models: Vec<Model>,
     /// What is charged for it.
     pub ledger: Arc<Mutex<Ledger>>,
+    /// What is recorded of it, where a run is gone on with.
+    pub memory: Option<Memory>,
     /// Where events go.
     pub events: Sender<Event>,
 }

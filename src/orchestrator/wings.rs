@@ -5,16 +5,28 @@ use std::time::{Duration, Instant};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::world::commands::Commands;
+use crate::world::locate::{Located, locate};
 use crate::world::stage::{self, Audience, Clearing, Order, Stage};
+use crate::world::store::workspace::make_new;
 
 /// How long a stage may take to open, in which agents without commands work, without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
 
-/// What the name of the directory of a stage begins with; the number of the attempt follows.
-const PREFIX: &str = "stage";
+/// What the names of the directories of stages begin with; a number follows.
+const FINAL: &str = "stage";
+const CHECK: &str = "check";
+
+/// Who works on a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Performance {
+    /// The final agent of an attempt.
+    Final(u32),
+    /// Checks; what they write is thrown away.
+    Check(usize),
+}
 
 /// What is left of a run's deliveries that can still be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +62,21 @@ impl Wings {
             Rest::None => Clearing::All,
             Rest::Some => Clearing::Tools,
         };
-        stage::clear(&self.place, PREFIX, what)
+        stage::clear(&self.place, FINAL, what)?;
+        self.clear_checks()
     }
 
-    /// Opens the stage of an attempt's final phase for an agent with these grants and commands, and
+    /// Removes what checks wrote; none of them runs any more.
+    pub fn clear_checks(&self) -> Result<()> {
+        stage::clear(&self.place, CHECK, Clearing::All)
+    }
+
+    /// Opens a stage for an agent with these grants and commands in the final phase, and
     /// says what the user should know. Where nothing holds commands, there is none: they write to the
     /// user's paths, and so do the file tools, or they would not see each other's files.
     pub async fn open(
         &self,
-        attempt: u32,
+        performance: Performance,
         grants: &[Grant],
         commands: Option<&Commands>,
     ) -> Result<(Option<Stage>, Vec<String>)> {
@@ -72,7 +90,7 @@ impl Wings {
         let has_commands = commands.is_some();
         let wings = self.clone();
         let grants = grants.to_vec();
-        let place = self.place.join(format!("{PREFIX}{attempt}"));
+        let place = self.dir(performance);
         let begun = Instant::now();
         let work = move || {
             Stage::open(Order {
@@ -99,5 +117,19 @@ impl Wings {
             ));
         }
         Ok((stage, notes))
+    }
+
+    /// Makes an empty directory in the place of a stage.
+    pub fn room(&self, performance: Performance) -> Result<RealPath> {
+        let path = self.dir(performance);
+        make_new(&path)?;
+        locate(&path).map(Located::into_real)
+    }
+
+    fn dir(&self, performance: Performance) -> AbsPath {
+        self.place.join(match performance {
+            Performance::Final(attempt) => format!("{FINAL}{attempt}"),
+            Performance::Check(number) => format!("{CHECK}{number}"),
+        })
     }
 }

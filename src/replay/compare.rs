@@ -117,6 +117,8 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
             *content = names.put_into(content).into();
             *snapshot = None;
         }
+        // What they say stands in the answers; after a delivery that is not repeated, nothing.
+        Event::Checking { .. } | Event::Checked { .. } => return None,
         Event::Voted { reason, .. }
         | Event::Refused { reason, .. }
         | Event::DroppedOut { reason, .. } => *reason = names.put_into(reason),

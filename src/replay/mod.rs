@@ -165,6 +165,7 @@ fn order(
             courses: record.plan.courses,
             departed,
         }),
+        resumed: None,
         opened: record.opened,
         session: None,
         config: record.config,

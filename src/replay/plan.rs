@@ -117,6 +117,15 @@ impl Planning {
         | Event::Voted { agent, .. }
         | Event::Refused { agent, .. } = event
         {
+            if let Event::Answered {
+                label,
+                evidence: Some(evidence),
+                ..
+            } = event
+                && let Some(course) = self.plan.courses.back_mut()
+            {
+                course.evidence.insert(*label, evidence.clone());
+            }
             self.has_answer |= matches!(event, Event::Answered { .. });
             self.handed_in(agent);
         } else if let Event::DroppedOut {

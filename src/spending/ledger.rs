@@ -57,6 +57,12 @@ impl Ledger {
         }
     }
 
+    /// The same with what was used before the run was broken off.
+    #[must_use]
+    pub fn going_on(self, books: Books) -> Self {
+        Self { books, ..self }
+    }
+
     /// Whether `agent` may ask its model once more.
     pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), Refusal> {
         let refused = |(met, news), whose| Err(refusal(whose, met, news));

@@ -79,6 +79,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         },
         telemetry: None,
         again: None,
+        resumed: None,
         config,
         machine: machine(),
         reviewer: None,

@@ -249,9 +249,13 @@ fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
     assert_eq!(code, Some(3), "{told}");
     assert!(told.contains(why), "{told}");
     let (code, shown, told) = run("auto");
-    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(code, Some(4), "{told}");
     assert!(told.contains("sandbox B"), "{told}");
-    assert!(shown.contains("new\n"), "{shown}");
+    assert!(
+        told.contains("another file system is mounted there"),
+        "{told}"
+    );
+    assert!(!shown.contains("new\n"), "{shown}");
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn answered(id: &str, label: AnswerLabel, content: &str) -> Event {
         label,
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
+        evidence: None,
     }
 }
 

@@ -469,7 +469,7 @@ fn background_commands_are_few_and_end_together() {
         }
         let refused = start(&background, room, &sleep);
         assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
-        assert!(!processes_with(&time).is_empty());
+        wait_until("the commands run", || !processes_with(&time).is_empty());
         drop(background);
         assert_eq!(processes_with(&time), Vec::<String>::new());
     });

@@ -374,3 +374,285 @@ fn a_session_that_is_not_there_is_an_error() {
     hint: name a session by its id, the beginning of it, or `last`
     ");
 }
+
+/// The only id that a command printed.
+fn id(finished: &Finished) -> String {
+    finished.stdout().trim().to_owned()
+}
+
+#[test]
+fn a_session_that_was_packed_is_taken_in_elsewhere() {
+    let finished = after_one_turn();
+    let packed = finished.then(["sessions", "export", "last", "-o", "s.tar.gz"]);
+    let packed = packed.success();
+    let archive = fs::read(packed.project().path("s.tar.gz")).unwrap();
+    let here = packed.then(["sessions", "import", "s.tar.gz"]).success();
+    let ids: Vec<String> = sessions(here.project())
+        .iter()
+        .map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+    assert!(ids.contains(&id(&here)), "{ids:?}");
+    let makes = makes("more.txt", "two", "made.txt stands");
+    let there = Project::new().config(&team(&[agent("a", "cwd: w", &makes)], ""));
+    let there = there.file("s.tar.gz", archive);
+    let there = there.args(["sessions", "import", "s.tar.gz"]).success();
+    let id = id(&there);
+    let shown = there.then(["sessions", "show", &id]).success();
+    assert!(
+        shown.stdout().contains("red, see made.txt"),
+        "{}",
+        shown.stdout()
+    );
+    let turn = shown
+        .project()
+        .path(format!(".massgen/sessions/{id}/turn_1"));
+    let made = turn.join("workspace/made.txt");
+    assert_eq!(fs::read_to_string(&made).unwrap(), "one");
+    assert_eq!(
+        made.metadata().unwrap().mode() & 0o222,
+        0,
+        "nobody may change it"
+    );
+    let config = shown.project().path(".massgen/config.yaml");
+    let config = config.to_str().unwrap().to_owned();
+    let next = shown
+        .then(["--session-id", &id, "--config", &config, "Go on"])
+        .success();
+    let workspace = next
+        .project()
+        .path(format!(".massgen/sessions/{id}/turn_2/workspace"));
+    assert_eq!(
+        fs::read_to_string(workspace.join("made.txt")).unwrap(),
+        "one"
+    );
+    let inodes = [made, workspace.join("made.txt")].map(|path| path.metadata().unwrap().ino());
+    assert_eq!(
+        inodes[0], inodes[1],
+        "what did not change is stored once across turns"
+    );
+}
+
+/// Who puts what into an archive: a name, what it is, and its content or target.
+type Entry<'a> = (&'a str, tar::EntryType, &'a str);
+
+fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (name, kind, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        // The name is written as it is: the library refuses what an attacker would not.
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_mode(0o644);
+        if kind.is_file() {
+            header.set_size(u64::try_from(content.len()).unwrap());
+        } else {
+            header.set_size(0);
+            header.as_old_mut().linkname[..content.len()].copy_from_slice(content.as_bytes());
+        }
+        header.set_cksum();
+        let body = if kind.is_file() { content } else { "" };
+        archive.append(&header, body.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+/// Takes in an archive of these entries beside a good turn, and expects the status. Nothing may be
+/// written beside the session.
+#[track_caller]
+fn check_hostile(entries: &[Entry<'_>], code: i32) {
+    let cwd = Project::new();
+    let metadata = serde_json::json!({
+        "turn": 1, "timestamp": "2026-11-02T14:03:22.000000+00:00", "winning_agent": "a",
+        "task": "t", "session_id": "session_x", "cwd": cwd.path("").to_str().unwrap(),
+        "config": null, "log_dir": "/nowhere", "opened": [],
+    })
+    .to_string();
+    let good = [
+        (
+            "session_x/turn_1/metadata.json",
+            tar::EntryType::Regular,
+            metadata.as_str(),
+        ),
+        (
+            "session_x/turn_1/answer.txt",
+            tar::EntryType::Regular,
+            "yes",
+        ),
+    ];
+    let bytes = archive(&[&good[..], entries].concat());
+    let project = cwd.file("s.tar.gz", bytes).file("victim", "kept");
+    let finished = project
+        .args(["sessions", "import", "s.tar.gz"])
+        .failure(code);
+    let names = fs::read_dir(finished.project().path("")).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".massgen", "s.tar.gz", "victim"]);
+    let made = sessions(finished.project());
+    assert_eq!(made.len(), usize::from(code == 0), "{made:?}");
+    for session in made {
+        let outside = fs::canonicalize(session.join("turn_1/workspace/l"));
+        assert!(outside.is_err() || outside.unwrap().starts_with(&session));
+    }
+    let _kept = finished.has_file("victim", "kept");
+}
+
+#[test]
+fn a_hostile_archive_leads_nowhere() {
+    use tar::EntryType as E;
+    check_hostile(&[], 0);
+    check_hostile(&[("session_x/turn_1/workspace/l", E::Symlink, "m")], 0);
+    check_hostile(
+        &[(
+            "session_x/turn_1/workspace/l",
+            E::Symlink,
+            "../../../../../victim",
+        )],
+        0,
+    );
+    check_hostile(&[("session_x/turn_1/workspace/l", E::Symlink, "/etc")], 0);
+    let through = [
+        ("session_x/turn_1/workspace/l", E::Symlink, ".."),
+        ("session_x/turn_1/workspace/l/x", E::Symlink, "../../../.."),
+    ];
+    check_hostile(&through, 2);
+    let over = [
+        ("session_x/turn_1/workspace/l", E::Symlink, "m"),
+        ("session_x/turn_1/workspace/l/x", E::Regular, "evil"),
+    ];
+    check_hostile(&over, 2);
+    check_hostile(&[("../victim", E::Regular, "evil")], 2);
+    check_hostile(&[("session_x/../../../victim", E::Regular, "evil")], 2);
+    check_hostile(&[("/victim", E::Regular, "evil")], 2);
+    check_hostile(&[("session_y/turn_1/answer.txt", E::Regular, "evil")], 2);
+    check_hostile(&[("session_x/turn_1/answer.txt", E::Regular, "twice")], 2);
+    check_hostile(&[("session_x/turn_1/workspace/l", E::Link, "victim")], 2);
+    check_hostile(&[("session_x/turn_1/workspace/l", E::Fifo, "")], 2);
+    check_hostile(&[("session_x/turn_1/workspace/l", E::Char, "")], 2);
+}
+
+/// Lets what lies at `path` look as if it was last used so many days ago.
+fn age(path: &Path, days: u64) {
+    let then = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+    fs::File::open(path).unwrap().set_modified(then).unwrap();
+}
+
+/// The runs and workspaces of a project.
+fn kept(project: &Project) -> Vec<usize> {
+    let count = |dir: &str| fs::read_dir(project.path(dir)).map_or(0, Iterator::count);
+    let dirs = ["sessions", "massgen_logs", "workspaces", "temp_workspaces"];
+    dirs.map(|dir| count(&format!(".massgen/{dir}"))).to_vec()
+}
+
+/// Three sessions of one run each, the first two of which nobody has used for 40 days.
+fn three_sessions() -> Finished {
+    let mut finished = after_one_turn();
+    for _ in 0..2 {
+        finished = finished.then(["Choose"]).success();
+    }
+    let mut all = sessions(finished.project());
+    let logs = fs::read_dir(finished.project().path(".massgen/massgen_logs")).unwrap();
+    let mut logs: Vec<PathBuf> = logs
+        .map(|log| log.unwrap().path().join("turn_1/events.jsonl"))
+        .collect();
+    let newest = |path: &PathBuf| path.metadata().unwrap().modified().unwrap();
+    all.sort_by_key(newest);
+    logs.sort();
+    all[..2]
+        .iter()
+        .chain(&logs[..2])
+        .for_each(|path| age(path, 40));
+    assert_eq!(kept(finished.project()), [3, 3, 3, 3]);
+    finished
+}
+
+#[test]
+fn what_nobody_used_for_long_is_pruned() {
+    let finished = three_sessions();
+    let words = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
+    let said = finished.then(words).success();
+    assert_eq!(said.stdout().lines().count(), 4, "{}", said.stdout());
+    assert_eq!(kept(said.project()), [3, 3, 3, 3]);
+    let pruned = said.then(&words[..4]).success();
+    assert_eq!(kept(pruned.project()), [1, 1, 1, 1]);
+    let again = pruned.then(["--continue", "Go on"]).success();
+    assert_eq!(kept(again.project()), [1, 2, 2, 2]);
+    let refused = again.then(["sessions", "prune"]).failure(2);
+    assert!(
+        refused.stderr().contains("--older-than"),
+        "{}",
+        refused.stderr()
+    );
+}
+
+#[test]
+fn what_takes_up_too_much_is_pruned_but_for_the_newest() {
+    let finished = three_sessions();
+    let pruned = finished.then(["sessions", "prune", "--larger-than", "0"]);
+    assert_eq!(kept(pruned.success().project()), [1, 1, 1, 1]);
+}
+
+#[test]
+fn a_config_says_what_is_kept() {
+    let finished = three_sessions();
+    let config = finished.project().path(".massgen/config.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}retention: {{days: 30}}\n")).unwrap();
+    let next = finished.then(["Choose"]).success();
+    assert_eq!(kept(next.project()), [2, 2, 2, 2]);
+}
+
+#[test]
+fn a_config_names_its_session() {
+    let finished = after_one_turn();
+    let config = finished.project().path(".massgen/config.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}session_id: last\n")).unwrap();
+    let next = finished.then(["Go on"]).success();
+    assert_eq!(sessions(next.project()).len(), 1);
+    let (_, turns) = turns(next);
+    assert_eq!(turns.len(), 2);
+}
+
+#[test]
+fn runs_side_by_side_never_mix() {
+    const RUNS: usize = 32;
+    let makes = makes("made.txt", "one", "red, see made.txt");
+    let config = team(&[agent("a", "cwd: w", &makes)], "");
+    let project = Project::new().config(&config);
+    let run = |number: usize| {
+        let mut command = project.command();
+        command.arg(format!("task {number}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let running: Vec<_> = (0..RUNS).map(run).collect();
+    for running in running {
+        let output = running.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+    }
+    assert_eq!(kept(&project), [RUNS; 4]);
+    let mut tasks: Vec<String> = sessions(&project)
+        .iter()
+        .map(|dir| {
+            let text = fs::read_to_string(dir.join("turn_1/metadata.json")).unwrap();
+            let turn: Value = serde_json::from_str(&text).unwrap();
+            let log = PathBuf::from(turn["log_dir"].as_str().unwrap());
+            let recorded = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+            let task = turn["task"].as_str().unwrap().to_owned();
+            assert!(
+                recorded.contains(&format!("\"question\":\"{task}\"")),
+                "{task}"
+            );
+            task
+        })
+        .collect();
+    tasks.sort();
+    tasks.dedup();
+    assert_eq!(tasks.len(), RUNS);
+}

@@ -83,9 +83,9 @@ fn print(
         write(host, asked, differences, output)?;
         return Ok(ExitStatus::Delivered);
     };
-    let mut paged = Output::paged(host, input);
-    let written = write(host, asked, differences, &mut paged);
-    drop(paged);
+    let mut screen = Output::paged(host, input);
+    let written = write(host, asked, differences, &mut screen);
+    drop(screen);
     pager.wait();
     written.map(|()| ExitStatus::Delivered)
 }

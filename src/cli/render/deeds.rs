@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::cli::output::Style;
 use crate::event::{DeliveryOutcome, Event};
+use crate::evidence::{Finding, Verdict};
 use crate::spending::Usage;
 use crate::spending::books::Spent;
 use crate::spending::money::Money;
@@ -61,6 +62,8 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         ),
         Event::Refused { reason, .. } => (Style::Warn, "is not accepted:", reason.clone()),
         Event::Informed { labels, .. } => (Style::Faint, "sees", joined(labels)),
+        Event::Checking { check, .. } => (Style::Faint, "is checked by", check.clone()),
+        Event::Checked { finding, .. } => checked(finding),
         Event::FinalStarted { .. } => (Style::Strong, "presents", "the final answer".to_owned()),
         Event::RunStarted { .. }
         | Event::Asking { .. }
@@ -79,6 +82,22 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// How a check ended on an agent's work.
+fn checked(finding: &Finding) -> Deed {
+    let Finding {
+        check,
+        verdict,
+        elapsed_ms,
+        ..
+    } = finding;
+    let rest = format!("{check} ({})", clock(Duration::from_millis(*elapsed_ms)));
+    match verdict {
+        Verdict::Passed => (Style::Good, "passes", rest),
+        Verdict::Failed { how } => (Style::Bad, "fails", format!("{rest}: {how}")),
+        Verdict::NotRun { why } => (Style::Warn, "is not checked by", format!("{check}: {why}")),
+    }
 }
 
 /// What keeps an agent from going on as it was.
@@ -186,5 +205,8 @@ pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String
             (Style::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
+        DeliveryOutcome::TakenBack { reason } => {
+            (Style::Bad, "restored", format!(": taken back, {reason}"))
+        }
     }
 }

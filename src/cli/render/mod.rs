@@ -134,7 +134,12 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
             | Event::Informed { agent, .. }
+            | Event::Checking { agent, .. }
             | Event::FinalStarted { agent } => self.act(agent, event),
+            Event::Checked { agent, finding, .. } => {
+                self.act(agent, event);
+                self.quote(agent, &finding.tail);
+            }
         }
         Ok(())
     }

@@ -135,6 +135,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             success: true,
             denied: false,
             summary: "wrote 1 byte".to_owned(),
+            content: None,
             elapsed_ms: 1,
         },
         called(

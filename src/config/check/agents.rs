@@ -1,6 +1,6 @@
 //! Owns the agents of a config: their names, what they are told and what they may touch.
 
-use crate::config::check::limits::steps_per_round;
+use crate::config::check::limits::{retention, steps_per_round};
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::view::{Text, View};
 use crate::config::check::{AGENTS_MAX, Checker};
@@ -45,11 +45,14 @@ impl Checker<'_> {
             orchestrator,
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
+            retention: retention(&root),
+            session_id: root.text("session_id").map(|text| text.written.to_owned()),
             limits,
             delivery: match root.text("delivery").map(|text| text.written) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
+            checks: self.checks(&root),
         };
         self.overlaps(&root, &config);
         Some(config)

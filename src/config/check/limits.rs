@@ -3,6 +3,8 @@
 use crate::config::check::Checker;
 use crate::config::check::view::View;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::retention::{DAY_SECONDS, Retention};
+use crate::config::size;
 use crate::spending::limits::Limits;
 use crate::spending::money::Money;
 
@@ -43,4 +45,15 @@ impl Checker<'_> {
 pub(super) fn steps_per_round(around: &View<'_>) -> Option<u32> {
     let steps = around.section("limits")?.integer("max_steps_per_round")?;
     u32::try_from(steps).ok()
+}
+
+/// What is kept of the project's runs and sessions (`retention`).
+pub(super) fn retention(root: &View<'_>) -> Retention {
+    let view = root.section("retention");
+    let days = view.as_ref().and_then(|view| view.integer("days"));
+    let size = view.as_ref().and_then(|view| view.text("size"));
+    Retention {
+        unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
+        bytes: size.and_then(|size| size::bytes(size.written)),
+    }
 }

@@ -10,6 +10,7 @@ use crate::spending::models::KnownModel;
 
 mod agents;
 mod backend;
+mod checks;
 mod commands;
 mod context_paths;
 mod docker;

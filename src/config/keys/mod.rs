@@ -253,6 +253,7 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
     &root::TIMEOUT_SETTINGS,
+    &root::CHECK,
     &root::RATE_LIMIT,
     &limits::LIMITS,
     &root::UI,

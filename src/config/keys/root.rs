@@ -11,6 +11,12 @@ pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 /// The most requests or tokens in a minute that can be set.
 const RATE_MAX: i64 = 1_000_000_000_000;
 
+/// The longest time that something unused can be kept, in days.
+const DAYS_MAX: i64 = 36_500;
+/// The least and the most that all sessions and records together can be allowed, in bytes.
+const BYTES_KEPT_MIN: u64 = 1 << 20;
+const BYTES_KEPT_MAX: u64 = 1 << 50;
+
 /// The whole config.
 pub static ROOT: Section = Section {
     path: "",
@@ -51,10 +57,30 @@ pub static ROOT: Section = Section {
         )
         .or("auto"),
         Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
-        Key::unserved(
+        Key::served(
+            &["checks"],
+            Shape::List(&Shape::TextOr(&CHECK)),
+            "Commands that are run on every answer, in your trees as it would leave them, and again \
+             after the delivery. Text is the command alone.",
+        )
+        .or("[]"),
+        Key::served(
+            &["on_red"],
+            Shape::OneOf(&["undo", "keep", "ask"]),
+            "What becomes of a delivery after which a required check fails. With `ask` you are \
+             asked, and where nobody can be, it is taken back.",
+        )
+        .or("undo"),
+        Key::served(
             &["session_id"],
-            Shape::Any,
-            "use `--continue` or `--session-id`, see docs/sessions.md",
+            Shape::Text,
+            "The session that a run goes on with: its id, the beginning of it, or `last`. \
+             `--continue` and `--session-id` come first.",
+        ),
+        Key::served(
+            &["retention"],
+            Shape::Mapping(&RETENTION),
+            "What is removed at the end of a run of the project's earlier runs and sessions.",
         ),
         Key::unserved(
             &["memory"],
@@ -108,6 +134,39 @@ pub static ROOT: Section = Section {
     ],
 };
 
+/// A command that tells whether an answer holds.
+pub static CHECK: Section = Section {
+    path: "checks[]",
+    doc: "A command that tells by its exit status whether an answer holds; `docs/checks.md` says where \
+          it runs. An answer that fails a required one cannot win while one is there that passes.",
+    others: Others::Refused,
+    keys: &[
+        Key::required(
+            &["command"],
+            Shape::Text,
+            "What is given to the shell. `${NAME}` is filled in from your environment when the config is \
+             read; `$NAME` is the shell's.",
+        ),
+        Key::served(
+            &["name"],
+            Shape::Text,
+            "What voters and reports call it; without it, the command.",
+        ),
+        Key::served(
+            &["required"],
+            Shape::Flag,
+            "Whether an answer has to pass it. With `false`, voters are told and decide.",
+        )
+        .or("true"),
+        Key::served(
+            &["timeout"],
+            Shape::Integer(1, 24 * 60 * 60),
+            "How long it may take, in seconds.",
+        )
+        .or("600"),
+    ],
+};
+
 /// How often models may be asked.
 pub static RATE_LIMIT: Section = Section {
     path: "rate_limits[]",
@@ -135,6 +194,27 @@ pub static RATE_LIMIT: Section = Section {
             &["tokens_per_minute", "tpm"],
             Shape::Integer(1, RATE_MAX),
             "Tokens of requests and replies in any minute.",
+        ),
+    ],
+};
+
+/// What is kept.
+pub static RETENTION: Section = Section {
+    path: "retention",
+    doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
+          runs, and what is kept of deliveries. What is in use stays, and so do the newest session and \
+          run. Without limits nothing is removed.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["days"],
+            Shape::Integer(1, DAYS_MAX),
+            "How many days something is kept that nobody uses.",
+        ),
+        Key::served(
+            &["size"],
+            Shape::Size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
+            "How much all of it may take up.",
         ),
     ],
 };

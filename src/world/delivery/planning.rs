@@ -482,16 +482,20 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether the user has removed what the agent changed.
+    /// Whether the user has removed what the agent changed. That something was copied from the tree
+    /// says so only if names of its directory have come or gone: an agent can also have moved it here.
     fn missed(&self, rel: &RelPath) -> std::result::Result<Option<Clash>, Fault> {
         let Some(since) = self.since else {
             return Ok(None);
         };
-        let was_read = since
-            .bases
-            .as_ref()
-            .is_some_and(|bases| bases.of(&self.real.join(rel)).is_some());
-        Ok((was_read || is_copied_up(&self.upper, rel)).then_some(Clash::Removed))
+        let bases = since.bases.as_ref();
+        let was_read = bases.is_some_and(|bases| bases.of(&self.real.join(rel)).is_some());
+        let may_be_missed = || {
+            let parent = self.tree.meta(&rel.parent().unwrap_or_default());
+            parent.is_ok_and(|meta| meta.version.changed_ns >= since.began_ns)
+        };
+        let is_missed = was_read || (is_copied_up(&self.upper, rel) && may_be_missed());
+        Ok(is_missed.then_some(Clash::Removed))
     }
 }
 

@@ -176,17 +176,17 @@ impl Delivered {
             .map(|wanted| if *wanted { Take::Taken } else { Take::Left })
             .collect();
         let takes = settled(&plan, &takes);
-        let taken: Vec<u32> = order
+        let numbers: Vec<u32> = order
             .iter()
             .zip(&takes)
             .filter(|(_, take)| **take == Take::Taken)
             .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
             .collect();
         let mut left = LeftOut::new();
-        if !taken.is_empty() {
+        if !numbers.is_empty() {
             self.work.open_rooms()?;
-            self.work.fill_rooms(&taken)?;
-            left = self.work.session(way, Some(taken))?;
+            self.work.fill_rooms(&numbers)?;
+            left = self.work.session(way, Some(numbers))?;
         }
         let mut rows = Vec::new();
         for (((index, entry), take), wanted) in

@@ -124,8 +124,8 @@ impl Work {
         let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
         if self.sites.get(root).is_none_or(Option::is_none) {
             let tree = open_root(&known.path)?;
-            let room = self.rooms.iter().rev().find(|(of, _)| *of == root);
-            let slots = match (known.slots, room) {
+            let hidden = self.rooms.iter().rev().find(|(of, _)| *of == root);
+            let slots = match (known.slots, hidden) {
                 (SlotPlace::Root, Some((_, name))) => known.path.join(name),
                 (SlotPlace::Root | SlotPlace::Delivery, _) => self.place.slots(),
             };

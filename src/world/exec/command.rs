@@ -44,6 +44,21 @@ pub(super) fn execute_command(
     timeout_seconds: Option<u64>,
     interrupt: Option<&Interrupt>,
 ) -> Answer {
+    let (finished, aftermath) = finished(gate, asked, timeout_seconds, interrupt)?;
+    let mut observation = observation(gate, asked, &finished, aftermath);
+    // What ended in the background meanwhile was carried before.
+    let late = commands(gate)?.late().take();
+    observation.changes.splice(0..0, late);
+    Ok(observation)
+}
+
+/// Runs a command to its end.
+pub(super) fn finished(
+    gate: &Gate,
+    asked: Asked<'_>,
+    timeout_seconds: Option<u64>,
+    interrupt: Option<&Interrupt>,
+) -> Result<(Finished, Aftermath), Stop> {
     let commands = commands(gate)?;
     let (facts, network) = facts(gate, commands, asked)?;
     let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
@@ -66,11 +81,7 @@ pub(super) fn execute_command(
     if let Some(proxy) = &network {
         aftermath.refused_hosts(&proxy.visits());
     }
-    let mut observation = observation(gate, asked, &finished, aftermath);
-    // What ended in the background meanwhile was carried before.
-    let late = commands.late().take();
-    observation.changes.splice(0..0, late);
-    Ok(observation)
+    Ok((finished, aftermath))
 }
 
 /// Lets `run` run a command, and carries what it changed in the user's trees there.

@@ -25,8 +25,11 @@ mod rounds;
 mod selection;
 mod sweep;
 mod text;
+pub mod trial;
 pub mod unswept;
 mod write;
+
+use std::convert::Infallible;
 
 use serde_json::json;
 
@@ -34,9 +37,10 @@ use crate::world::change::Change;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
 use crate::world::exec::pass_through::Passed;
-use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::gate::{Action, Gate, Permitted, Place};
 use crate::world::sandbox::Streams;
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sys::meta::Kind;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +80,20 @@ pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) ->
     let shape = Shape::of(&action);
     let done = carry_out(&gate, action, interrupt);
     done.unwrap_or_else(|stop| shape.observation(stop))
+}
+
+/// Notes that the agent has seen the files of an action that was carried out before, as they are now.
+pub fn look_again(permitted: Permitted<Action>) {
+    let (action, gate) = permitted.into_action();
+    let note = |place: Place| -> Result<(), Infallible> {
+        if let Ok(meta) = place.dir().meta(&place.below())
+            && meta.kind == Kind::File
+        {
+            gate.history().read(place.real().clone(), meta.version);
+        }
+        Ok(())
+    };
+    let _noted = action.try_map(note);
 }
 
 /// Runs a permitted command on `streams`, until it ends or `interrupt` is raised.

@@ -37,6 +37,7 @@ struct Inner {
     trees: Vec<Tree>,
     /// What stays as it is inside them.
     kept: Vec<RealPath>,
+    audience: Audience,
     world: std::result::Result<World, String>,
 }
 
@@ -107,7 +108,7 @@ impl Stage {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let place = order.place.join(number.to_string());
-            trees.push(Tree::prepare(root, files, place, &apart)?);
+            trees.push(Tree::prepare(root, files, &place, &apart)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
@@ -121,7 +122,12 @@ impl Stage {
             Audience::Container => Err("an engine has no part in it".to_owned()),
             Audience::Sandbox => world(order.executable, &mut trees, &kept)?,
         };
-        Ok(Some(Self(Arc::new(Inner { trees, kept, world }))))
+        Ok(Some(Self(Arc::new(Inner {
+            trees,
+            kept,
+            audience: order.audience,
+            world,
+        }))))
     }
 
     /// The trees, the deepest ones first.
@@ -144,6 +150,14 @@ impl Stage {
             ));
         }
         notes
+    }
+
+    /// Whether commands find all of it.
+    pub fn is_shown(&self) -> bool {
+        match self.0.audience {
+            Audience::Sandbox => self.0.trees.iter().all(Tree::is_shown),
+            Audience::Container => true,
+        }
     }
 
     /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
@@ -301,9 +315,9 @@ fn roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<R
         let mut whole = roots.iter().filter(|(_, files)| files.is_none());
         if !whole.any(|(root, _)| is_whole(root)) {
             let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
-            files
-                .iter_mut()
-                .for_each(|files| files.push(file.root.clone()));
+            if let Some(files) = files {
+                files.push(file.root.clone());
+            }
         }
     }
     roots

@@ -47,7 +47,7 @@ impl Tree {
     pub(super) fn prepare(
         root: RealPath,
         files: Option<Vec<RealPath>>,
-        place: AbsPath,
+        place: &AbsPath,
         apart: &[AbsPath],
     ) -> Result<Self> {
         let users = Dir::open(&root).map_err(|fault| cannot_open(&root, fault))?;
@@ -60,7 +60,7 @@ impl Tree {
             dir::create_all(path, Audience::User)?;
         }
         // The kernel takes no path with a link in it.
-        let place = dir::follow(&place)?.to_abs();
+        let place = dir::follow(place)?.to_abs();
         let layer = Layer {
             upper: place.join("upper"),
             work: place.join("work"),

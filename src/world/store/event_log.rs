@@ -42,6 +42,37 @@ impl EventLog {
         })
     }
 
+    /// Opens the log at `path` of a run that was broken off, to write on. What follows its last whole
+    /// line is cut off, and so is all that follows lines that could not be written: they are missing.
+    /// It is an error if another process holds it.
+    pub fn go_on(path: &AbsPath) -> Result<GoneOn> {
+        let mut file = file::Appender::go_on(path.clone())?;
+        let mut reader = open(path)?;
+        let (mut entries, mut whole, mut cut) = (Vec::new(), Extent::default(), None);
+        while let Some(line) = reader.next() {
+            match line {
+                Ok(entry) if entry.fields.contains_key("lost") => {
+                    let line = entry.seq;
+                    cut = Some(format!("lines are missing before line {line}"));
+                    break;
+                }
+                Ok(entry) => entries.push(entry),
+                Err(fault) => {
+                    cut = Some(fault.to_string());
+                    break;
+                }
+            }
+            whole = reader.read;
+        }
+        file.cut(whole.bytes)?;
+        if whole.ends_open {
+            file.append(b"\n")?;
+        }
+        let seq = entries.last().map_or(0, |last| last.seq);
+        let log = Self { file, seq, lost: 0 };
+        Ok(GoneOn { log, entries, cut })
+    }
+
     /// Adds a line for `event`, or nothing; what could not be written is counted in the next line.
     pub fn append(&mut self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<()> {
         let appended = self
@@ -64,6 +95,26 @@ impl EventLog {
         let checksum = checksum(&text);
         Ok(format!("{text}{CHECKSUM_KEY}{checksum}\"}}\n"))
     }
+}
+
+/// A log that is gone on with.
+#[derive(Debug)]
+pub struct GoneOn {
+    /// The log, which ends with the last whole line.
+    pub log: EventLog,
+    /// All its lines.
+    pub entries: Vec<Entry>,
+    /// Why something was cut off, if it was.
+    pub cut: Option<String>,
+}
+
+/// How far a log was read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// The length of the lines that were read.
+    bytes: u64,
+    /// Whether the last of them has no line break.
+    ends_open: bool,
 }
 
 /// A short checksum: it finds accidents, and is no protection against forgery.
@@ -129,6 +180,7 @@ pub enum LogFault {
 pub struct LogReader<R> {
     source: R,
     line: u64,
+    read: Extent,
     ended: bool,
 }
 
@@ -145,6 +197,7 @@ impl<R: BufRead> LogReader<R> {
         Self {
             source,
             line: 0,
+            read: Extent::default(),
             ended: false,
         }
     }
@@ -158,13 +211,17 @@ impl<R: BufRead> LogReader<R> {
         self.line = line;
         match read {
             Ok(0) => return None,
-            Ok(_) => {}
+            Ok(read) => {
+                let read = u64::try_from(read).unwrap_or(u64::MAX);
+                self.read.bytes = self.read.bytes.saturating_add(read);
+            }
             Err(source) => {
                 self.ended = true;
                 return Some(Err(LogFault::Unreadable { line, source }));
             }
         }
         let is_complete = bytes.pop_if(|last| *last == b'\n').is_some();
+        self.read.ends_open = !is_complete;
         match entry(&bytes, line) {
             Some(entry) => Some(Ok(entry)),
             None if is_complete => Some(Err(LogFault::Corrupt { line })),

@@ -20,6 +20,7 @@ pub mod tail;
 pub mod snapshot;
 pub mod workspace;
 pub mod sessions;
+pub mod prune;
 pub mod history;
 
 /// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a

@@ -11,8 +11,11 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, Named};
+use crate::world::store::records::metadata::Started;
 use crate::world::store::records::outset::Outset;
-use crate::world::store::records::places::{EVENTS, OUTSET, REPLIES, STATUS, TURN_PREFIX};
+use crate::world::store::records::places::{
+    EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
+};
 use crate::world::sys::own::{self, archive, dir, file};
 
 /// What the names of runs begin with.
@@ -134,6 +137,18 @@ impl RunDir {
             let error = error.without_snippet();
             cannot(&format!("its `replay.yaml` is damaged: {error}"))
         })
+    }
+
+    /// What it was started with; `None` if nothing tells.
+    pub fn started(&self) -> Option<Started> {
+        let bytes = file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX);
+        let bytes = bytes.ok()??;
+        serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
+    }
+
+    /// Which turn of its session it is.
+    pub fn turn_number(&self) -> Option<u32> {
+        self.turn_name()?.strip_prefix(TURN_PREFIX)?.parse().ok()
     }
 
     /// The recorded replies of `agent` as text; `None` if there are none.

@@ -80,6 +80,11 @@ impl Sandboxes {
         self.room(id.as_str())
     }
 
+    /// The directory of the checks on one agent's work, which nobody else uses.
+    pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
+        self.room(&format!("{id}.checks"))
+    }
+
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
         self.room(CALLER)

@@ -4,11 +4,13 @@
 //! Files of a snapshot carry no write permission, because unchanged ones are one file with those of
 //! the snapshot before. Directories stay writable for the user, so that `rm -r` works.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
+use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, Stage};
 use crate::world::sys::own::file;
 use crate::world::sys::own::tree::{self, Copied, Kept, Limits, Method};
@@ -55,6 +57,11 @@ impl Snapshots {
             storage,
             last: None,
         }
+    }
+
+    /// Lets files that stay as they were in `seed` be stored once with it.
+    pub fn begin_with(&mut self, seed: Seed) {
+        self.last = Some(seed.0);
     }
 
     /// Copies `workspace` to a new directory named after `label`; `None` if it holds no file.
@@ -113,10 +120,26 @@ impl Snapshots {
     }
 }
 
+/// The files that a workspace began with, and where they are stored.
+#[derive(Debug)]
+pub struct Seed(Kept);
+
 /// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
 /// made. The files are the workspace's own and can be changed.
-pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<()> {
-    tree::copy(&from.to_abs(), into, Method::Writable, WORKSPACE_MAX, &[]).map(drop)
+pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<Seed> {
+    let dir = from.to_abs();
+    let Copied { manifest, .. } = tree::copy(&dir, into, Method::Writable, WORKSPACE_MAX, &[])?;
+    Ok(Seed(Kept { dir, manifest }))
+}
+
+/// Removes all snapshots in `shared` but those of these names.
+pub fn keep_only(shared: &AbsPath, names: &BTreeSet<String>) -> Result<()> {
+    for name in dir::names(shared)? {
+        if !names.contains(&name) {
+            clear::remove(&shared.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 fn is_empty(copied: &Copied) -> bool {

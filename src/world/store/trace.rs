@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::clock;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::file::Appender;
+use crate::world::sys::own::file::{self, Appender};
 
 /// Lines that may wait to be written; what is beyond is left out and counted by nobody.
 const LINES_WAITING_MAX: usize = 10_000;
@@ -32,15 +32,19 @@ pub struct Trace {
     _writes_the_rest: WorkerGuard,
 }
 
-/// Begins the log in the directory `turn`. A process has one; where another run of the same process
+/// Begins the log in the directory `turn`, or goes on with it. A process has one; where another run of the same process
 /// has begun one, this one stays empty.
 pub fn begin(turn: &AbsPath, detail: Detail, redactor: Redactor) -> Result<Trace> {
     let (name, level) = match detail {
         Detail::Plain => ("massgen.log", LevelFilter::INFO),
         Detail::Debug => ("massgen_debug.log", LevelFilter::DEBUG),
     };
+    let path = turn.join(name);
     let file = Redacted {
-        file: Appender::create(turn.join(name))?,
+        file: match file::kind(&path) {
+            Ok(_) => Appender::go_on(path)?,
+            Err(_) => Appender::create(path)?,
+        },
         redactor,
     };
     let (writer, guard) = NonBlockingBuilder::default()

@@ -3,13 +3,14 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
-use crate::world::store::snapshot;
+use crate::world::store::snapshot::{self, Seed};
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
 
 /// A workspace that stays this run's own as long as the value lives.
 #[derive(Debug)]
 pub struct Workspace {
     path: AbsPath,
+    seed: Option<Seed>,
     _lock: Option<DirLock>,
 }
 
@@ -18,11 +19,27 @@ impl Workspace {
     /// earlier turn, is copied into it.
     pub fn make(planned: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
         make_new(planned)?;
-        if let Some(seed) = seed {
-            snapshot::restore(seed, planned)?;
+        let seed = seed.map(|seed| snapshot::restore(seed, planned));
+        Ok(Self {
+            path: planned.clone(),
+            seed: seed.transpose()?,
+            _lock: None,
+        })
+    }
+
+    /// Goes on with the workspace at `path`, which a run was broken off in. It is an error if it is
+    /// gone.
+    pub fn go_on(path: &AbsPath) -> Result<Self> {
+        if !dir::is_users(path) {
+            let message = format!("the workspace `{path}` is gone");
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("the run cannot be gone on with: begin its task again"));
         }
-        let path = planned.clone();
-        Ok(Self { path, _lock: None })
+        Ok(Self {
+            path: path.clone(),
+            seed: None,
+            _lock: None,
+        })
     }
 
     /// Takes the directory `cwd` that the user named. It is made if it is missing; what is in it
@@ -42,8 +59,16 @@ impl Workspace {
                 ));
             }
         };
-        let path = cwd.clone();
-        Ok(Self { path, _lock: lock })
+        Ok(Self {
+            path: cwd.clone(),
+            seed: None,
+            _lock: lock,
+        })
+    }
+
+    /// What it began with, taken out.
+    pub fn take_seed(&mut self) -> Option<Seed> {
+        self.seed.take()
     }
 
     /// Where it is.

@@ -125,10 +125,10 @@ impl Replica {
             Stood::Link(target) => dir.symlink(name, target),
             Stood::Special => {
                 let meta = self.dir.meta(rel)?;
-                match meta.kind {
-                    Kind::Fifo => dir.make_pipe(name, meta.permission_bits().bits()),
-                    _ => Ok(()),
+                if meta.kind == Kind::Fifo {
+                    return dir.make_pipe(name, meta.permission_bits().bits());
                 }
+                Ok(())
             }
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             Ok(Trace::Made(_)) => "made",
             Ok(Trace::File(_)) => "file",
             Ok(Trace::Link) => "link",
-            Ok(Trace::Merged | Trace::Replaced(_) | Trace::Special(_)) => "other",
+            Ok(Trace::Merged(_) | Trace::Replaced(_) | Trace::Special(_)) => "other",
             Err(Fault::Missing) => "-",
             Err(_) => "fault",
         };

@@ -3,6 +3,7 @@
 //! an event says about the request before it. Pure.
 
 use crate::event::{DeliveryRow, Event};
+use crate::evidence::Verdict;
 use crate::id::{AgentId, AnswerLabel};
 use crate::wording::joined;
 use crate::world::telemetry::otlp::{Attribute, attribute};
@@ -81,6 +82,16 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
             let winner = choice("massgen.winner", agent, *label);
             ("massgen.winner_selected", winner)
         }
+        Event::Checked { finding, .. } => {
+            let check = attribute("massgen.check", finding.check.as_str());
+            let verdict = match finding.verdict {
+                Verdict::Passed => "passed",
+                Verdict::Failed { .. } => "failed",
+                Verdict::NotRun { .. } => "not_run",
+            };
+            let verdict = attribute("massgen.verdict", verdict);
+            ("massgen.checked", vec![check, verdict])
+        }
         Event::Delivered { rows } => ("massgen.delivered", delivery(rows)),
         Event::Restarting { reason: why, .. } => {
             ("massgen.restart", reason(why).into_iter().collect())
@@ -98,6 +109,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
         | Event::DroppedOut { .. }
+        | Event::Checking { .. }
         | Event::FinalStarted { .. }
         | Event::FinalAnswer { .. }
         | Event::Warning { .. }
@@ -134,6 +146,8 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::VotesVoided { .. }
         | Event::Refused { .. }
         | Event::Informed { .. }
+        | Event::Checking { .. }
+        | Event::Checked { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }

@@ -94,6 +94,7 @@ impl Tracker {
                 text,
                 calls,
                 stop,
+                ..
             } => self.replied(agent, (text, calls), *stop, at),
             Event::ToolCalled { .. } | Event::ToolFinished { .. } => self.tool(event, at),
             Event::DroppedOut {
@@ -121,6 +122,8 @@ impl Tracker {
             | Event::VotesVoided { .. }
             | Event::Refused { .. }
             | Event::Informed { .. }
+            | Event::Checking { .. }
+            | Event::Checked { .. }
             | Event::Delivered { .. }
             | Event::Warning { .. } => {}
         }

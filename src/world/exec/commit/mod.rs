@@ -67,21 +67,18 @@ pub(super) fn apply(
     let stop = |fault: Fault| Stop::at(gate, "carry what changed into", root, fault);
     let upper = Dir::own(&layer.upper).map_err(stop)?;
     let mut commit = Commit::of(gate, root, layer, &upper, told)?;
-    match (root.grant().scope, root.grant().root.name()) {
-        (Scope::File, Some(name)) => {
-            let rel = RelPath::default().child(name);
-            let is_changed = |rel: &RelPath| upper.meta(rel).is_ok();
-            if let Some(rel) = rel.filter(is_changed) {
-                commit.take(&rel);
-            }
+    if let (Scope::File, Some(name)) = (root.grant().scope, root.grant().root.name()) {
+        let rel = RelPath::default().child(name);
+        let is_changed = |rel: &RelPath| upper.meta(rel).is_ok();
+        if let Some(rel) = rel.filter(is_changed) {
+            commit.take(&rel);
         }
-        _ => {
-            let survey = commit.survey();
-            if let Some(cut) = survey.cut {
-                return Err(stop(Fault::Limit(cut)));
-            }
-            commit.take_all(&survey);
+    } else {
+        let survey = commit.survey();
+        if let Some(cut) = survey.cut {
+            return Err(stop(Fault::Limit(cut)));
         }
+        commit.take_all(&survey);
     }
     let aftermath = commit.aftermath;
     on_the_disk(gate, root, aftermath)

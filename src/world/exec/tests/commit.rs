@@ -331,6 +331,7 @@ fn race(one: &str, other: &str) {
                 ChangeKind::Conflict { .. }
                 | ChangeKind::Denied { .. }
                 | ChangeKind::Unlisted { .. }
+                | ChangeKind::Declined
                 | ChangeKind::Failed { .. } => stopped += 1,
             }
         }

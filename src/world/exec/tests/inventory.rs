@@ -161,6 +161,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
             ChangeKind::Changed => "changed",
             ChangeKind::Deleted => "deleted",
             ChangeKind::Unlisted { .. } => "unlisted",
+            ChangeKind::Declined => "declined",
             ChangeKind::Conflict { .. } | ChangeKind::Denied { .. } | ChangeKind::Failed { .. } => {
                 "kept"
             }

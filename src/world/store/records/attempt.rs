@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::event::Event;
+use crate::evidence::Finding;
 use crate::path::AbsPath;
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
@@ -15,7 +16,7 @@ use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::dir;
+use crate::world::sys::own::{clear, dir};
 
 /// What is known of one attempt, and where it is filed.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ impl Attempt {
         faults: &mut Faults,
     ) -> Self {
         let outputs = dir.join("agent_outputs");
+        // Where a run is gone on with, they are made again from the log.
+        faults.note(clear::remove(&outputs));
         faults.note(dir::create(&outputs).map(drop));
         Self {
             view,
@@ -73,6 +76,7 @@ impl Attempt {
             label,
             content,
             snapshot,
+            ..
         } = event
         {
             self.filing
@@ -148,6 +152,16 @@ fn note(event: &Event) -> Option<String> {
         Event::Failed { reason, .. } => Some(format!("[failed] {reason}")),
         Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
+        Event::Checked { finding, .. } => {
+            let Finding {
+                check,
+                verdict,
+                tail,
+                ..
+            } = finding;
+            let gap = if tail.is_empty() { "" } else { "\n" };
+            Some(format!("[check {check}] {verdict}{gap}{tail}"))
+        }
         Event::RunStarted { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
@@ -159,6 +173,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Shortened { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
+        | Event::Checking { .. }
         | Event::WinnerSelected { .. }
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }

@@ -124,12 +124,17 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
             let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
             ("delivered", counted(delivered.count(), "file"))
         }
+        Event::Checked { finding, .. } => {
+            let details = format!("{}: {}", finding.check, finding.verdict);
+            ("checked", details)
+        }
         Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
         Event::Confined { by, .. } => ("commands", by.to_string()),
         Event::CutShort { .. } => ("cut_short", String::new()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
         Event::Asking { .. }
+        | Event::Checking { .. }
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::Asked { .. }

@@ -1,6 +1,6 @@
 //! Owns `execution_metadata.yaml`: what was run, with what, from where.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -33,6 +33,19 @@ struct Written<'a> {
     cli_args: &'a [String],
     massgen_version: &'a str,
     config: Option<&'a str>,
+}
+
+/// What a run was started with, as it is read back: without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Started {
+    /// The session that the run belongs to.
+    pub session_id: String,
+    /// The config file, if there was one.
+    pub config_path: Option<AbsPath>,
+    /// The words of the command line after the program's name.
+    pub cli_args: Vec<String>,
+    /// The config's text.
+    pub config: Option<String>,
 }
 
 impl RunMeta {

@@ -15,11 +15,12 @@ use crate::world::store::records::attempt::Attempt;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::metadata::RunMeta;
 use crate::world::store::records::outset::Outset;
-use crate::world::store::records::places::{EVENTS, OUTSET, RunPlaces};
+use crate::world::store::records::places::{EVENTS, METADATA, OUTSET, REPLIES, RunPlaces};
 use crate::world::store::records::replies::Replies;
 use crate::world::store::records::status::Frame;
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
+use crate::world::sys::own::clear;
 use crate::world::sys::own::file::{self, Durability};
 
 mod attempt;
@@ -57,7 +58,7 @@ impl Recorder {
         let log = EventLog::create(places.turn().join(EVENTS))?;
         let metadata = meta.yaml(&clock::now().iso(), &redactor)?;
         file::replace(
-            &places.turn().join("execution_metadata.yaml"),
+            &places.turn().join(METADATA),
             metadata.as_bytes(),
             Durability::Process,
         )?;
@@ -72,6 +73,46 @@ impl Recorder {
             attempt: None,
             faults: Faults::default(),
         })
+    }
+
+    /// Goes on with the records of a turn that was broken off: whatever is derived from its `log` is
+    /// made again from what was `told` in it, each event with its time.
+    pub fn go_on(
+        (places, log): (RunPlaces, EventLog),
+        session_id: String,
+        told: &[(Event, Moment)],
+        redactor: Redactor,
+    ) -> Result<Self> {
+        clear::remove(&places.turn().join(REPLIES))?;
+        let replies = Replies::new(places.turn(), redactor.clone());
+        let mut recorder = Self {
+            places,
+            session_id,
+            redactor,
+            log,
+            replies,
+            began: Stopwatch::start(),
+            attempt: None,
+            faults: Faults::default(),
+        };
+        for (event, at) in told {
+            recorder.derive_again(event, at);
+        }
+        Ok(recorder)
+    }
+
+    /// Derives from an event that stands in the log what is derived from it.
+    fn derive_again(&mut self, event: &Event, at: &Moment) {
+        self.begin_attempt(event, at);
+        self.faults.note(self.replies.apply(event));
+        if let Some(attempt) = &mut self.attempt {
+            attempt.listen(event, &mut self.faults);
+            let _logged = attempt.outputs.take_ready();
+            attempt.apply(event, at, &mut self.faults);
+        }
+        if attempt::is_end(event) {
+            self.close_attempt(at);
+        }
     }
 
     /// Files how the run began, so that it can be played again.
@@ -90,18 +131,7 @@ impl Recorder {
     /// be shown as a warning; the run goes on, and later events are tried again.
     pub fn record(&mut self, event: &Event) -> Option<Error> {
         let at = clock::now();
-        if let Event::RunStarted {
-            question,
-            agents,
-            attempt,
-        } = event
-        {
-            let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
-            if let Some(earlier) = &mut self.attempt {
-                view.spent = std::mem::take(&mut earlier.view.spent);
-            }
-            self.open_attempt(view);
-        }
+        self.begin_attempt(event, &at);
         self.faults.note(self.replies.apply(event));
         self.log(event, &at);
         if let Some(attempt) = &mut self.attempt {
@@ -172,6 +202,22 @@ impl Recorder {
         }
     }
 
+    /// Opens the records of an attempt if `event` begins one.
+    fn begin_attempt(&mut self, event: &Event, at: &Moment) {
+        if let Event::RunStarted {
+            question,
+            agents,
+            attempt,
+        } = event
+        {
+            let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
+            if let Some(earlier) = &mut self.attempt {
+                view.spent = std::mem::take(&mut earlier.view.spent);
+            }
+            self.open_attempt(view);
+        }
+    }
+
     /// Opens the records of an attempt. If its directory cannot be made, they are filed beside it.
     fn open_attempt(&mut self, view: RunView) {
         let dir = self
@@ -216,7 +262,11 @@ impl Recorder {
 /// `event` without the text that stands in the log already, as it streamed.
 fn without_streamed(event: &Event) -> Cow<'_, Event> {
     if let Event::Replied {
-        agent, calls, stop, ..
+        agent,
+        calls,
+        stop,
+        echo,
+        ..
     } = event
     {
         Cow::Owned(Event::Replied {
@@ -224,6 +274,7 @@ fn without_streamed(event: &Event) -> Cow<'_, Event> {
             text: Arc::from(""),
             calls: calls.clone(),
             stop: *stop,
+            echo: echo.clone(),
         })
     } else {
         Cow::Borrowed(event)

@@ -49,6 +49,17 @@ impl RunPlaces {
         }
     }
 
+    /// Those of the run in the directory `log` that was broken off in its turn `turn`.
+    pub fn of(log: &AbsPath, attempts: Attempts, turn: u32) -> Self {
+        let name = log.as_path().file_name().unwrap_or_default();
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            turn: log.join(format!("{TURN_PREFIX}{turn}")),
+            log: log.clone(),
+            attempts,
+        }
+    }
+
     /// The name of the run, which no other run below the same `.massgen` has.
     pub fn name(&self) -> &str {
         &self.name
@@ -89,6 +100,9 @@ impl RunPlaces {
 
 /// The name of the event log.
 pub(crate) const EVENTS: &str = "events.jsonl";
+
+/// The name of the file that tells what was run, with what, from where.
+pub(crate) const METADATA: &str = "execution_metadata.yaml";
 
 /// The name of the file that tells how a run began.
 pub(crate) const OUTSET: &str = "replay.yaml";

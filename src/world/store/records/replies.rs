@@ -66,6 +66,7 @@ impl Replies {
             text,
             calls,
             stop,
+            ..
         } = event
         {
             let usage = self.usage.remove(agent);

@@ -211,6 +211,8 @@ impl RunView {
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
+            | Event::Checking { .. }
+            | Event::Checked { .. }
             | Event::Voted { .. }
             | Event::Refused { .. }
             | Event::Informed { .. }
@@ -296,6 +298,8 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         Event::RunStarted { .. }
         | Event::VotesVoided { .. }
         | Event::WinnerSelected { .. }
+        | Event::Checking { .. }
+        | Event::Checked { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
         | Event::Confined { .. }
@@ -329,6 +333,7 @@ mod tests {
             label: label(index),
             content: Arc::from(""),
             snapshot: None,
+            evidence: None,
         }
     }
 

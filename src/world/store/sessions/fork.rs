@@ -1,5 +1,5 @@
 //! Owns the forking of a session: a second one of the same turns. It appears whole or not at all, and
-//! paths in it lead to its own copies.
+//! paths in it lead to its own copies. So do those of one that is taken in.
 
 use crate::brief::rewrite_paths;
 use crate::error::{Error, Result};
@@ -27,22 +27,48 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
     let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
     let stage = Stage::new(&sessions)?;
     tree::copy(&of.dir, stage.path(), Method::Shared, SESSION_MAX, &[])?;
-    let stem = format!("{PREFIX}{}", clock::now().short_name());
-    let made = SessionDir {
-        dir: dir::create_unique(&sessions, &stem, SUFFIX_DIGITS)?,
+    let before = Named {
+        dir: of.dir.clone(),
+        id: of.id(),
     };
     let staged = SessionDir {
         dir: stage.path().clone(),
     };
-    let adopted = adopt(&staged, of, &made).and_then(|()| stage.publish(&made.dir));
+    publish(&sessions, stage, |made| {
+        adopt(&staged, &before, made, "Forked")
+    })
+}
+
+/// Shows what is staged below `sessions` under an id that no other session there has, once `adopt` has
+/// let it name itself so.
+pub(super) fn publish(
+    sessions: &AbsPath,
+    stage: Stage,
+    adopt: impl FnOnce(&SessionDir) -> Result<()>,
+) -> Result<SessionDir> {
+    let stem = format!("{PREFIX}{}", clock::now().short_name());
+    let made = SessionDir {
+        dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
+    };
+    let adopted = adopt(&made).and_then(|()| stage.publish(&made.dir));
     if adopted.is_err() {
         dir::remove_empty(&made.dir);
     }
     adopted.map(|()| made)
 }
 
-/// Lets what is `staged` name itself as `made`, where it named itself as `of`.
-fn adopt(staged: &SessionDir, of: &SessionDir, made: &SessionDir) -> Result<()> {
+/// How a session named itself.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// Where it was.
+    pub(super) dir: AbsPath,
+    /// Its id.
+    pub(super) id: String,
+}
+
+/// Lets what is `staged` name itself as `made`, where it named itself as `of`. The summary tells how that
+/// `came`.
+pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: &str) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&text(path)?, &of.dir, &made.dir.to_string());
         file::replace(path, text.as_bytes(), Durability::Power)
@@ -58,7 +84,7 @@ fn adopt(staged: &SessionDir, of: &SessionDir, made: &SessionDir) -> Result<()> 
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
         reworded(&summary)?;
-        let told = format!("\nForked from {} as {}\n", of.id(), made.id());
+        let told = format!("\n{came} from {} as {}\n", of.id, made.id());
         file::append(&summary, told.as_bytes())?;
     }
     Ok(())

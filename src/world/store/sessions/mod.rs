@@ -11,6 +11,7 @@ use crate::world::sys::own::{archive, clear, file};
 pub mod turn;
 pub mod session;
 mod fork;
+pub mod import;
 
 /// What the ids of sessions begin with.
 const PREFIX: &str = "session_";

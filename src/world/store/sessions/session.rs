@@ -117,6 +117,28 @@ impl Session {
         })
     }
 
+    /// Takes up the turn `turn` of the session at `place` again, which was broken off.
+    pub fn take_up(place: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
+        let mut session = Self::go_on(place, redactor)?;
+        session
+            .earlier
+            .retain(|earlier| earlier.metadata.turn < turn);
+        session.turn = turn;
+        Ok(session)
+    }
+
+    /// The turn to come, if it has been saved already: the run was broken off just after that.
+    pub fn saved(&self) -> Option<SavedTurn> {
+        let dir = self.turn_dir();
+        let is_saved = file::kind(&dir.join(METADATA)).is_ok();
+        let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
+        is_saved.then_some(SavedTurn {
+            dir,
+            workspace,
+            notes: Vec::new(),
+        })
+    }
+
     /// Its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
         self.place.id()
@@ -148,6 +170,12 @@ impl Session {
         let dir = self.turn_dir().join(CONFLICTS);
         dir::create_all(&dir, Audience::User)?;
         Ok(dir)
+    }
+
+    /// Forgets when the turn began, so that what was written during it counts as nobody's edit. What
+    /// was kept is kept.
+    pub fn forget_conflicts(&self) {
+        dir::remove_empty(&self.turn_dir().join(CONFLICTS));
     }
 
     /// Saves the turn that has come, and adds it to `SESSION_SUMMARY.txt`.

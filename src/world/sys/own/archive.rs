@@ -110,7 +110,8 @@ impl<W: Write> Packing<W> {
             .custom_flags(no_follow)
             .open(from)?;
         let found = file.metadata()?;
-        let mut header = header(&found, EntryType::Regular, 0o600);
+        let mode = 0o600 | (found.mode() & 0o100);
+        let mut header = header(&found, EntryType::Regular, mode);
         header.set_size(found.len());
         header.set_cksum();
         // The size is promised before the content: neither more nor less may follow.

@@ -216,7 +216,7 @@ fn flag(flag: OFlags) -> i32 {
     i32::try_from(flag.bits()).unwrap_or(0)
 }
 
-/// A new file that only grows, by whole pieces: a piece that did not fit is taken back.
+/// A file that only grows, by whole pieces: a piece that did not fit is taken back.
 #[derive(Debug)]
 pub(crate) struct Appender {
     path: AbsPath,
@@ -253,6 +253,30 @@ impl Appender {
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync_all();
         synced.map_err(|error| fault("write", self.path.as_path(), error))
+    }
+
+    /// Opens the file at `path`, which is held from now on, to write on at its end. A link there is
+    /// refused, and so is a file that another process holds.
+    pub(crate) fn go_on(path: AbsPath) -> Result<Self> {
+        let failed = |error| fault("write", path.as_path(), error);
+        let file = OpenOptions::new()
+            .append(true)
+            .custom_flags(flag(OFlags::NOFOLLOW))
+            .open(path.as_path())
+            .map_err(failed)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(failed(ErrorKind::ResourceBusy.into()));
+        }
+        let len = file.metadata().map_err(failed)?.len();
+        Ok(Self { path, file, len })
+    }
+
+    /// Cuts off all that follows the first `len` bytes.
+    pub(crate) fn cut(&mut self, len: u64) -> Result<()> {
+        let cut = self.file.set_len(len);
+        cut.map_err(|error| fault("shorten", self.path.as_path(), error))?;
+        self.len = len;
+        Ok(())
     }
 
     /// Holds the file as long as it is open, where the file system can do that.

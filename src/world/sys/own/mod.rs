@@ -12,9 +12,11 @@ pub(crate) mod archive;
 pub(crate) mod clear;
 mod content;
 pub(crate) mod dir;
+pub(crate) mod extent;
 pub(crate) mod file;
 pub(crate) mod listing;
 pub(crate) mod tree;
+pub(crate) mod unpack;
 pub(crate) mod watch;
 
 /// What the user can do about an error of the system.

@@ -77,7 +77,8 @@ pub(crate) struct Kept {
     pub(crate) manifest: Manifest,
 }
 
-/// The versions of the source's files at the time of a copy, for one directory and those below.
+/// The versions of files at the time of a copy, for one directory and those below: those of the
+/// source, or of a writable copy those of the copy itself.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     files: BTreeMap<OsString, Version>,
@@ -101,7 +102,7 @@ pub(crate) struct Copied {
     pub(crate) unreadable: u64,
     /// Entries left out because they were replaced by something else during the copy.
     pub(crate) swapped: u64,
-    /// What the files were copied from.
+    /// The versions of what can be told from a later one.
     pub(crate) manifest: Manifest,
 }
 
@@ -207,9 +208,7 @@ impl Walk<'_> {
                 }
             }
             FileType::RegularFile => {
-                if let Some(version) = self.file(level, name, &found)?
-                    && self.is_settled(&version)
-                {
+                if let Some(version) = self.file(level, name, &found)? {
                     manifest.files.insert(os(name).to_owned(), version);
                 }
             }
@@ -256,7 +255,8 @@ impl Walk<'_> {
         Ok(Some(manifest))
     }
 
-    /// The version that was copied; `None` if the file was left out.
+    /// The version that was copied; `None` if the file was left out, or a later change of it might not
+    /// show. What did not show a change before will show one later.
     fn file(&mut self, level: &Level<'_>, name: &CStr, found: &Statx) -> Result<Option<Version>> {
         let version = version(found);
         if let Some((last, manifest)) = &level.last
@@ -276,7 +276,8 @@ impl Walk<'_> {
             self.copied.reused += 1;
             return Ok(Some(version));
         }
-        self.store(level, name)
+        let stored = self.store(level, name)?;
+        Ok(stored.filter(|version| self.is_settled(version)))
     }
 
     fn store(&mut self, level: &Level<'_>, name: &CStr) -> Result<Option<Version>> {
@@ -307,6 +308,10 @@ impl Walk<'_> {
         }
         keep_modified_time(&target, &found).map_err(|error| self.failed("copy", error))?;
         self.copied.files += 1;
+        if let Method::Writable = self.method {
+            let copy = stat(&target, c"").map_err(|error| self.failed("look at", error))?;
+            return Ok(Some(version(&copy)));
+        }
         Ok(Some(version(&found)))
     }
 
@@ -369,10 +374,15 @@ impl Walk<'_> {
     }
 
     /// Whether every later change of the file will show in its version. A time without a fraction
-    /// comes from a file system whose clock knows only seconds.
+    /// comes from a file system whose clock knows only seconds. A file that was just made keeps the
+    /// older time of its content, which a change of it sets.
     fn is_settled(&self, version: &Version) -> bool {
+        let time_ns = match self.method {
+            Method::Writable => version.modified_ns,
+            Method::Frozen { .. } | Method::Shared => version.changed_ns,
+        };
         version.changed_ns % 1_000_000_000 != 0
-            && version.changed_ns.saturating_add(TICK_NS_MAX) < self.began_ns
+            && time_ns.saturating_add(TICK_NS_MAX) < self.began_ns
     }
 
     fn failed(&self, doing: &str, error: Errno) -> Error {

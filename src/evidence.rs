@@ -1,0 +1,167 @@
+//! Owns what is known of an answer beside its text: how the user's checks ended on it, and how much
+//! it would change. It decides what counts as holding, and runs nothing.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::wording::counted;
+
+/// What is known of one answer, or of what was delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// How each check ended, in the order of the config.
+    pub checks: Vec<Finding>,
+    /// What it would change in the user's trees, if that is known.
+    pub changes: Option<Changes>,
+}
+
+/// How one check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// The check's name.
+    pub check: String,
+    /// Whether an answer has to pass it.
+    pub need: Need,
+    /// How it ended.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The end of what it wrote; nothing of a check that passed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// Whether an answer has to pass a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// An answer that fails it does not win while one is there that passes.
+    #[default]
+    Required,
+    /// Voters are told, and decide.
+    Told,
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Its command ended with status 0.
+    Passed,
+    /// Its command ended otherwise.
+    Failed {
+        /// How, as the end of a sentence.
+        how: String,
+    },
+    /// It could not be run.
+    NotRun {
+        /// Why, as the end of a sentence.
+        why: String,
+    },
+}
+
+/// How much would change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    /// Files that would be made, changed or removed.
+    pub files: u64,
+    /// Lines that would come, of text.
+    pub added: u64,
+    /// Lines that would go, of text.
+    pub removed: u64,
+}
+
+/// Whether an answer may win before one that does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It passed all required checks, or there are none.
+    #[default]
+    Holds,
+    /// It did not.
+    Fails,
+}
+
+impl Evidence {
+    /// What follows from the checks. One that could not be run says nothing good.
+    pub fn standing(&self) -> Standing {
+        let fails = |finding: &Finding| {
+            finding.need == Need::Required && finding.verdict != Verdict::Passed
+        };
+        if self.checks.iter().any(fails) {
+            Standing::Fails
+        } else {
+            Standing::Holds
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Passed => f.write_str("passed"),
+            Verdict::Failed { how } => write!(f, "failed: {how}"),
+            Verdict::NotRun { why } => write!(f, "not run: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = usize::try_from(self.files).unwrap_or(usize::MAX);
+        let (added, removed) = (self.added, self.removed);
+        write!(f, "{}, +{added} -{removed} lines", counted(files, "file"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(findings: &[(Need, Verdict)], expected: Standing) {
+        let finding = |(need, verdict): &(Need, Verdict)| Finding {
+            check: "tests".to_owned(),
+            need: *need,
+            verdict: verdict.clone(),
+            tail: String::new(),
+            elapsed_ms: 1,
+        };
+        let evidence = Evidence {
+            checks: findings.iter().map(finding).collect(),
+            changes: None,
+        };
+        assert_eq!(evidence.standing(), expected, "{findings:?}");
+    }
+
+    #[test]
+    fn an_answer_holds_if_no_required_check_says_otherwise() {
+        let failed = || Verdict::Failed {
+            how: "status 1".to_owned(),
+        };
+        let not_run = || Verdict::NotRun {
+            why: "no sandbox".to_owned(),
+        };
+        check(&[], Standing::Holds);
+        check(&[(Need::Required, Verdict::Passed)], Standing::Holds);
+        check(&[(Need::Told, failed())], Standing::Holds);
+        check(&[(Need::Required, failed())], Standing::Fails);
+        check(&[(Need::Required, not_run())], Standing::Fails);
+        let both = [
+            (Need::Required, Verdict::Passed),
+            (Need::Required, failed()),
+        ];
+        check(&both, Standing::Fails);
+    }
+
+    #[test]
+    fn evidence_keeps_its_form_in_the_log() {
+        let text = r#"{"checks":[{"check":"tests","need":"required","verdict":"failed","how":"status 1","tail":"x","elapsed_ms":5}],"changes":{"files":2,"added":3,"removed":0}}"#;
+        let evidence: Evidence = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&evidence).unwrap(), text);
+        let changes = evidence.changes.map(|changes| changes.to_string());
+        assert_eq!(changes.as_deref(), Some("2 files, +3 -0 lines"));
+    }
+}

@@ -1,0 +1,157 @@
+//! Owns the reading of a run that was broken off, so that it can be gone on with from its last
+//! recorded event: which run that is, and what its log tells. It asks nobody and repeats nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::orchestrator::course::{Course, Ending};
+use crate::orchestrator::resumed::Resumed;
+use crate::path::AbsPath;
+use crate::replay::plan::Plan;
+use crate::world::clock::Moment;
+use crate::world::store::event_log::{Entry, EventLog};
+use crate::world::store::records::metadata::Started;
+use crate::world::store::records::outset::Outset;
+use crate::world::store::runs::{RunDir, State, list};
+
+/// How many runs are looked at, the newest first, to find the last one of a session.
+const RUNS_LOOKED_AT_MAX: usize = 10_000;
+
+/// A run whose process is gone and never said how it ended.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    /// The run.
+    pub run: RunDir,
+    /// What it was started with.
+    pub started: Started,
+    /// Which turn of its session it is.
+    pub turn: u32,
+}
+
+/// The last run in `logs`, of the session `session` if one is named, if it was broken off. Runs that
+/// go on, those that had not begun to ask, and those whose session is gone by `is_there`, do not count.
+pub fn unfinished(
+    logs: &AbsPath,
+    session: Option<&str>,
+    is_there: impl Fn(&str) -> bool,
+) -> Result<Option<Unfinished>> {
+    for run in list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX) {
+        let (Some(started), Some(turn)) = (run.started(), run.turn_number()) else {
+            continue;
+        };
+        if session.is_some_and(|session| session != started.session_id) {
+            continue;
+        }
+        match run.state(run.status().as_ref()) {
+            State::Ended => return Ok(None),
+            State::BrokenOff if is_there(&started.session_id) && run.outset().is_ok() => {
+                return Ok(Some(Unfinished { run, started, turn }));
+            }
+            State::BrokenOff | State::Running => {}
+        }
+    }
+    Ok(None)
+}
+
+/// What is known of a run that is gone on with.
+#[derive(Debug)]
+pub struct Reading {
+    /// The turn.
+    pub resumed: Resumed,
+    /// The course of each of its coordinations.
+    pub courses: VecDeque<Course>,
+    /// How it began.
+    pub outset: Outset,
+    /// Its name.
+    pub name: RunName,
+    /// Why its log was cut, if it was.
+    pub cut: Option<String>,
+}
+
+impl Reading {
+    /// Reads the records of `run` and holds its log. What is torn or follows damage is cut off.
+    pub fn of(run: &RunDir) -> Result<Self> {
+        let outset = run.outset()?;
+        let last = outset.temp_workspaces.first().and_then(AbsPath::new);
+        let last = last.as_ref().and_then(|path| path.as_path().file_name());
+        let name = last.and_then(|name| RunName::parse(name.to_str()?));
+        let name = name.ok_or_else(|| cannot(run, "nothing tells its name"))?;
+        let kept = EventLog::go_on(&run.events_file())?;
+        let told = told(kept.entries).ok_or_else(|| {
+            cannot(
+                run,
+                "its log tells of something that this version does not know",
+            )
+        })?;
+        let has_ended = |(event, _): &(Event, Moment)| matches!(event, Event::RunEnded { .. });
+        if told.iter().any(has_ended) {
+            return Err(cannot(run, "it has ended"));
+        }
+        let events = told.iter().map(|(event, _)| event);
+        let courses = courses(events);
+        Ok(Self {
+            resumed: Resumed {
+                log: kept.log,
+                log_dir: run.log().clone(),
+                told,
+            },
+            courses,
+            outset,
+            name,
+            cut: kept.cut,
+        })
+    }
+
+    /// The task as the agents read it, if the run came to tell it.
+    pub fn question(&self) -> Option<Arc<str>> {
+        self.resumed.events().find_map(|event| {
+            let Event::RunStarted { question, .. } = event else {
+                return None;
+            };
+            Some(Arc::clone(question))
+        })
+    }
+}
+
+fn cannot(run: &RunDir, why: &str) -> Error {
+    let message = format!("`{}` cannot be gone on with: {why}", run.name());
+    Error::new(ErrorKind::Environment, message).hint("begin its task again")
+}
+
+/// What the lines of a log tell, with the text of each reply in it; `None` if one of them is not known.
+fn told(entries: Vec<Entry>) -> Option<Vec<(Event, Moment)>> {
+    let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
+    let told = entries.into_iter().map(|entry| {
+        let (mut event, at) = (entry.event()?, entry.at()?);
+        if let Event::Asking { agent, .. } = &event {
+            said.remove(agent);
+        } else if let Event::Text { agent, text } = &event {
+            said.entry(agent.clone()).or_default().push_str(text);
+        } else if let Event::Replied { agent, text, .. } = &mut event {
+            *text = said.remove(agent).unwrap_or_default().into();
+        }
+        Some((event, at))
+    });
+    told.collect()
+}
+
+/// The course of each coordination. The last one is open where the record only breaks off.
+fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Course> {
+    let mut courses = Plan::of(events.clone()).courses;
+    let mut is_open = false;
+    for event in events {
+        if let Event::RunStarted { .. } = event {
+            is_open = true;
+        } else if let Event::CutShort { .. } | Event::WinnerSelected { .. } = event {
+            is_open = false;
+        }
+    }
+    if let Some(last) = courses.back_mut().filter(|_| is_open) {
+        last.ending = Ending::Closed;
+    }
+    courses
+}

@@ -1,0 +1,194 @@
+//! Owns the removing of what nobody has used for long, or of the oldest where all of it takes up too
+//! much: sessions, the records and workspaces of runs, and deliveries. What is in use stays, and so do
+//! the newest session and the newest run.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::config::place::{DELIVERIES, LOGS};
+use crate::config::retention::Retention;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::store::runs::{self, RunDir};
+use crate::world::store::sessions::{self, SessionDir};
+use crate::world::sys::own::dir::{self, Hold};
+use crate::world::sys::own::extent::{Measure, unchanged_for};
+use crate::world::sys::own::{clear, file};
+
+/// The directories of agents' workspaces, and of what they see of each other, below it.
+const WORKSPACES: &str = "workspaces";
+const TEMP_WORKSPACES: &str = "temp_workspaces";
+/// How long the name of a run is, in characters.
+const RUN_NAME_CHARS: usize = 8;
+
+/// Where a project keeps what massgen makes.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The state directory.
+    pub state: AbsPath,
+    /// Where sessions lie.
+    pub sessions: AbsPath,
+}
+
+/// Something that can be removed as a whole.
+#[derive(Debug)]
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// For how long nobody has used it.
+    pub unused_for: Duration,
+    /// What it takes up on the disk that nothing before it does, in bytes.
+    pub bytes: u64,
+    paths: Vec<AbsPath>,
+}
+
+/// What can be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A session.
+    Session(SessionDir),
+    /// A run: its records and the workspaces that massgen made for it.
+    Run(RunDir),
+    /// What was kept of a delivery, so that it can be taken back.
+    Delivery,
+}
+
+impl Kind {
+    /// The word for it.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Kind::Session(_) => "session",
+            Kind::Run(_) => "run",
+            Kind::Delivery => "delivery",
+        }
+    }
+}
+
+/// What may go by `retention`, the one that was not used for longest first.
+pub fn due(store: &Store, retention: &Retention) -> Result<Vec<Item>> {
+    let mut items = items(store)?;
+    items.sort_by_key(|item| item.unused_for);
+    let mut measure = Measure::default();
+    let mut all: u64 = 0;
+    let mut due = Vec::new();
+    // The newest first: what is shared with something newer frees nothing.
+    for mut item in items {
+        item.bytes = item.paths.iter().map(|path| measure.bytes(path)).sum();
+        all = all.saturating_add(item.bytes);
+        let age = retention.unused_seconds.map(Duration::from_secs);
+        let is_old = age.is_some_and(|age| item.unused_for > age);
+        let is_too_much = retention.bytes.is_some_and(|bytes| all > bytes);
+        if is_old || is_too_much {
+            due.push(item);
+        }
+    }
+    due.reverse();
+    Ok(due)
+}
+
+/// Removes `item`, unless it is in use by now. Whether it is gone.
+pub fn remove(item: &Item) -> Result<bool> {
+    match &item.kind {
+        Kind::Session(session) => session.remove().map(|()| true),
+        Kind::Run(run) if file::is_held(&run.events_file()) => Ok(false),
+        Kind::Run(_) | Kind::Delivery => {
+            // The records go last: they tell what belongs to the run.
+            for path in &item.paths {
+                clear::remove(path)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// All that is not in use and not the newest of its kind.
+fn items(store: &Store) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for session in sessions::list(&store.sessions)?.into_iter().skip(1) {
+        if is_free(session.dir()) {
+            let (name, path) = (session.id(), session.dir().clone());
+            items.extend(item(Kind::Session(session), name, vec![path]));
+        }
+    }
+    let logs = store.state.join(LOGS);
+    let mut known = BTreeSet::new();
+    for (place, run) in runs::list(&logs)?.into_iter().enumerate() {
+        let name = run_name(&run);
+        known.extend(name.clone());
+        if place > 0 && !file::is_held(&run.events_file()) {
+            let made = name.map(|name| made_for(&run, &name, &store.state));
+            let mut paths = made.unwrap_or_default();
+            paths.push(run.log().clone());
+            items.extend(item(Kind::Run(run.clone()), run.name(), paths));
+        }
+    }
+    // What is kept of the delivery of a run goes with it.
+    let deliveries = store.state.join(DELIVERIES);
+    let names = dir::names(&deliveries).unwrap_or_default().into_iter();
+    for name in names.filter(|name| !known.contains(name)) {
+        let path = deliveries.join(&name);
+        if dir::is_users(&path) && is_free(&path) {
+            items.extend(item(Kind::Delivery, name, vec![path]));
+        }
+    }
+    Ok(items)
+}
+
+/// An item that was last used when the last of `paths` was changed; `None` if that is gone.
+fn item(kind: Kind, name: String, paths: Vec<AbsPath>) -> Option<Item> {
+    let used = match &kind {
+        Kind::Run(run) => run.events_file(),
+        Kind::Session(_) | Kind::Delivery => paths.last()?.clone(),
+    };
+    Some(Item {
+        unused_for: unchanged_for(&used)?,
+        kind,
+        name,
+        bytes: 0,
+        paths,
+    })
+}
+
+fn is_free(path: &AbsPath) -> bool {
+    !matches!(dir::hold(path), Ok(Hold::Taken))
+}
+
+/// The name that the directories of a run bear, as its records tell it.
+fn run_name(run: &RunDir) -> Option<String> {
+    let outset = run.outset().ok()?;
+    let temp = AbsPath::new(outset.temp_workspaces.first()?)?;
+    let name = temp.as_path().file_name()?.to_str()?;
+    let is_name = name.len() == RUN_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then(|| name.to_owned())
+}
+
+/// The directories that massgen made for `run` below `state`. What its records tell is not trusted: a
+/// directory counts only if it bears the name of the run and no link leads to it.
+fn made_for(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
+    let outset = run.outset().ok();
+    let named = outset.iter().flat_map(|outset| outset.workspaces.values());
+    let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
+    let own = [TEMP_WORKSPACES, DELIVERIES].map(|dir| state.join(dir).join(name));
+    let bears = |path: &AbsPath| {
+        let last = path.as_path().file_name().and_then(|last| last.to_str());
+        last.is_some_and(|last| last.ends_with(&format!("_{name}")))
+    };
+    let workspaces = state.join(WORKSPACES);
+    let made = named.filter(|path| bears(path) && path.is_within(&workspaces));
+    let all = made.chain(own);
+    all.filter(|path| !is_beyond_link(path, state)).collect()
+}
+
+/// Whether a link leads from `state` to `path`.
+fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> bool {
+    let mut at = Some(path.clone());
+    while let Some(here) = at.filter(|here| here != state) {
+        if file::is_link(&here) {
+            return true;
+        }
+        at = here.parent();
+    }
+    false
+}

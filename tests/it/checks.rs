@@ -1,0 +1,162 @@
+//! Checks of the config: they run on every answer in the tree as it would be delivered, decide who
+//! can win, and leave nothing behind.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+use crate::runs::status;
+use crate::scripted_team::{FINAL, agent, team};
+
+const WRITE_HERE: &str = "orchestrator:
+  context_paths: [{path: ., permission: write}]
+";
+
+/// Writes `app.sh`, answers, votes for `candidate` as often as it is asked, then presents.
+fn works(script: &str, candidate: &str) -> String {
+    format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "done"
+- when: {{last: "<task>"}}
+  calls: [{{name: write_file, arguments: {{path: app.sh, content: "{script}"}}}}]
+- when: {{last: "app.sh"}}
+  calls: [{{name: new_answer, arguments: {{content: "{script}"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: {candidate}, reason: "good"}}}}]
+  repeat: true
+"#
+    )
+}
+
+/// A team of two of whom the first gives an answer that does not hold, and is voted for by both.
+fn project(checks: &str, keys: &str) -> Project {
+    let keys = format!("cwd: w\n{keys}");
+    let agents = [
+        agent(
+            "one",
+            &keys.replace("cwd: w", "cwd: w1"),
+            &works("exit 3", "agent1"),
+        ),
+        agent(
+            "two",
+            &keys.replace("cwd: w", "cwd: w2"),
+            &works("exit 0", "agent1"),
+        ),
+    ];
+    Project::new()
+        .file("team.yaml", team(&agents, &format!("{WRITE_HERE}{checks}")))
+        .file("lib.txt", "of the user\n")
+        .args(["--config", "team.yaml", "build"])
+}
+
+fn winner(finished: &Finished) -> String {
+    let status = status(finished);
+    status["results"]["winner"].as_str().unwrap().to_owned()
+}
+
+/// The events of the run of one type.
+fn events(finished: &Finished, kind: &str) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == kind).collect()
+}
+
+#[test]
+fn an_answer_that_fails_a_required_check_does_not_win_while_one_passes() {
+    let finished = project("checks: [{name: runs, command: sh app.sh}]\n", "").success();
+    assert_eq!(winner(&finished), "two");
+    let script = fs::read_to_string(finished.project().path("app.sh")).unwrap();
+    assert_eq!(script, "exit 0");
+}
+
+#[test]
+fn without_checks_the_votes_alone_decide() {
+    assert_eq!(winner(&project("", "").success()), "one");
+    let told = "checks: [{name: runs, command: sh app.sh, required: false}]\n";
+    assert_eq!(winner(&project(told, "").success()), "one");
+}
+
+#[test]
+fn where_no_answer_holds_the_votes_decide() {
+    let finished = project("checks: ['exit 1']\non_red: keep\n", "").run();
+    assert_eq!(winner(&finished), "one");
+}
+
+#[test]
+fn a_check_sees_the_tree_as_it_would_be_delivered_and_leaves_nothing() {
+    let command = "grep -q user lib.txt && test -f app.sh && echo x > made-by-check && rm lib.txt";
+    let checks = format!("checks: [{{name: sees, command: '{command}'}}]\n");
+    let finished = project(&checks, "").success();
+    let verdicts = events(&finished, "checked");
+    assert!(verdicts.len() >= 2, "{verdicts:?}");
+    for event in &verdicts {
+        assert_eq!(event["finding"]["verdict"], "passed", "{event}");
+    }
+    assert!(finished.project().path("lib.txt").exists());
+    assert!(!finished.project().path("made-by-check").exists());
+}
+
+#[test]
+fn voters_are_told_how_checks_ended() {
+    let judge = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "done"
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: "mine"}}}}]
+- when: {{last: "- runs: failed: it ended with status 3"}}
+  calls: [{{name: vote, arguments: {{agent_id: agent2, reason: "the check of agent1 fails"}}}}]
+  repeat: true
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "blind"}}}}]
+  repeat: true
+"#
+    );
+    let agents = [
+        agent("one", "cwd: w1", &works("echo why; exit 3", "agent1")),
+        agent("two", "cwd: w2", &judge),
+    ];
+    let checks =
+        "checks: [{name: runs, command: test ! -f app.sh || sh app.sh, required: false}]\n";
+    let finished = Project::new()
+        .file("team.yaml", team(&agents, &format!("{WRITE_HERE}{checks}")))
+        .args(["--config", "team.yaml", "build"])
+        .success();
+    let votes = events(&finished, "voted");
+    let reasons: Vec<&str> = votes
+        .iter()
+        .filter_map(|vote| vote["reason"].as_str())
+        .collect();
+    assert!(reasons.contains(&"the check of agent1 fails"), "{votes:?}");
+    let answers = events(&finished, "answered");
+    let of_one = answers
+        .iter()
+        .find(|answer| answer["agent"] == "one")
+        .unwrap();
+    assert_eq!(of_one["evidence"]["checks"][0]["tail"], "why");
+}
+
+#[test]
+fn a_check_that_cannot_be_run_says_why() {
+    let keys = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
+    let finished = project("checks: ['true']\non_red: keep\n", keys).run();
+    let verdicts = events(&finished, "checked");
+    assert!(!verdicts.is_empty());
+    for event in &verdicts {
+        assert_eq!(event["finding"]["verdict"], "not_run", "{event}");
+    }
+    assert_eq!(winner(&finished), "one");
+}
+
+#[test]
+fn a_check_that_takes_too_long_fails() {
+    let checks = "checks: [{command: sleep 100, timeout: 1}]\non_red: keep\n";
+    let finished = project(checks, "").run();
+    let verdicts = events(&finished, "checked");
+    let how = verdicts[0]["finding"]["how"].as_str().unwrap();
+    assert_eq!(how, "it took too long and was killed");
+}

@@ -1,0 +1,355 @@
+//! Runs that are broken off at any moment are gone on with by the real binary: the same winner, the
+//! same delivery, and nobody is asked again for what is recorded.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use massgen::path::AbsPath;
+use massgen::world::store::event_log::{self, EventLog};
+use serde_json::Value;
+
+use crate::project::Project;
+use crate::scripted_team::{agent, team};
+
+/// How many runs go on at once.
+const AT_ONCE: usize = 4;
+/// At how many moments a run is killed.
+const KILLS: usize = 200;
+
+/// Works in its workspace, answers, votes, and delivers a file.
+const WORKS: &str = r#"
+- when: {system: "the final agent", last: "shown.txt"}
+  text: "final: alpha"
+- when: {system: "the final agent"}
+  text: "I deliver."
+  calls:
+    - {name: write_file, arguments: {path: "{{cwd}}/out/alpha.txt", content: "alpha\n"}}
+    - {name: write_file, arguments: {path: "shown.txt", content: "x"}}
+- when: {last: "</task>"}
+  delay_ms: 6
+  text: "I begin."
+  usage: {input_tokens: 100, output_tokens: 7}
+  calls: [{name: write_file, arguments: {path: "notes-a.txt", content: "alpha notes\n"}}]
+- when: {last: "notes-a.txt"}
+  delay_ms: 6
+  calls: [{name: read_text_file, arguments: {path: "notes-a.txt"}}]
+- when: {last: "alpha notes"}
+  delay_ms: 6
+  text: "I think of alpha."
+  calls: [{name: new_answer, arguments: {content: "alpha"}}]
+- delay_ms: 6
+  calls: [{name: vote, arguments: {agent_id: agent1, reason: "mine"}}]
+  repeat: true
+"#;
+
+const HELPS: &str = r#"
+- when: {last: "</task>"}
+  delay_ms: 4
+  calls: [{name: write_file, arguments: {path: "notes-b.txt", content: "beta notes\n"}}]
+- when: {last: "notes-b.txt"}
+  delay_ms: 4
+  text: "I think of beta."
+  calls: [{name: new_answer, arguments: {content: "beta"}}]
+- delay_ms: 9
+  calls: [{name: vote, arguments: {agent_id: agent1, reason: "a is good"}}]
+  repeat: true
+"#;
+
+const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+
+fn project() -> Project {
+    let agents = [agent("a", "cwd: wa", WORKS), agent("b", "cwd: wb", HELPS)];
+    Project::new().config(&team(&agents, DELIVERS)).dir("out")
+}
+
+/// What is typed in the directory of `project`.
+fn massgen(project: &Project, words: &[&str]) -> Command {
+    let mut command = project.command();
+    command.args(words);
+    command
+}
+
+fn told(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}\n{}{}", output.status, text(out), text(err))
+}
+
+/// The log of the only run.
+fn log(project: &Project) -> Option<PathBuf> {
+    let runs = fs::read_dir(project.path(".massgen/massgen_logs")).ok()?;
+    let mut runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
+    assert!(runs.len() <= 1, "{runs:?}");
+    Some(runs.pop()?.join("turn_1/events.jsonl"))
+}
+
+fn events(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines = text.lines();
+    lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+/// How often each agent did each thing.
+fn counts(events: &[Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for event in events {
+        let kind = event["type"].as_str().unwrap();
+        let repeats = ["asking", "asked", "text", "warning", "confined"];
+        if !repeats.contains(&kind) {
+            let agent = event["agent"].as_str().unwrap_or("-");
+            *counts.entry(format!("{agent} {kind}")).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// What a run that nobody broke off does.
+fn undisturbed() -> BTreeMap<String, usize> {
+    let finished = project().args(["go"]).success();
+    counts(&events(&log(finished.project()).unwrap()))
+}
+
+/// Expects that the only run came to what it comes to undisturbed: nothing missing, nothing twice.
+#[track_caller]
+fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str) {
+    let log = log(project).unwrap();
+    let mut lines = event_log::open(&AbsPath::new(&log).unwrap()).unwrap();
+    assert!(lines.all(|line| line.is_ok()), "{note}: the log is damaged");
+    let events = events(&log);
+    assert_eq!(counts(&events), *expected, "{note}");
+    let winner = events
+        .iter()
+        .find(|event| event["type"] == "winner_selected");
+    assert_eq!(winner.unwrap()["agent"], "a", "{note}");
+    let delivered = fs::read_to_string(project.path("out/alpha.txt"));
+    assert_eq!(delivered.unwrap(), "alpha\n", "{note}");
+    let sessions = fs::read_dir(project.path(".massgen/sessions")).unwrap();
+    let answers = sessions.map(|dir| dir.unwrap().path().join("turn_1/answer.txt"));
+    let answers: Vec<String> = answers.flat_map(fs::read_to_string).collect();
+    assert_eq!(answers, ["final: alpha"], "{note}");
+}
+
+/// A run that has ended, whose records can be cut.
+struct Whole {
+    project: Project,
+    log: PathBuf,
+    bytes: Vec<u8>,
+    store: PathBuf,
+}
+
+impl Whole {
+    fn new() -> Self {
+        let finished = project().args(["go"]).success();
+        let log = log(finished.project()).unwrap();
+        let store = finished.project().path("../kept");
+        copy(&finished.project().path(".massgen"), &store);
+        Self {
+            bytes: fs::read(&log).unwrap(),
+            project: finished.then::<&str>([]),
+            log,
+            store,
+        }
+    }
+
+    /// Lets the log end after `len` bytes, and what else is on the disk fit.
+    fn cut(&self, len: usize) {
+        let state = self.project.path(".massgen");
+        fs::remove_dir_all(&state).unwrap();
+        copy(&self.store, &state);
+        fs::write(&self.log, &self.bytes[..len]).unwrap();
+        fs::remove_file(self.log.with_file_name("status.json")).unwrap();
+        let is_delivered = events(&self.log)
+            .iter()
+            .any(|event| event["type"] == "delivered");
+        if !is_delivered {
+            fs::remove_dir_all(self.project.path("out")).unwrap();
+            fs::create_dir(self.project.path("out")).unwrap();
+            for session in fs::read_dir(state.join("sessions")).unwrap() {
+                let turn = session.unwrap().path().join("turn_1");
+                fs::remove_dir_all(&turn).unwrap();
+                fs::create_dir(&turn).unwrap();
+            }
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
+#[test]
+fn a_run_is_gone_on_with_from_every_record_of_its_log() {
+    let expected = &undisturbed();
+    scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                let whole = Whole::new();
+                let ends = whole.bytes.iter().enumerate();
+                let ends = ends.filter(|(_, byte)| **byte == b'\n');
+                let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
+                let around = |end: &usize| [end - 1, *end, end + 1];
+                let cuts = ends[..ends.len() - 2].iter().flat_map(around);
+                for len in cuts.skip(first).step_by(AT_ONCE) {
+                    whole.cut(len);
+                    let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+                    let note = format!("cut at {len}: {}", told(&output));
+                    assert!(output.status.success(), "{note}");
+                    assert_eq!(output.stdout, b"final: alpha\n", "{note}");
+                    check_ended(&whole.project, expected, &note);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
+    let whole = Whole::new();
+    let path = AbsPath::new(&whole.log).unwrap();
+    for len in 0..whole.bytes.len() {
+        fs::write(&whole.log, &whole.bytes[..len]).unwrap();
+        // A process that another test is just starting may have the log's handle for a moment.
+        let opened = || EventLog::go_on(&path).ok();
+        let kept = std::iter::repeat_with(opened).flatten().next().unwrap();
+        drop(kept.log);
+        let left = fs::read(&whole.log).unwrap();
+        let lines = whole.bytes[..len + 1]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        assert_eq!(kept.entries.len(), lines, "{len}");
+        assert!(whole.bytes.starts_with(&left), "{len}");
+        assert!(left.last().is_none_or(|last| *last == b'\n'), "{len}");
+        let is_torn = left.len() < len;
+        assert_eq!(kept.cut.is_some(), is_torn, "{len}: {:?}", kept.cut);
+    }
+}
+
+/// Runs until it is killed after `time`, and goes on with what there is until it ends.
+fn kill_and_go_on(project: &Project, time: Duration) -> String {
+    let quiet = |words: &[&str]| {
+        let mut command = massgen(project, words);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut first = quiet(&["go"]);
+    sleep(time);
+    first.kill().unwrap();
+    let status = first.wait().unwrap();
+    if status.signal().is_none() {
+        return "it had ended".to_owned();
+    }
+    let begun = log(project).is_some_and(|log| log.with_file_name("replay.yaml").exists());
+    if !begun {
+        fs::remove_dir_all(project.path(".massgen/massgen_logs")).unwrap_or_default();
+        return told(&massgen(project, &["go"]).output().unwrap());
+    }
+    told(&massgen(project, &["--continue"]).output().unwrap())
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_is_gone_on_with() {
+    let expected = &undisturbed();
+    let began = Instant::now();
+    drop(project().args(["go"]).success());
+    let whole_run = began.elapsed();
+    scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for kill in (first..KILLS).step_by(AT_ONCE) {
+                    // Spread evenly over a run, without a pattern between the threads.
+                    let share = u32::try_from((kill * 73) % KILLS).unwrap();
+                    let time = whole_run * share / u32::try_from(KILLS).unwrap();
+                    let project = project();
+                    let said = kill_and_go_on(&project, time);
+                    let note = format!("killed after {time:?}: {said}");
+                    check_ended(&project, expected, &note);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn nobody_else_goes_on_with_a_run_that_goes_on() {
+    let project = project();
+    let mut first = massgen(&project, &["go"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_begun = || log(&project).is_some_and(|log| !events(&log).is_empty());
+    while !is_begun() {
+        sleep(Duration::from_millis(1));
+    }
+    let second = massgen(&project, &["--continue"]).output().unwrap();
+    let is_running = first.try_wait().unwrap().is_none();
+    assert!(first.wait().unwrap().success());
+    assert_eq!(second.status.code(), Some(2), "{}", told(&second));
+    assert!(is_running || told(&second).contains("no run of the session"));
+}
+
+/// Goes on with a run whose log was cut in the middle, after `change`, and expects what is said.
+#[track_caller]
+fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expected: &str) {
+    let whole = Whole::new();
+    whole.cut(whole.bytes.len() / 2);
+    change(&whole.project);
+    let output = massgen(&whole.project, words).output().unwrap();
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn what_has_changed_since_is_named() {
+    let append = |path: &'static str, text: &'static str| {
+        move |project: &Project| {
+            let path = project.path(path);
+            let before = fs::read_to_string(&path).unwrap_or_default();
+            fs::write(&path, format!("{before}{text}")).unwrap();
+        }
+    };
+    let config = ".massgen/config.yaml";
+    let go_on = ["--continue"];
+    check_changed(|_| {}, &go_on, 0, "line ");
+    let changed = "the config `.massgen/config.yaml` has changed since the run began";
+    check_changed(append(config, "# more\n"), &go_on, 2, changed);
+    let named = ["--continue", "--config", ".massgen/config.yaml"];
+    check_changed(append(config, "# more\n"), &named, 0, "final: alpha");
+    let other = append(
+        "other.yaml",
+        "agents: [{id: c, backend: {type: scripted, replies: [{text: x}]}}]\n",
+    );
+    let named = ["--continue", "--config", "other.yaml"];
+    check_changed(other, &named, 2, "the config has other agents than the run");
+    let gone = |project: &Project| fs::remove_dir_all(project.path(".massgen/workspaces")).unwrap();
+    check_changed(gone, &go_on, 3, "is gone");
+    let resumed = ["sessions", "resume"];
+    check_changed(|_| {}, &resumed, 0, "final: alpha");
+    let counted = ["--continue", "--output-format", "json"];
+    check_changed(|_| {}, &counted, 0, "\"input_tokens\":100,");
+}
+
+#[test]
+fn a_session_without_a_broken_run_needs_a_task() {
+    let finished = project().args(["go"]).success();
+    let again = finished.then(["--continue"]).failure(2);
+    let expected = "no run of the session was broken off, and there is no task";
+    assert!(again.stderr().contains(expected), "{}", again.stderr());
+}
