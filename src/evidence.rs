@@ -94,7 +94,10 @@ impl Evidence {
             1 => ("check", "does"),
             _ => ("checks", "do"),
         };
-        Some(format!("the {noun} {} {verb} not pass", listed(&names, "and")))
+        Some(format!(
+            "the {noun} {} {verb} not pass",
+            listed(&names, "and")
+        ))
     }
 
     /// What follows from the checks. One that could not be run says nothing good.

@@ -6,6 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::cli::format::OutputFormat;
+use crate::cli::help::{
+    APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
+    EXPLAIN_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES,
+    SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
+};
+use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
@@ -13,176 +19,6 @@ use crate::confinement::tier::TierChoice;
 use crate::permissions::grant::{Permission, Phase};
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
-
-const EXAMPLES: &str = "\
-Examples:
-  massgen --config team.yaml \"Add a --verbose flag to @src/:w\"
-  massgen --config @examples/basic/offline_demo \"write a hello program\"
-  massgen --backend ollama --model qwen3 \"Why is the sky blue?\" > answer.txt
-  git diff | massgen \"Review this change\" -
-  massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"
-  massgen --config team.yaml --max-cost-usd 0.50 \"Find the bug in @src/\"
-  massgen --config team.yaml --output-format json \"Review @src/\" | jq -r .answer
-  massgen -- explain        (a task that is also the name of a subcommand)
-
-Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
-5 a limit was met, 70 a bug of massgen, 130 interrupted.";
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  massgen config check team.yaml
-  massgen config check --json --strict teams/*.yaml";
-
-const SCHEMA_EXAMPLES: &str = "\
-Examples:
-  massgen schema events > massgen-events.schema.json
-  massgen config schema > massgen-config.schema.json        (the schema of team configs)";
-
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  massgen explain path src/main.rs --config team.yaml --phase final
-  massgen explain command \"timeout 60 pytest -q | tail\" --config team.yaml --agent tester
-  massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
-  massgen explain calls --grants grants.json < calls.jsonl
-
-Exit status of `explain command`: 0 it may be run, 4 it is refused.";
-
-const MODELS_EXAMPLES: &str = "\
-Examples:
-  massgen models
-  massgen models claude
-  massgen models gpt-5 --json
-  massgen models | sort -g -k 8        (by the price of output)
-
-Prices are in US dollars for a million tokens; `-` is not known. Where the context begins with `>`,
-they are for requests with more input tokens than that.";
-
-const TOOL_EXAMPLES: &str = "\
-Examples:
-  massgen tool read_text_file --args '{\"path\":\"a.txt\"}' --grants grants.json
-  massgen tool write_file --args - --config team.yaml --agent writer --phase final < call.json
-
-Exit status: 0 done, 1 it failed, 2 usage, config or arguments that the tool does not take, 3 no
-sandbox, 4 denied.";
-
-const SANDBOX_EXAMPLES: &str = "\
-Examples:
-  massgen sandbox --config team.yaml -- cargo test
-  massgen sandbox --config team.yaml --agent writer --phase final -- make install
-  massgen sandbox --grants grants.json -- bash -c 'ls ~ | wc -l'
-  massgen sandbox --sandbox C -- python3 script.py < input.txt
-
-The command begins in the agent's workspace and may do what its grants allow in the phase. It has no
-time limit. What it changed in write paths is delivered when it has ended.
-
-Exit status: that of the command, 128 and the signal's number if a signal ended it; 2 usage or config,
-3 no sandbox, 4 refused by the rules for commands, 130 interrupted.";
-
-const LOGS_EXAMPLES: &str = "\
-Examples:
-  massgen logs list
-  massgen logs show last
-  massgen logs show 20261102 --json | jq 'select(.type == \"voted\")'
-  massgen logs follow
-  massgen logs export last -o run.tar.gz
-
-RUN is a log directory, the name of a run, the beginning of that name, or `last`.";
-
-const SESSIONS_EXAMPLES: &str = "\
-Examples:
-  massgen sessions list
-  massgen sessions show last
-  massgen --continue \"Now add tests\"
-  massgen --session-id 20261102_14 \"And the documentation\"
-  massgen sessions resume                     (after a crash: goes on where the run was broken off)
-  massgen sessions fork last
-  massgen sessions export last -o session.tar.gz
-  massgen sessions import session.tar.gz
-  massgen sessions prune --older-than 30d --dry-run
-  massgen sessions prune --larger-than 5GiB
-  massgen sessions delete session_20261102_140322_9f3c
-
-SESSION is the id of a session, the beginning of it, or `last`.";
-
-const DIFF_EXAMPLES: &str = "\
-Examples:
-  massgen diff
-  massgen diff log_20261102_140322_123456 --stat
-  massgen diff last --path src/
-
-RUN is the name of a run, the beginning of it, or `last`. Shown is what the run delivered; of a run of
-which nothing was applied, what it would deliver now.";
-
-const APPLY_EXAMPLES: &str = "\
-Examples:
-  massgen apply last
-  massgen apply last --path src/main.rs --yes
-  massgen apply log_20261102_140322_123456 --agent agent2
-
-Applies what you did not take of a delivery, what you have taken back, or the answer of another agent.
-On a terminal you are shown what would change and choose.
-
-Exit status: 0 applied, 2 usage, 3 it could not be written and nothing was changed, 4 something was
-refused, 130 nothing was taken.";
-
-const UNDO_EXAMPLES: &str = "\
-Examples:
-  massgen undo
-  massgen undo last --path src/main.rs
-  massgen undo log_20261102_140322_123456 --force
-  massgen apply last        (takes the undoing back)
-
-Every file, link and directory is as it was before the delivery, byte for byte. What was changed since
-stays; with `--force` it is replaced and kept with the delivery.
-
-Exit status: 0 all is as it was, 2 usage, 3 it could not be written and nothing was changed, 4 something
-was changed since and stays.";
-
-const REPLAY_EXAMPLES: &str = "\
-Examples:
-  massgen replay last
-  massgen replay log_20261102_140322_123456 --json
-  massgen replay last --keep
-
-The recorded replies are played again in the order of the record: no model is asked, no key is
-needed, and no wait is repeated. The workspaces of the agents are new ones below `.massgen`.
-Your own paths are only read: a replay delivers nothing.
-
-Exit status: 0 the same, 1 different; others as for a run.";
-
-const DOCTOR_EXAMPLES: &str = "\
-Examples:
-  massgen doctor
-  massgen doctor --config team.yaml --online
-  massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
-
-Without `--online` nothing leaves this machine, and nothing is left behind on it in any case.
-
-Exit status: 0 all that is needed is there, 2 there is no such config, 3 something needed is missing.";
-
-const DOCKER_EXAMPLES: &str = "\
-Examples:
-  massgen docker build
-  massgen docker build --sudo
-  massgen docker dockerfile > Dockerfile        (to build an image of your own from)
-
-The image holds what commands of agents need: bash, git, ripgrep, gh, Python and Node. A config
-names another one with `command_line_docker_image`.
-
-Exit status: 0 built, 3 no engine, or it could not be built.";
-
-const SELFTEST_EXAMPLES: &str = "\
-Examples:
-  massgen selftest
-  massgen selftest --sandbox C --only network
-  massgen selftest --docker massgen/mcp-runtime:latest
-  massgen selftest --json | jq '.tiers[].cases[] | select(.verdict == \"failed\")'
-
-Each case is one call of `massgen tool` in a directory of its own, in which alone anything happens.
-No model is asked, and nothing leaves this machine.
-
-Exit status: 0 no attack did harm and all ordinary work went through, 2 usage, 3 otherwise, or there
-is no sandbox to try.";
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -285,29 +121,6 @@ pub(crate) struct DeliveryArguments {
     /// Default: as the config says.
     #[arg(short, long)]
     pub yes: bool,
-}
-
-/// Which session a run is a turn of.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct SessionArguments {
-    /// Goes on with the session of this directory that was used last: the agents know its turns, begin
-    /// with the files of the last one, and may use the paths that it opened. Without a task it goes on
-    /// with the last run, if that was broken off. Default: a new session.
-    #[arg(long = "continue", conflicts_with = "session_id")]
-    pub go_on: bool,
-    /// Goes on with this session, in the same way: its id, the beginning of it, or `last`. Default: a
-    /// new session.
-    #[arg(long, value_name = "ID")]
-    pub session_id: Option<String>,
-}
-
-/// How a session that is typed shows itself.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct TypedArguments {
-    /// Shows a session that is typed in plain lines that are never drawn anew, and lists paths after Tab.
-    /// Default: off, unless `MASSGEN_SCREEN_READER` is set.
-    #[arg(long)]
-    pub screen_reader: bool,
 }
 
 /// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's

@@ -2,7 +2,7 @@
 //! its prompts opened. The records of a session may have come with the project, so nothing that
 //! reaches beyond it is taken over without being named again.
 
-use crate::cli::args::SessionArguments;
+use crate::cli::session_arguments::SessionArguments;
 use crate::cli::team_file::TeamFile;
 use crate::config::place::STATE_DIR;
 use crate::error::Result;

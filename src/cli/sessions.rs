@@ -3,11 +3,12 @@
 
 use serde_json::json;
 
-use crate::cli::args::{RunArguments, SessionArguments, SessionsCommand};
+use crate::cli::args::{RunArguments, SessionsCommand};
 use crate::cli::go_on::default_sessions;
 use crate::cli::output::{Form, Output};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
+use crate::cli::session_arguments::SessionArguments;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::wording::{counted, one_line};

@@ -175,9 +175,16 @@ fn red(on_red: &str) -> Project {
 "#
     );
     let keys = "cwd: w1\nenforce_read_before_delete: false";
-    let checks = format!("checks: [{{name: clean, command: test ! -e bad.txt}}]\non_red: {on_red}\n");
+    let checks =
+        format!("checks: [{{name: clean, command: test ! -e bad.txt}}]\non_red: {on_red}\n");
     Project::new()
-        .file("team.yaml", team(&[agent("one", keys, &replies)], &format!("{WRITE_HERE}{checks}")))
+        .file(
+            "team.yaml",
+            team(
+                &[agent("one", keys, &replies)],
+                &format!("{WRITE_HERE}{checks}"),
+            ),
+        )
         .file("lib.txt", "of the user\n")
         .args(["--config", "team.yaml", "build"])
 }
@@ -186,14 +193,18 @@ fn red(on_red: &str) -> Project {
 fn a_delivery_after_which_a_check_fails_is_taken_back() {
     for on_red in ["undo", "ask"] {
         let finished = red(on_red).failure(1);
-        let finished = finished.has_file("lib.txt", "of the user\n").has_no("bad.txt");
+        let finished = finished
+            .has_file("lib.txt", "of the user\n")
+            .has_no("bad.txt");
         let rows = status(&finished)["results"]["delivered"].clone();
         for row in rows.as_array().unwrap() {
             assert_eq!(row["outcome"], "taken_back", "{row}");
             assert_eq!(row["reason"], "the check `clean` does not pass");
         }
         let again = finished.then(["apply", "last", "--yes"]).success();
-        again.has_file("lib.txt", "changed").has_file("bad.txt", "x");
+        again
+            .has_file("lib.txt", "changed")
+            .has_file("bad.txt", "x");
     }
 }
 
@@ -202,5 +213,7 @@ fn a_delivery_stays_where_the_user_wants_it_whatever_the_checks_say() {
     let finished = red("keep").success();
     let warning = "the check `clean` does not pass; the delivery stays";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
-    finished.has_file("lib.txt", "changed").has_file("bad.txt", "x");
+    finished
+        .has_file("lib.txt", "changed")
+        .has_file("bad.txt", "x");
 }

@@ -134,6 +134,26 @@ fn enter_opens_the_current_directory() {
 }
 
 #[test]
+fn a_delivery_is_looked_at_before_and_taken_back_after() {
+    let config = team(&[agent("a", "cwd: w", WRITES)], "delivery: review");
+    let project = typed(Project::new().config(&config)).env("PAGER", "cat");
+    let mut terminal = session(project.args(["--cwd-context", "rw"]).dir("src"));
+    terminal.types("Write it\r");
+    terminal.says("[n]othing?");
+    terminal.types("a\r");
+    terminal.says("1 file delivered");
+    terminal.shows(&[">"]);
+    assert!(terminal.project().path("src/new.rs").exists());
+    terminal.types("/diff\r");
+    terminal.says("+written");
+    terminal.shows(&[">"]);
+    terminal.types("/undo\r");
+    terminal.says("removed src/new.rs");
+    terminal.shows(&[">"]);
+    assert!(!terminal.project().path("src/new.rs").exists());
+}
+
+#[test]
 fn what_is_protected_is_not_written() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
     terminal.says("in it: ");

@@ -163,6 +163,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
             ChangeKind::Unlisted { .. } => "unlisted",
             ChangeKind::Conflict { .. }
             | ChangeKind::Declined
+            | ChangeKind::TakenBack { .. }
             | ChangeKind::Denied { .. }
             | ChangeKind::Failed { .. } => "kept",
         });
