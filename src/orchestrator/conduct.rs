@@ -151,9 +151,9 @@ impl Run {
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
         let mut workspaces = match &order.resumed {
-            None => make_workspaces(&config, &layout, left.first())?,
-            Some(_) => take_workspaces(&layout)?,
-        };
+            None => make_workspaces(&config, &layout, left.first()),
+            Some(_) => take_workspaces(&layout),
+        }?;
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
@@ -168,13 +168,9 @@ impl Run {
             team.deliver_nothing();
         }
         let around = around(order.base, &order.started_with, order.opened);
-        let places = match &order.resumed {
-            None => RunPlaces::create(&layout.logs, attempts(&config), session.turn())?,
-            Some(resumed) => RunPlaces::of(&resumed.log_dir, attempts(&config), session.turn()),
-        };
-        let executable = &order.machine.executable;
-        team.deliver_from(Wings::new(&layout, places.name(), executable));
+        let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
+        team.deliver_from(Wings::new(of_run, &order.machine.executable));
         team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
@@ -185,8 +181,7 @@ impl Run {
             redactor: &order.redactor,
         };
         let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
-        let vendors = Vendors::of(&config);
-        let send = |settings| Telemetry::begin(settings, vendors, order.redactor);
+        let send = |to| Telemetry::begin(to, Vendors::of(&config), order.redactor);
         let telemetry = order.telemetry.map(send);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
@@ -400,6 +395,20 @@ impl Begun<'_> {
         let records = (places, log);
         let recorder = Recorder::go_on(records, session.id(), &told, self.redactor.clone())?;
         Ok((recorder, trace))
+    }
+}
+
+/// Where the records of the run go; they are made, unless it goes on.
+fn run_places(
+    config: &Config,
+    layout: &Layout,
+    session: &Session,
+    resumed: Option<&Resumed>,
+) -> Result<RunPlaces> {
+    let (attempts, turn) = (attempts(config), session.turn());
+    match resumed {
+        None => RunPlaces::create(&layout.logs, attempts, turn),
+        Some(resumed) => Ok(RunPlaces::of(&resumed.log_dir, attempts, turn)),
     }
 }
 

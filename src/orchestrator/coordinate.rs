@@ -368,8 +368,8 @@ impl Table<'_> {
             return Some(known);
         }
         let examined = Examined::Answer(snapshot.cloned());
-        let examiner = self.examiner?;
-        let evidence = examiner.examine(agent, examined, self.patience, self.events);
+        let (patience, events) = (self.patience, self.events);
+        let evidence = self.examiner?.examine(agent, examined, patience, events);
         Some(evidence.await)
     }
 

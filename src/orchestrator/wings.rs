@@ -47,7 +47,7 @@ pub struct Wings {
 
 impl Wings {
     /// For the run of this name and layout; `executable` is massgen itself.
-    pub fn new(layout: &Layout, run: &str, executable: &AbsPath) -> Self {
+    pub fn new((layout, run): (&Layout, &str), executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
             place: layout.deliveries.join(run),

@@ -117,8 +117,6 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
             *content = names.put_into(content).into();
             *snapshot = None;
         }
-        // What they say stands in the answers; after a delivery that is not repeated, nothing.
-        Event::Checking { .. } | Event::Checked { .. } => return None,
         Event::Voted { reason, .. }
         | Event::Refused { reason, .. }
         | Event::DroppedOut { reason, .. } => *reason = names.put_into(reason),
@@ -138,6 +136,9 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::Replied { .. }
         | Event::Failed { .. }
         | Event::Retrying { .. }
+        // What they say stands in the answers.
+        | Event::Checking { .. }
+        | Event::Checked { .. }
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }

@@ -3,6 +3,7 @@
 //! chooses the file system. `MASSGEN_BENCH_FILES` sets another number, and the memory is told too.
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use massgen::confinement::compile::{Facts, compile};
+use massgen::confinement::compile::{Facts, Written, compile};
 use massgen::confinement::limits::Limits;
 use massgen::confinement::network::Reach;
 use massgen::confinement::tier::{Tier, TierChoice};
@@ -89,7 +89,7 @@ impl Room {
             env: BTreeMap::from(env),
             limits: Limits::default(),
             reach: Reach::None,
-            layers: vec![layer],
+            written: Written::ToLayers(vec![layer]),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
             identities: ["ws", "read", "project"]

@@ -383,9 +383,11 @@ fn the_users_work_meanwhile_is_never_overwritten() {
     assert_eq!(scene.text("rw/src/old.py"), "mine\n");
     assert!(!scene.has("rw/run.sh"));
     assert_eq!(scene.text("rw/src/app.py"), "2\n");
-    let conflicts = changes.iter().filter_map(|change| match &change.kind {
-        ChangeKind::Conflict { kept } => Some(fs::read_to_string(kept.as_path()).unwrap()),
-        _ => None,
+    let conflicts = changes.iter().filter_map(|change| {
+        let ChangeKind::Conflict { kept } = &change.kind else {
+            return None;
+        };
+        Some(fs::read_to_string(kept.as_path()).unwrap())
     });
     let conflicts: Vec<String> = conflicts.collect();
     assert_eq!(conflicts, ["ours\n", "echo\ny\n"]);
@@ -445,7 +447,7 @@ fn a_directory_goes_only_with_all_that_is_in_it() {
 #[test]
 fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     let scene = Scene::new();
-    let lines: String = (1..=30).map(|line| format!("{line}\n")).collect();
+    let lines = numbered(30);
     scene.write("rw/long", &lines);
     scene.run(
         "sed -i 's/^2$/two/; s/^28$/twenty-eight/' long; mkdir d; echo 1 > d/1; echo 2 > d/2; rm README.md",
@@ -569,7 +571,7 @@ fn a_run_that_goes_on_is_left_alone() {
 #[track_caller]
 fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let scene = Scene::new();
-    let base: String = (1..=9).map(|line| format!("{line}\n")).collect();
+    let base = numbered(9);
     scene.write("rw/text", &base);
     let bases = Bases::in_directory(scene.abs("bases"));
     let root = scene.offer().grants[0].root.clone();
@@ -604,4 +606,10 @@ fn changes_of_both_become_one_text_where_they_do_not_meet() {
     check_merged(&one, &nine, &one.replace('9', "nine"));
     check_merged(&one, &base.replace('1', "eins"), &one);
     check_merged(base, &nine, &nine);
+}
+
+/// So many lines, each with its number.
+pub(crate) fn numbered(lines: usize) -> String {
+    let lines: Vec<String> = (1..=lines).map(|line| line.to_string()).collect();
+    lines.join("\n") + "\n"
 }

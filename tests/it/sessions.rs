@@ -538,7 +538,8 @@ fn a_hostile_archive_leads_nowhere() {
 /// Lets what lies at `path` look as if it was last used so many days ago.
 fn age(path: &Path, days: u64) {
     let then = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
-    fs::File::open(path).unwrap().set_modified(then).unwrap();
+    let file = fs::OpenOptions::new().read(true).open(path).unwrap();
+    file.set_modified(then).unwrap();
 }
 
 /// The runs and workspaces of a project.

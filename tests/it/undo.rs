@@ -12,7 +12,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::delivery::{EVERYTHING, Scene};
+use crate::delivery::{EVERYTHING, Scene, numbered};
 use crate::project::{Project, binary};
 use crate::runs::{WRITE_HERE, builds};
 use crate::scripted_team::{agent, team};
@@ -338,7 +338,7 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
 /// A long file in which two places change, and two more files.
 fn reviewed() -> (Scene, String) {
     let scene = Scene::new();
-    let lines: String = (1..=30).map(|line| format!("{line}\n")).collect();
+    let lines = numbered(30);
     scene.write("rw/long", &lines);
     scene.run("sed -i 's/^2$/two/; s/^28$/last/' long; mkdir d; echo 1 > d/1; rm run.sh");
     drop(scene.delivery());

@@ -148,6 +148,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             label: label(0, 1),
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
+            evidence: None,
         },
         Event::Informed {
             agent: id("bob"),

@@ -52,7 +52,9 @@ impl Checker<'_> {
         };
         let (command, name) = match item.value {
             Value::Scalar(_) => (text_of(item, path)?, None),
-            _ => (view.text("command")?, view.text("name")),
+            Value::Null | Value::List(_) | Value::Mapping(_) => {
+                (view.text("command")?, view.text("name"))
+            }
         };
         if command.written.trim().is_empty() || command.written.contains('\0') {
             let message = "a check is a command for the shell";

@@ -3,7 +3,7 @@
 //! an event says about the request before it. Pure.
 
 use crate::event::{DeliveryRow, Event};
-use crate::evidence::Verdict;
+use crate::evidence::{Finding, Verdict};
 use crate::id::{AgentId, AnswerLabel};
 use crate::wording::joined;
 use crate::world::telemetry::otlp::{Attribute, attribute};
@@ -82,16 +82,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
             let winner = choice("massgen.winner", agent, *label);
             ("massgen.winner_selected", winner)
         }
-        Event::Checked { finding, .. } => {
-            let check = attribute("massgen.check", finding.check.as_str());
-            let verdict = match finding.verdict {
-                Verdict::Passed => "passed",
-                Verdict::Failed { .. } => "failed",
-                Verdict::NotRun { .. } => "not_run",
-            };
-            let verdict = attribute("massgen.verdict", verdict);
-            ("massgen.checked", vec![check, verdict])
-        }
+        Event::Checked { finding, .. } => ("massgen.checked", checked(finding)),
         Event::Delivered { rows } => ("massgen.delivered", delivery(rows)),
         Event::Restarting { reason: why, .. } => {
             ("massgen.restart", reason(why).into_iter().collect())
@@ -157,6 +148,18 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }
+}
+
+fn checked(finding: &Finding) -> Vec<Attribute> {
+    let verdict = match finding.verdict {
+        Verdict::Passed => "passed",
+        Verdict::Failed { .. } => "failed",
+        Verdict::NotRun { .. } => "not_run",
+    };
+    vec![
+        attribute("massgen.check", finding.check.as_str()),
+        attribute("massgen.verdict", verdict),
+    ]
 }
 
 fn answer(label: AnswerLabel, text: Option<Attribute>) -> Vec<Attribute> {

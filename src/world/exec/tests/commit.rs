@@ -332,7 +332,7 @@ fn race(one: &str, other: &str) {
                 | ChangeKind::Declined
                 | ChangeKind::Denied { .. }
                 | ChangeKind::Unlisted { .. }
-                | ChangeKind::Declined
+                | ChangeKind::TakenBack { .. }
                 | ChangeKind::Failed { .. } => stopped += 1,
             }
         }

@@ -161,6 +161,7 @@ impl Ground {
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Denied { reason } => format!("denied: {reason}"),
                 ChangeKind::Failed { reason } => format!("failed: {reason}"),
+                ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
                 ChangeKind::Unlisted { reason } => format!("unlisted: {reason}"),
             };
             format!("{path} {kind}")
