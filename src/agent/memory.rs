@@ -68,6 +68,15 @@ impl Memory {
         self.replies.is_empty()
     }
 
+    /// The text of the last reply.
+    pub fn last_words(&self) -> Option<&str> {
+        let said = |remembered: &'_ Remembered| matches!(remembered, Remembered::Said { .. });
+        match self.replies.iter().rfind(|remembered| said(remembered))? {
+            Remembered::Said { text, .. } => Some(text.trim()).filter(|text| !text.is_empty()),
+            Remembered::Failed(_) => None,
+        }
+    }
+
     /// Whether the call `id` is recorded.
     pub fn knows(&self, id: &str) -> bool {
         self.calls.contains_key(id)

@@ -17,7 +17,7 @@ use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
 use crate::orchestrator::examiner::Examined;
 use crate::orchestrator::grants::{manager, real, write_roots};
-use crate::orchestrator::review;
+use crate::orchestrator::review::{self, State};
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
@@ -74,6 +74,9 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         attempt,
         patience,
     } = assignment;
+    if let Some(finished) = finished_before(team, member, &line, (&stored, attempt)).await? {
+        return Ok(finished);
+    }
     let message = message(team, member, task, coordinated);
     let (stage, notes) = team.stage(member, attempt).await?;
     let mut mind = team.mind(member, (Phase::Final, stage.as_ref()), &message, line)?;
@@ -100,25 +103,26 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         member,
         stage,
         held: team.hold_delivery().await?,
+        state: match end {
+            End::Agreed => State::Whole,
+            End::Over(_) => State::BrokenOff,
+        },
     };
     delivery.apply(&mut worked).await?;
     if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
         worked.add(delivery.carry_workspace().await?);
         delivery.apply(&mut worked).await?;
     }
-    if delivered(&worked.changes, &permissions).any(is_done) {
+    let name = delivery.held.as_ref().map(|held| held.name().to_owned());
+    if delivered(&worked.changes, &permissions).any(is_in_place) {
         delivery.prove(&mut worked, patience, &mind.events).await?;
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
-    let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
-    if let Some(workspace) = &member.workspace
-        && rows.iter().any(failed)
-    {
-        let message = format!("what could not be delivered is still in `{workspace}`");
-        mind.emit(Event::Warning { message }).await;
-    }
-    for message in unlisted(&worked, &permissions) {
+    let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
+    let failed = not_delivered(&rows, member);
+    let unlisted = unlisted(&worked, &permissions);
+    for message in failed.into_iter().chain(unlisted).chain(left) {
         mind.emit(Event::Warning { message }).await;
     }
     Ok(Finished {
@@ -127,6 +131,34 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         end,
         mind: is_whole.then_some(mind),
     })
+}
+
+/// What the final phase came to, where the run was broken off after it had delivered and before it told
+/// so. Only the first attempt is known by its delivery.
+async fn finished_before(
+    team: &Team,
+    member: &Member,
+    line: &Line,
+    (stored, attempt): (&Arc<str>, u32),
+) -> Result<Option<Finished>> {
+    let (Some(memory), Some((how, _)), 1) = (&line.memory, team.delivers_by(), attempt) else {
+        return Ok(None);
+    };
+    let before = review::delivered_before(how).await?;
+    if before.is_empty() {
+        return Ok(None);
+    }
+    let permissions = manager(&member.grants, Phase::Final);
+    let users = team.delivery_gate(member, None)?;
+    let rows = rows(&Worked::done(before), &permissions);
+    Ok(Some(Finished {
+        text: memory
+            .last_words()
+            .map_or_else(|| Arc::clone(stored), Arc::from),
+        rows: with_fingerprints(rows, users).await?,
+        end: End::Agreed,
+        mind: None,
+    }))
 }
 
 /// Tells why the presentation ended early, and what is used of it.
@@ -218,6 +250,7 @@ struct Delivery<'a> {
     member: &'a Member,
     stage: Option<Stage>,
     held: Option<Arc<Held>>,
+    state: State,
 }
 
 impl Delivery<'_> {
@@ -236,7 +269,7 @@ impl Delivery<'_> {
             }
             Err(error) => failed(&write_roots(&self.member.grants), &error),
         };
-        worked.changes.retain(|change| !is_on_stage(change));
+        worked.changes.retain(|change| !is_in_place(change));
         worked.add(Worked::done(changes));
         Ok(())
     }
@@ -326,7 +359,7 @@ impl Delivery<'_> {
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
         };
         let kept_in = Some(conflicts.kept_in.clone());
-        match review::deliver(how, held, offer, kept_in).await {
+        match review::deliver(how, held, offer, (kept_in, self.state)).await {
             Ok(changes) => Ok(changes),
             Err(error) => Ok(failed(&roots, &error)),
         }
@@ -348,8 +381,28 @@ impl Delivery<'_> {
     }
 }
 
-/// Whether a change is one that only the stage has seen, and not one that was refused.
-fn is_on_stage(change: &Change) -> bool {
+/// What is said of a final phase that was cut short, whose delivery has this `name`.
+fn left_for_later(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> {
+    let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
+    let name = name.filter(|_| rows.iter().any(is_left))?;
+    Some(format!(
+        "what the final agent had changed is not delivered; `massgen diff {name}` shows it, and \
+         `massgen apply {name}` applies it"
+    ))
+}
+
+/// What is said of files that could not be written.
+fn not_delivered(rows: &[DeliveryRow], member: &Member) -> Option<String> {
+    let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
+    let workspace = member.workspace.as_ref();
+    let workspace = workspace.filter(|_| rows.iter().any(failed))?;
+    Some(format!(
+        "what could not be delivered is still in `{workspace}`"
+    ))
+}
+
+/// Whether a file was changed where it stands, on the stage or at the user's.
+fn is_in_place(change: &Change) -> bool {
     use ChangeKind::{Changed, Created, Deleted};
     matches!(change.kind, Created | Changed | Deleted)
 }

@@ -10,17 +10,18 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DeliveryMode;
 use crate::config::checks::OnRed;
 use crate::delivery::choice::Take;
-use crate::delivery::plan::Plan;
+use crate::delivery::plan::{Deed, Plan};
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::bases::Bases;
-use crate::world::change::Change;
+use crate::world::change::{Change, ChangeKind};
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
-use crate::world::delivery::store::{Delivery, Offer};
+use crate::world::delivery::store::{Delivery, Offer, names};
 use crate::world::delivery::transaction::{apply, take_parts};
-use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since as SinceThen};
+use crate::world::delivery::undo::{Delivered, Direction, Now, Outcome, Row, Since as SinceThen};
+use crate::world::locate::locate;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]
@@ -108,13 +109,22 @@ pub struct Deliveries {
     pub stop: CancellationToken,
 }
 
+/// Whether the final agent has done all that it wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has.
+    Whole,
+    /// It was cut short: nothing is applied by itself, and what there is can be taken later.
+    BrokenOff,
+}
+
 /// Delivers what `offer` tells of: plans it, asks, and applies what is taken. Our versions of files that
 /// the user changed meanwhile go to `kept_in`.
 pub async fn deliver(
     deliveries: &Deliveries,
     delivery: &Arc<Delivery>,
     offer: Offer,
-    kept_in: Option<RealPath>,
+    (kept_in, state): (Option<RealPath>, State),
 ) -> Result<Vec<Change>> {
     let bases = Some(deliveries.bases.clone());
     let delivery = Arc::clone(delivery);
@@ -136,13 +146,48 @@ pub async fn deliver(
         return Ok(Vec::new());
     }
     let planned = Arc::new(planned);
-    let choice = deliveries.ask(&delivery, &planned).await;
+    let choice = match state {
+        State::Whole => deliveries.ask(&delivery, &planned).await,
+        State::BrokenOff => Choice::nothing(&planned),
+    };
     let applying = move || {
         let mut planned = Plan::clone(&planned);
         let takes = take_parts(&delivery, &mut planned, choice.takes, &choice.parts)?;
         apply(&delivery, &planned, &takes, kept_in.as_ref())
     };
     blocking(applying).await
+}
+
+/// What a run had delivered that was broken off after that and is gone on with; nothing if it had not
+/// come so far.
+pub async fn delivered_before(deliveries: &Deliveries) -> Result<Vec<Change>> {
+    let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
+    let looking = move || {
+        if !names(&dir)?.contains(&run) {
+            return Ok(Vec::new());
+        }
+        let delivery = Delivery::open(&dir, &run)?;
+        let delivered = if delivery.is_applied() {
+            Delivered::open(delivery)?
+        } else {
+            None
+        };
+        let Some(delivered) = delivered else {
+            return Ok(Vec::new());
+        };
+        let names = delivered.names().filter(|(_, _, now)| *now == Now::Applied);
+        let change = |(path, deed, _): (AbsPath, Deed, Now)| {
+            let kind = match deed {
+                Deed::Create => ChangeKind::Created,
+                Deed::Change => ChangeKind::Changed,
+                Deed::Delete => ChangeKind::Deleted,
+            };
+            let path = locate(&path)?.into_real();
+            Ok(Change { path, kind })
+        };
+        names.map(change).collect()
+    };
+    blocking(looking).await
 }
 
 /// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as

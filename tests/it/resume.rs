@@ -176,6 +176,7 @@ impl Whole {
             .iter()
             .any(|event| event["type"] == "delivered");
         if !is_delivered {
+            fs::remove_dir_all(state.join("deliveries")).unwrap();
             fs::remove_dir_all(self.project.path("out")).unwrap();
             fs::create_dir(self.project.path("out")).unwrap();
             for session in fs::read_dir(state.join("sessions")).unwrap() {
@@ -215,6 +216,48 @@ fn a_run_is_gone_on_with_from_every_record_of_its_log() {
             });
         }
     });
+}
+
+#[test]
+fn what_was_delivered_before_the_run_was_broken_off_is_not_delivered_again() {
+    let replies = r#"
+- when: {system: "the final agent", last: "out/log"}
+  text: "final: once"
+- when: {system: "the final agent"}
+  calls: [{name: execute_command, arguments: {command: "echo once >> '{{cwd}}/out/log'; echo out/log"}}]
+- calls: [{name: new_answer, arguments: {content: "alpha"}}]
+"#;
+    let keys = "cwd: wa\nenable_mcp_command_line: true";
+    let finished = Project::new()
+        .config(&team(&[agent("a", keys, replies)], DELIVERS))
+        .file("out/log", "begun\n")
+        .args(["go"])
+        .success()
+        .has_file("out/log", "begun\nonce\n");
+    let log = log(finished.project()).unwrap();
+    let text = fs::read_to_string(&log).unwrap();
+    let end = text.find("\"type\":\"final_answer\"").unwrap();
+    let end = text[..end].rfind('\n').unwrap() + 1;
+    fs::write(&log, &text[..end]).unwrap();
+    fs::remove_file(log.with_file_name("status.json")).unwrap();
+    let sessions = finished.project().path(".massgen/sessions");
+    for session in fs::read_dir(sessions).unwrap() {
+        let turn = session.unwrap().path().join("turn_1");
+        fs::remove_dir_all(&turn).unwrap();
+        fs::create_dir(&turn).unwrap();
+    }
+    let again = finished.then(["--continue"]).success();
+    assert_eq!(again.stdout(), "final: once\n");
+    let again = again.has_file("out/log", "begun\nonce\n");
+    let delivered = events(&log)
+        .into_iter()
+        .find(|event| event["type"] == "delivered");
+    let rows = delivered.unwrap()["rows"].clone();
+    assert_eq!(rows[0]["outcome"], "changed", "{rows}");
+    again
+        .then(["undo"])
+        .success()
+        .has_file("out/log", "begun\n");
 }
 
 #[test]

@@ -58,6 +58,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_backend(&format!("folder_guard: {{{line}}}")),
                     with_backend("folder_guard: {}"),
                 ),
+                "checks[]" => (
+                    format!("{}checks: [{{command: make, {line}}}]\n", with_backend("")),
+                    format!("{}checks: [make]\n", with_backend("")),
+                ),
                 "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
                 other => panic!("no case for `{other}`"),
             };
