@@ -416,6 +416,8 @@ fn a_session_that_was_packed_is_taken_in_elsewhere() {
     );
     let config = shown.project().path(".massgen/config.yaml");
     let config = config.to_str().unwrap().to_owned();
+    // A file that is younger than a few ticks of the clock is not trusted to be the same.
+    std::thread::sleep(Duration::from_millis(60));
     let next = shown
         .then(["--session-id", &id, "--config", &config, "Go on"])
         .success();

@@ -393,8 +393,7 @@ fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
     if !has(Tier::A) {
         return;
     }
-    let rest =
-        "orchestrator: {skip_coordination_rounds: true, enforce_read_before_delete: false}\n";
+    let rest = "orchestrator: {skip_coordination_rounds: true}\n";
     let project =
         project_with("A", rest, replies).retyped(["--config", "team.yaml", "write @src/old.txt:w"]);
     let before = tree(&project.path(""));
