@@ -15,6 +15,41 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     beginning(&words.join(" "), chars_max)
 }
 
+/// A name with every character written out that is not seen as what it is, as `\n`: nothing in it looks
+/// like a line of its own.
+pub fn spelled(name: &str) -> String {
+    written_out(name, is_unseen)
+}
+
+/// A line of somebody's text as [`spelled`] has it, but for its tabs.
+pub fn visible(line: &str) -> String {
+    written_out(line, |c| c != '\t' && is_unseen(c))
+}
+
+fn written_out(text: &str, is_written_out: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_written_out(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Control characters, and those that take no place or turn the direction of what follows.
+fn is_unseen(c: char) -> bool {
+    let invisible = [
+        '\u{ad}'..='\u{ad}',
+        '\u{200b}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2060}'..='\u{2069}',
+        '\u{feff}'..='\u{feff}',
+    ];
+    c.is_control() || invisible.iter().any(|range| range.contains(&c))
+}
+
 /// A count with its noun: `1 error`, `2 errors`.
 pub fn counted(count: usize, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
@@ -46,6 +81,13 @@ mod tests {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("äöüß", 3), "äöü…");
         assert_eq!(one_line("", 3), "");
+    }
+
+    #[test]
+    fn a_name_is_no_line_of_its_own() {
+        assert_eq!(spelled("a\nb\u{1b}ä\\"), "a\\nb\\u{1b}ä\\");
+        assert_eq!(spelled("A\u{202e}txt.sh"), "A\\u{202e}txt.sh");
+        assert_eq!(visible("\tx\r"), "\tx\\r");
     }
 
     #[test]

@@ -20,8 +20,8 @@ use crate::cli::render::Render;
 use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
+use crate::config::Config;
 use crate::config::vendors::key_variables;
-use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
@@ -90,11 +90,8 @@ pub(crate) async fn show(
     }
     let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
     let (reviewer, questions) = reviewer();
-    if may_ask {
+    if may_ask && !arguments.delivery.yes {
         order.reviewer = Some(reviewer);
-    }
-    if arguments.delivery.yes {
-        order.config.delivery = DeliveryMode::Auto;
     }
     let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());

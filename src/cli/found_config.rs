@@ -53,6 +53,17 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
             )));
         }
     }
+    if let Some(what) = unprotects(config) {
+        return Err(beyond(what));
+    }
+    for path in config.write_paths() {
+        let below = locate(path)?.into_real().below(&root);
+        if let Some(name) = below.and_then(|below| protected_name(&below, &[])) {
+            return Err(beyond(format!(
+                "opens `{path}` for writing, where `{name}` is protected"
+            )));
+        }
+    }
     // The directory of such a config is open to its recordings.
     let open = [STATE_DIR.to_owned()];
     for path in recordings(config) {
@@ -103,6 +114,18 @@ fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
     } else {
         yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
     }
+}
+
+/// Which protected names the config opens.
+fn unprotects(config: &Config) -> Option<String> {
+    let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
+    let mut paths = config.orchestrator.context_paths.iter().chain(own);
+    let open = paths.find(|context| !context.unprotected.is_empty())?;
+    Some(format!(
+        "opens protected names in `{}`: {}",
+        open.path,
+        open.unprotected.join(", ")
+    ))
 }
 
 /// What a container is given that nothing but a config can give it.
@@ -180,6 +203,29 @@ mod tests {
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
+    }
+
+    #[test]
+    fn a_found_config_opens_no_protected_name_for_writing() {
+        let check = |path: &str, expected: &str| check("type: openrouter", path, expected);
+        check("{path: ., permission: write}", "");
+        check("{path: .git}", "");
+        check(
+            "{path: .git, permission: write}",
+            "where `.git` is protected",
+        );
+        check(
+            "{path: sub/.git/hooks, permission: write}",
+            "where `.git` is protected",
+        );
+        check(
+            "{path: ., permission: write, unprotected: [.git]}",
+            "opens protected names",
+        );
+        check(
+            "{path: .massgen/deliveries, permission: write}",
+            "is protected",
+        );
     }
 
     #[test]

@@ -74,16 +74,15 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         attempt,
         patience,
     } = assignment;
-    if let Some(finished) = finished_before(team, member, &line, (&stored, attempt)).await? {
+    let known = (&stored, attempt, patience);
+    if let Some(finished) = finished_before(team, member, &line, known).await? {
         return Ok(finished);
     }
     let message = message(team, member, task, coordinated);
     let (stage, notes) = team.stage(member, attempt).await?;
     let mut mind = team.mind(member, (Phase::Final, stage.as_ref()), &message, line)?;
-    mind.emit(Event::FinalStarted {
-        agent: member.id.clone(),
-    })
-    .await;
+    let agent = member.id.clone();
+    mind.emit(Event::FinalStarted { agent }).await;
     for message in notes {
         mind.emit(Event::Warning { message }).await;
     }
@@ -98,18 +97,21 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
+    let extent = match end {
+        End::Agreed => State::Whole,
+        End::Over(_) => State::BrokenOff,
+    };
     let mut delivery = Delivery {
         team,
         member,
         stage,
         held: team.hold_delivery().await?,
-        state: match end {
-            End::Agreed => State::Whole,
-            End::Over(_) => State::BrokenOff,
-        },
+        state: extent,
     };
+    let has_written = delivered(&worked.changes, &permissions).any(is_done);
     delivery.apply(&mut worked).await?;
-    if end == End::Agreed && !delivered(&worked.changes, &permissions).any(is_done) {
+    let is_done = has_written || delivered(&worked.changes, &permissions).any(is_done);
+    if end == End::Agreed && !is_done {
         worked.add(delivery.carry_workspace().await?);
         delivery.apply(&mut worked).await?;
     }
@@ -120,9 +122,8 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
     let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
-    let failed = not_delivered(&rows, member);
-    let unlisted = unlisted(&worked, &permissions);
-    for message in failed.into_iter().chain(unlisted).chain(left) {
+    let told = not_delivered(&rows, member).into_iter();
+    for message in told.chain(unlisted(&worked, &permissions)).chain(left) {
         mind.emit(Event::Warning { message }).await;
     }
     Ok(Finished {
@@ -139,7 +140,7 @@ async fn finished_before(
     team: &Team,
     member: &Member,
     line: &Line,
-    (stored, attempt): (&Arc<str>, u32),
+    (stored, attempt, patience): (&Arc<str>, u32, &Patience),
 ) -> Result<Option<Finished>> {
     let (Some(memory), Some((how, _)), 1) = (&line.memory, team.delivers_by(), attempt) else {
         return Ok(None);
@@ -148,9 +149,18 @@ async fn finished_before(
     if before.is_empty() {
         return Ok(None);
     }
+    let mut worked = Worked::done(before);
+    let delivery = Delivery {
+        team,
+        member,
+        stage: None,
+        held: Some(review::again(how).await?),
+        state: State::Whole,
+    };
+    delivery.prove(&mut worked, patience, &line.events).await?;
     let permissions = manager(&member.grants, Phase::Final);
     let users = team.delivery_gate(member, None)?;
-    let rows = rows(&Worked::done(before), &permissions);
+    let rows = rows(&worked, &permissions);
     Ok(Some(Finished {
         text: memory
             .last_words()

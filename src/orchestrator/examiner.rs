@@ -92,7 +92,6 @@ impl Examiner {
             Examined::Answer(_) => Subject::Answer,
             Examined::Delivery => Subject::Delivery,
         };
-        let bench = self.bench(agent, examined).await;
         let mut findings = Vec::new();
         for check in &self.0.checks {
             let begins = Event::Checking {
@@ -101,6 +100,8 @@ impl Examiner {
             };
             emit(events, begins).await;
             let begun = Instant::now();
+            // Each on a stage of its own: what one runs must not put right what another looks at.
+            let bench = self.bench(agent, examined.clone()).await;
             let (verdict, tail) = match &bench {
                 Ok(bench) => bench.verdict(check, patience).await,
                 Err(error) => {
@@ -108,6 +109,8 @@ impl Examiner {
                     (Verdict::NotRun { why }, String::new())
                 }
             };
+            drop(bench);
+            self.clear().await;
             let finding = Finding {
                 check: check.name.clone(),
                 need: check.need,
@@ -123,8 +126,6 @@ impl Examiner {
             emit(events, ended).await;
             findings.push(finding);
         }
-        drop(bench);
-        self.clear().await;
         Evidence {
             checks: findings,
             changes: None,

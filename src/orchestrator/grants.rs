@@ -44,6 +44,7 @@ impl ContextGrants {
                     grant
                 }
             };
+            spare_state(&grant, &state_dir)?;
             merge(&mut shared, grant);
         }
         let earlier = inherited.workspaces.iter().map(real);
@@ -126,6 +127,7 @@ impl ContextGrants {
         };
         let mut grant = Grant::tree(root, kind, permission);
         hide_state(&mut grant, &self.state_dir);
+        spare_state(&grant, &self.state_dir)?;
         Ok(grant)
     }
 }
@@ -187,7 +189,20 @@ fn lower(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
     grant.hidden.clone_from(&context.hidden);
     grant.unprotected.clone_from(&context.unprotected);
     hide_state(&mut grant, state_dir);
+    spare_state(&grant, state_dir)?;
     Ok(grant)
+}
+
+/// Refuses a path of the user's that would let agents write to massgen's own state: its journals say
+/// what is done to files.
+fn spare_state(grant: &Grant, state_dir: &RealPath) -> Result<()> {
+    let is_open = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
+    if is_open && grant.root.is_within(state_dir) {
+        let message = format!("`{}` is part of massgen's own state", grant.root);
+        return Err(Error::new(ErrorKind::Config, message)
+            .hint("open it for reading, or copy what is to be changed out of `.massgen`"));
+    }
+    Ok(())
 }
 
 /// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.

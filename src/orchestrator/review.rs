@@ -131,13 +131,15 @@ pub async fn deliver(
     let planning = {
         let delivery = Arc::clone(&delivery);
         move || {
-            delivery.file_offer(&offer)?;
             let since = Since {
                 began_ns: i128::from(offer.began_ns),
                 bases,
             };
             let mut planned = plan(&delivery, &offer, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;
+            if !planned.is_empty() {
+                delivery.file_offer(&offer)?;
+            }
             Ok(planned)
         }
     };
@@ -190,6 +192,12 @@ pub async fn delivered_before(deliveries: &Deliveries) -> Result<Vec<Change>> {
     blocking(looking).await
 }
 
+/// The first delivery of the run, which another process made.
+pub async fn again(deliveries: &Deliveries) -> Result<Arc<Delivery>> {
+    let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
+    blocking(move || Delivery::open(&dir, &run).map(Arc::new)).await
+}
+
 /// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as
 /// they were before.
 pub async fn take_back(delivery: Arc<Delivery>) -> Result<BTreeSet<AbsPath>> {
@@ -239,8 +247,10 @@ impl Deliveries {
                 count: DELIVERIES_MAX,
                 bytes: None,
             };
+            // Held, it is not taken for an old one.
+            let delivery = Delivery::create(&dir, &run)?;
             prune(&dir, limits)?;
-            Delivery::create(&dir, &run).map(Arc::new)
+            Ok(Arc::new(delivery))
         };
         blocking(beginning).await
     }

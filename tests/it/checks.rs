@@ -217,3 +217,39 @@ fn a_delivery_stays_where_the_user_wants_it_whatever_the_checks_say() {
         .has_file("lib.txt", "changed")
         .has_file("bad.txt", "x");
 }
+
+#[test]
+fn what_one_check_runs_puts_nothing_right_for_another() {
+    let keys = "cwd: w1";
+    let replies = r#"
+- when: {system: "the final agent"}
+  text: "done"
+- when: {last: "<task>"}
+  calls:
+    - {name: write_file, arguments: {path: state, content: "evil"}}
+    - {name: write_file, arguments: {path: check.sh, content: "echo good > state"}}
+- calls: [{name: new_answer, arguments: {content: "mine"}}]
+"#;
+    let checks = "checks: [bash check.sh, grep -q good state]\non_red: keep\n";
+    let finished = Project::new()
+        .file(
+            "team.yaml",
+            team(
+                &[agent("one", keys, replies)],
+                &format!("{WRITE_HERE}{checks}"),
+            ),
+        )
+        .args(["--config", "team.yaml", "build"])
+        .run();
+    let verdicts = events(&finished, "checked");
+    let second = verdicts
+        .iter()
+        .filter(|event| event["finding"]["check"] == "grep -q good state");
+    let second: Vec<&str> = second
+        .map(|event| event["finding"]["verdict"].as_str().unwrap())
+        .collect();
+    assert!(
+        !second.is_empty() && second.iter().all(|verdict| *verdict == "failed"),
+        "{second:?}"
+    );
+}

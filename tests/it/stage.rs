@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::thread::sleep;
@@ -532,4 +532,26 @@ fn commands_in_a_container_find_the_stage_at_the_path_of_the_tree() {
         .has_file("src/old.txt", "old\nedited\n")
         .has_file(".git/config", "mine\n")
         .has_no("src/gone.txt");
+}
+
+#[test]
+fn what_an_agent_puts_into_a_file_lends_no_rights() {
+    let replies = r#"
+- calls:
+    - name: execute_command
+      arguments: {command: "cp /usr/bin/id '{{cwd}}/src/old.txt'"}
+- text: "done"
+"#;
+    for tier in [Tier::A, Tier::B] {
+        if !has(tier) {
+            continue;
+        }
+        let project = project(&tier.to_string(), replies);
+        let path = project.path("src/old.txt");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+        let finished = project.run();
+        let meta = fs::metadata(&path).unwrap();
+        assert!(meta.len() > 100, "{}", finished.stderr());
+        assert_eq!(meta.permissions().mode() & 0o7777, 0o755);
+    }
 }

@@ -175,7 +175,7 @@ fn on_a_full_disk_nothing_is_changed() {
 fn on_a_read_only_disk_nothing_is_changed() {
     let scene = offered("echo 2 > src/app.py; rm README.md");
     let script = format!(
-        "list() {{ {LIST}; }}; list > before; mount -o remount,ro rw; set +e; \
+        "list() {{ {LIST}; }}; list > before; mount -o remount,bind,ro rw; set +e; \
          $MASSGEN apply --yes; code=$?; list > after; exit $code"
     );
     let (_, err) = check(&on_own_disk(&scene, "8m", &script), 3);

@@ -5,13 +5,13 @@ use std::io::stdin;
 
 use crate::cli::args::ApplyArguments;
 use crate::cli::deliveries::review::{review, typed_line};
-use crate::cli::deliveries::undo::tell;
+use crate::cli::deliveries::undo::{Remedy, tell};
 use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
 use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::outcome;
 use crate::delivery::choice::Take;
-use crate::delivery::plan::{Entry, Plan};
+use crate::delivery::plan::{Deed, Entry, Plan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, Event};
 use crate::host::{Host, Stream};
@@ -20,7 +20,7 @@ use crate::orchestrator::review::Choice;
 use crate::path::AbsPath;
 use crate::world::change::Change;
 use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, Offer, Origin, Written, find};
+use crate::world::delivery::store::{Delivery, Offer, Origin, Use, Written, find};
 use crate::world::delivery::transaction::{apply, take_parts};
 use crate::world::delivery::undo::{Delivered, Direction, Now, Since as Changed, refuse_outside};
 
@@ -32,10 +32,10 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     recover(host, output)?;
     let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries)?;
+    let name = find(&asked.run, &deliveries, Use::Take)?;
     let paths = typed(&asked.path, host);
     let Some(agent) = &asked.agent else {
-        if let Some(status) = again(host, (&deliveries, &name), &paths, output)? {
+        if let Some(status) = again((host, asked), (&deliveries, &name), &paths, output)? {
             return Ok(status);
         }
         let delivery = Delivery::open(&deliveries, &name)?;
@@ -46,12 +46,16 @@ pub(crate) fn run(
     let offer = offer_of(&name, agent, offer, host)?;
     let delivery = Delivery::create(&deliveries, &name)?;
     delivery.file_offer(&offer)?;
-    take(host, asked, &delivery, &offer, output)
+    let status = take(host, asked, &delivery, &offer, output)?;
+    if !delivery.is_applied() {
+        delivery.discard()?;
+    }
+    Ok(status)
 }
 
 /// Applies once more what was taken back, if anything was.
 fn again(
-    host: &Host,
+    (host, asked): (&Host, &ApplyArguments),
     (deliveries, name): (&AbsPath, &str),
     paths: &[AbsPath],
     output: &mut Output<'_>,
@@ -60,14 +64,44 @@ fn again(
     let Some(mut delivered) = Delivered::open(delivery)? else {
         return Ok(None);
     };
-    let was_taken_back =
-        |(path, _, now): (AbsPath, _, Now)| now == Now::TakenBack && is_meant(&path, paths);
-    if !delivered.names().any(was_taken_back) {
+    let is_back =
+        |(path, _, now): &(AbsPath, Deed, Now)| *now == Now::TakenBack && is_meant(path, paths);
+    if !delivered.names().any(|name| is_back(&name)) {
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.cwd, paths)?;
+    if !asked.yes && may_ask(host) && !agrees(&delivered, &is_back, host, output) {
+        output.note("nothing was applied");
+        return Ok(Some(ExitStatus::Interrupted));
+    }
     let rows = delivered.take(Direction::Again, paths, Changed::Kept)?;
-    tell(name, &rows, &host.cwd, output).map(Some)
+    tell((name, &host.cwd), &rows, Remedy::None, output).map(Some)
+}
+
+/// Whether somebody sits at the terminal who can be asked.
+fn may_ask(host: &Host) -> bool {
+    (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal)
+}
+
+/// Shows what was taken back, and asks whether it is applied once more.
+fn agrees(
+    delivered: &Delivered,
+    is_back: &dyn Fn(&(AbsPath, Deed, Now)) -> bool,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> bool {
+    for (path, deed, _) in delivered.names().filter(|name| is_back(name)) {
+        let word = match deed {
+            Deed::Create => "create",
+            Deed::Change => "change",
+            Deed::Delete => "delete",
+        };
+        let path = shown(&path, &host.cwd);
+        output.line(&[(Style::Strong, word), (Style::Plain, &format!(" {path}"))]);
+    }
+    output.ask("[a]pply what was taken back, [n]othing?");
+    let answer = typed_line(&mut stdin().lock());
+    answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
 }
 
 /// The offer with the files of another agent's last answer in the place of what was offered.
@@ -150,8 +184,7 @@ fn take(
         output.note("there is nothing to apply");
         return Ok(ExitStatus::Delivered);
     }
-    let may_ask = (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal);
-    let choice = if asked.yes || !may_ask {
+    let choice = if asked.yes || !may_ask(host) {
         Some(Choice::everything(&planned))
     } else {
         let mut input = stdin().lock();

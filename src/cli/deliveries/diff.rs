@@ -9,7 +9,7 @@ use crate::host::{Host, Stream};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{Difference, difference};
 use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, find};
+use crate::world::delivery::store::{Delivery, Use, find};
 use crate::world::delivery::undo::Delivered;
 use crate::world::pager::Pager;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     recover(host, output)?;
     let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries)?;
+    let name = find(&asked.run, &deliveries, Use::Take)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let paths = typed(&asked.path, host);
     if delivery.is_applied() {

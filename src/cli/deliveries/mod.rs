@@ -6,6 +6,7 @@ use crate::config::place::{DELIVERIES, STATE_DIR};
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
+use crate::wording::spelled;
 use crate::world::delivery::recovery;
 
 pub(crate) mod apply;
@@ -39,8 +40,8 @@ fn is_meant(path: &AbsPath, paths: &[AbsPath]) -> bool {
 
 /// A path as it is shown to somebody who stands in `here`.
 fn shown(path: &AbsPath, here: &AbsPath) -> String {
-    match path.below(here) {
+    spelled(&match path.below(here) {
         Some(rel) => rel.to_string(),
         None => path.to_string(),
-    }
+    })
 }

@@ -13,6 +13,7 @@ use crate::delivery::hunks::{Hunk, hunks};
 use crate::delivery::plan::{Deed, Entry, Made, Plan, Source};
 use crate::error::Result;
 use crate::orchestrator::review::{Choice, Red};
+use crate::wording::spelled;
 use crate::world::delivery::contents::{Difference, Side, compared, difference};
 use crate::world::delivery::store::Delivery;
 use crate::world::terminal::{Asking, has_input};
@@ -74,7 +75,7 @@ pub(crate) fn on_red(
         match next()?.as_str() {
             "t" | "take" => return Some(Red::TakeBack),
             "k" | "keep" => return Some(Red::Keep),
-            _ => {}
+            _ => output.note("expected `t` or `k`"),
         }
     }
 }
@@ -171,7 +172,8 @@ fn summary(delivery: &Delivery, plan: &Plan, output: &mut Output<'_>) -> Result<
     }
     for refusal in plan.refused.iter().take(REFUSED_MAX) {
         let reason = &refusal.reason;
-        output.warning(&format!("`{}` is refused: {reason}", refusal.path));
+        let path = spelled(&refusal.path.to_string());
+        output.warning(&format!("`{path}` is refused: {reason}"));
     }
     let more = plan.refused.len().saturating_sub(REFUSED_MAX);
     if more > 0 {
@@ -299,7 +301,7 @@ fn show(output: &mut Output<'_>, lines: &[Line]) {
 
 fn name(plan: &Plan, entry: &Entry) -> String {
     match plan.roots.as_slice() {
-        [_] => entry.rel.to_string(),
-        _ => plan.path(entry).to_string(),
+        [_] => spelled(&entry.rel.to_string()),
+        _ => spelled(&plan.path(entry).to_string()),
     }
 }

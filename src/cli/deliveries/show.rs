@@ -2,7 +2,7 @@
 
 use crate::cli::output::{Piece, Style};
 use crate::delivery::hunks::{Hunk, Side as Of, hunks};
-use crate::wording::counted;
+use crate::wording::{counted, visible};
 use crate::world::delivery::contents::{Difference, Side, compared};
 
 /// One line, in pieces with their looks.
@@ -59,9 +59,9 @@ pub(super) fn hunk_lines(hunk: &Hunk) -> Vec<Line> {
         for (place, part) in text.split('\n').enumerate() {
             // What follows a line break is the note that the line has no end.
             let line = if place == 0 {
-                format!("{sign}{part}")
+                format!("{sign}{}", visible(part))
             } else {
-                part.to_owned()
+                visible(part)
             };
             lines.push(vec![(style, line)]);
         }

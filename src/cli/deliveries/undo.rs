@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::wording::counted;
-use crate::world::delivery::store::{Delivery, find};
+use crate::world::delivery::store::{Delivery, Use, find};
 use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
 
 /// Takes a delivery back.
@@ -18,7 +18,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     recover(host, output)?;
     let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries)?;
+    let name = find(&asked.run, &deliveries, Use::TakeBack)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let Some(mut delivered) = Delivered::open(delivery)? else {
         let message = format!("nothing of `{name}` was applied");
@@ -33,14 +33,27 @@ pub(crate) fn run(
         Since::Kept
     };
     let rows = delivered.take(Direction::Back, &paths, since)?;
-    tell(&name, &rows, &host.cwd, output)
+    let remedy = match since {
+        Since::Kept => Remedy::Force,
+        Since::Replaced => Remedy::None,
+    };
+    tell((&name, &host.cwd), &rows, remedy, output)
+}
+
+/// What the user can do about names that stayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// `--force` replaces them.
+    Force,
+    /// Nothing with this command.
+    None,
 }
 
 /// Says what was done, and what was not.
 pub(super) fn tell(
-    name: &str,
+    (name, here): (&str, &AbsPath),
     rows: &[Row],
-    here: &AbsPath,
+    remedy: Remedy,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     let mut left = 0_usize;
@@ -61,9 +74,10 @@ pub(super) fn tell(
     }
     if left > 0 {
         let left = counted(left, "name");
-        output.warning(&format!(
-            "{left} stayed; `--force` replaces what was changed since"
-        ));
+        output.warning(&match remedy {
+            Remedy::Force => format!("{left} stayed; `--force` replaces what was changed since"),
+            Remedy::None => format!("{left} stayed"),
+        });
         return Ok(ExitStatus::Denied);
     }
     Ok(ExitStatus::Delivered)

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
 use crate::cli::args::RunArguments;
 use crate::cli::conduct::conduct;
 use crate::cli::deliveries::recover;
@@ -87,7 +90,7 @@ async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
         browser,
         history,
         keyboard,
-        interrupts,
+        interrupts: Arc::new(Mutex::new(interrupts)),
         begun: String::new(),
     };
     conversation.hold().await
@@ -118,7 +121,7 @@ struct Conversation {
     browser: Arc<Browser>,
     history: History,
     keyboard: Keyboard,
-    interrupts: Interrupts,
+    interrupts: Arc<Mutex<Interrupts>>,
     /// What was typed while a turn went on.
     begun: String,
 }
@@ -227,7 +230,7 @@ impl Conversation {
         loop {
             let typed = tokio::select! {
                 typed = self.editor.typed() => typed,
-                asked = self.interrupts.next() => match asked {
+                asked = next(&self.interrupts) => match asked {
                     Asked::End => return Ok(Heard::End),
                     Asked::Interrupt => Typed::Signalled,
                 },
@@ -273,38 +276,30 @@ impl Conversation {
     async fn conduct(&mut self, turn: Turn<'_>) -> Result<After> {
         let stop = Stop::default();
         let (output, standing) = (&mut self.output, &mut self.standing);
-        let (interrupts, arguments) = (&mut self.interrupts, &self.arguments);
-        let mut after = After::GoOn;
-        let conducted = {
-            let running = async {
-                match turn {
-                    Turn::Typed(prompt) => {
-                        let prepared = standing.prepare(prompt, output).await?;
-                        let conducted = conduct(prepared, arguments, stop.clone(), output, None);
-                        Box::pin(conducted).await
-                    }
-                    Turn::BrokenOff(unfinished) => {
-                        let typed = (&standing.host, arguments);
-                        let conducted = resume(unfinished, typed, stop.clone(), output, None);
-                        Box::pin(conducted).await
-                    }
+        let arguments = &self.arguments;
+        let leave = CancellationToken::new();
+        // A task of its own: while the user is asked something, this one waits for the keyboard.
+        let watching = watch(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
+        let watching = tokio::spawn(watching);
+        let conducted = match turn {
+            Turn::Typed(prompt) => match standing.prepare(prompt, output).await {
+                Ok(prepared) => {
+                    let conducted = conduct(prepared, arguments, stop, output, None);
+                    Box::pin(conducted).await
                 }
-            };
-            let mut running = Box::pin(running);
-            loop {
-                tokio::select! {
-                    conducted = &mut running => break conducted,
-                    asked = interrupts.next() => {
-                        if asked == Asked::End || stop.soon.is_cancelled() {
-                            after = After::Leave;
-                        }
-                        if stop.soon.is_cancelled() {
-                            stop.at_once.cancel();
-                        }
-                        stop.soon.cancel();
-                    }
-                }
+                Err(error) => Err(error),
+            },
+            Turn::BrokenOff(unfinished) => {
+                let typed = (&standing.host, arguments);
+                let conducted = resume(unfinished, typed, stop, output, None);
+                Box::pin(conducted).await
             }
+        };
+        watching.abort();
+        let after = if leave.is_cancelled() {
+            After::Leave
+        } else {
+            After::GoOn
         };
         match conducted {
             Ok(conducted) => self.standing.conducted(&conducted),
@@ -312,5 +307,26 @@ impl Conversation {
             Err(error) => self.output.error(&error),
         }
         Ok(after)
+    }
+}
+
+/// Waits for the next signal.
+async fn next(interrupts: &Mutex<Interrupts>) -> Asked {
+    interrupts.lock().await.next().await
+}
+
+/// While a turn runs: the first Ctrl-C stops it with what it has; whatever follows, and the end of the
+/// terminal, gives it up and says that the user wants to `leave`.
+async fn watch(interrupts: Arc<Mutex<Interrupts>>, stop: Stop, leave: CancellationToken) {
+    loop {
+        let asked = next(&interrupts).await;
+        let is_second = stop.soon.is_cancelled();
+        if asked == Asked::End || is_second {
+            leave.cancel();
+        }
+        if is_second {
+            stop.at_once.cancel();
+        }
+        stop.soon.cancel();
     }
 }

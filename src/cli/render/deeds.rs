@@ -205,8 +205,6 @@ pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String
             (Style::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
-        DeliveryOutcome::TakenBack { reason } => {
-            (Style::Bad, "restored", format!(": taken back, {reason}"))
-        }
+        DeliveryOutcome::TakenBack { reason } => (Style::Bad, "undone", format!(": {reason}")),
     }
 }

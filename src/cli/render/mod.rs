@@ -11,9 +11,10 @@ use crate::cli::render::deeds::{clock, deed, outcome, used};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, Voice};
+use crate::evidence::{Evidence, Standing};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
-use crate::wording::{joined, one_line};
+use crate::wording::{joined, one_line, spelled};
 
 pub(crate) mod deeds;
 
@@ -33,6 +34,8 @@ pub(crate) struct Render<'o, 'w> {
     agents: Vec<AgentId>,
     speech: BTreeMap<AgentId, Speech>,
     asked: BTreeSet<AgentId>,
+    /// Whose answers fail a required check.
+    failing: BTreeSet<AgentId>,
     books: Books,
     activity: Activity,
     quiet_since: Duration,
@@ -66,6 +69,7 @@ impl<'o, 'w> Render<'o, 'w> {
             speech: BTreeMap::new(),
             asked: BTreeSet::new(),
             books: Books::default(),
+            failing: BTreeSet::new(),
             activity: Activity::Quiet,
             quiet_since: Duration::ZERO,
         }
@@ -109,10 +113,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.asked.remove(agent);
                 self.finish_speech(agent);
             }
-            Event::Answered { agent, content, .. } => {
-                self.act(agent, event);
-                self.quote(agent, content);
-            }
+            Event::Answered { agent, .. } => self.answered(agent, event),
             Event::DroppedOut { agent, .. } => {
                 self.asked.remove(agent);
                 self.act(agent, event);
@@ -142,6 +143,21 @@ impl<'o, 'w> Render<'o, 'w> {
             }
         }
         Ok(())
+    }
+
+    fn answered(&mut self, agent: &AgentId, event: &Event) {
+        self.act(agent, event);
+        let Event::Answered {
+            content, evidence, ..
+        } = event
+        else {
+            return;
+        };
+        match evidence.as_ref().map(Evidence::standing) {
+            Some(Standing::Fails) => self.failing.insert(agent.clone()),
+            Some(Standing::Holds) | None => self.failing.remove(agent),
+        };
+        self.quote(agent, content);
     }
 
     /// Shows something that is not an event.
@@ -217,7 +233,11 @@ impl<'o, 'w> Render<'o, 'w> {
             .iter()
             .map(|(agent, count)| format!("{agent} {count}"))
             .collect();
-        let text = format!("{agent} with {label} (votes: {})", votes.join(", "));
+        let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
+        if !self.failing.is_empty() {
+            let failing: Vec<&AgentId> = self.failing.iter().collect();
+            text = format!("{text}; a required check fails: {}", joined(&failing));
+        }
         self.line("winner", Style::Good, &text);
     }
 
@@ -335,8 +355,8 @@ impl<'o, 'w> Render<'o, 'w> {
         }
         for row in rows {
             let (style, word, note) = outcome(&row.outcome);
-            let padded = format!("  {word:<9}");
-            let path = format!("{}{note}", row.path);
+            let padded = format!("  {word:<8} ");
+            let path = format!("{}{note}", spelled(&row.path));
             self.output.line(&[(style, &padded), (Style::Plain, &path)]);
         }
     }

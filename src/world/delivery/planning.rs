@@ -24,6 +24,9 @@ use crate::world::sys::meta::{Kind, Meta};
 use crate::world::sys::slot::is_same_mount;
 use crate::world::sys::survey::{Found, Keep, Survey};
 
+/// The bits of a mode that say who may read, write and execute, and nothing else.
+const PLAIN_BITS: u32 = 0o777;
+
 /// How many names a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
 
@@ -325,11 +328,15 @@ impl Reading<'_> {
     fn put_file(&mut self, rel: &RelPath, meta: &Meta) -> Read {
         let (theirs, found) = self.theirs(rel)?;
         let new_bits = (meta.plain_bits() | Mode::WUSR).as_raw_mode();
-        let mode = match (&theirs, self.written) {
-            (Stand::File(old), Written::Apart) => old.mode,
-            (Stand::File(old), Written::Over) if old.mode & 0o777 | 0o200 == new_bits => old.mode,
-            _ => new_bits,
+        let kept = match (&theirs, self.written) {
+            (Stand::File(old), Written::Apart) => Some(old.mode),
+            (Stand::File(old), Written::Over) if old.mode & PLAIN_BITS | 0o200 == new_bits => {
+                Some(old.mode)
+            }
+            _ => None,
         };
+        // The rights that a file lends are not lent to what an agent puts into it.
+        let mode = kept.map_or(new_bits, |mode| mode & PLAIN_BITS);
         let ours = Stand::File(FileStand {
             inode: None,
             size_bytes: meta.version.size_bytes,
@@ -337,7 +344,7 @@ impl Reading<'_> {
             mode,
         });
         if let (Stand::File(old), Some(old_meta)) = (&theirs, &found) {
-            if old.mode == mode && self.is_same(rel, old_meta)? {
+            if kept == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
             if old_meta.names > 1 {
@@ -442,6 +449,14 @@ impl Reading<'_> {
             .collect();
         if !closed.is_empty() {
             return Err(Stopped::Refused(holds_closed(&closed)));
+        }
+        for rel in &below {
+            let (_, found) = self.theirs(rel)?;
+            if found.is_some_and(|meta| meta.kind == Kind::File && !meta.is_writable_for_owner()) {
+                let why =
+                    format!("it holds `{rel}`, whose permission bits say that it is read-only");
+                return Err(Stopped::Refused(why));
+            }
         }
         for rel in below {
             let (theirs, found) = self.theirs(&rel)?;

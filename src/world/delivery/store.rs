@@ -15,6 +15,7 @@ use crate::world::delivery::place::{Place, Seal};
 use crate::world::locate::{Located, locate};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::sys::own;
+use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -111,11 +112,26 @@ pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`.
-pub fn find(wanted: &str, deliveries: &AbsPath) -> Result<String> {
+/// What a delivery is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is shown or applied.
+    Take,
+    /// It is taken back.
+    TakeBack,
+}
+
+/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`, the newest that can
+/// be used so.
+pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
     let names = names(deliveries)?;
     let found = if wanted == LAST {
-        names.first()
+        let is_there = |path: AbsPath| file::kind(&path).is_ok();
+        let can_be_used = |name: &&String| {
+            let place = Place(deliveries.join(name));
+            is_there(place.journal()) || (usage == Use::Take && is_there(place.offer()))
+        };
+        names.iter().find(can_be_used)
     } else {
         let exact = names.iter().find(|name| *name == wanted);
         match exact {
@@ -169,6 +185,11 @@ impl Delivery {
         let name = name.to_owned();
         let lock = hold(&place.0, &name)?;
         Ok(Self { place, name, lock })
+    }
+
+    /// Removes it: nothing came of it.
+    pub fn discard(self) -> Result<()> {
+        clear::remove(&self.place.0)
     }
 
     /// Its name.
