@@ -222,10 +222,8 @@ mod tests {
             "{path: ., permission: write, unprotected: [.git]}",
             "opens protected names",
         );
-        check(
-            "{path: .massgen/deliveries, permission: write}",
-            "is protected",
-        );
+        let state = "{path: .massgen/deliveries, permission: write, allow_broad: true}";
+        check(state, "is protected");
     }
 
     #[test]

@@ -236,9 +236,9 @@ fn what_was_delivered_before_the_run_was_broken_off_is_not_delivered_again() {
         .has_file("out/log", "begun\nonce\n");
     let log = log(finished.project()).unwrap();
     let text = fs::read_to_string(&log).unwrap();
-    let end = text.find("\"type\":\"final_answer\"").unwrap();
-    let end = text[..end].rfind('\n').unwrap() + 1;
-    fs::write(&log, &text[..end]).unwrap();
+    let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
+    let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
+    fs::write(&log, kept.concat()).unwrap();
     fs::remove_file(log.with_file_name("status.json")).unwrap();
     let sessions = finished.project().path(".massgen/sessions");
     for session in fs::read_dir(sessions).unwrap() {

@@ -385,7 +385,7 @@ fn check_notice(file: &str, entry: &str, expected: &str) {
     let finished = Project::new()
         .file(file, "x")
         .config(&config)
-        .args(["go"])
+        .args(["--config", ".massgen/config.yaml", "go"])
         .success();
     let said = finished
         .stderr()
