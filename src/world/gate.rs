@@ -502,29 +502,6 @@ impl Gate {
         self.0.policy.stage.as_ref()
     }
 
-    /// The roots of the grants to write that are held by the directory `dir`: a tree, or else files.
-    pub(super) fn written_at(&self, dir: &RealPath) -> Vec<Place> {
-        let written = self.0.grants.iter().filter(|open| {
-            let grant = open.grant();
-            open.root() == dir
-                && grant.kind == GrantKind::Context
-                && self.allows(&grant.root, Permission::Write)
-        });
-        let places = written.map(|open| Place {
-            grant: Arc::clone(open),
-            rel: RelPath::default(),
-            real: dir.clone(),
-        });
-        let places: Vec<Place> = places.collect();
-        match places
-            .iter()
-            .find(|place| place.grant().scope == Scope::Tree)
-        {
-            Some(tree) => vec![tree.clone()],
-            None => places,
-        }
-    }
-
     /// The root of the grant of the whole tree `root`, if it may be written to.
     pub(super) fn writable_tree(&self, root: &AbsPath) -> Option<Place> {
         let is_meant = |open: &&Arc<OpenGrant>| {

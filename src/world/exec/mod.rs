@@ -3,7 +3,6 @@
 
 mod aftermath;
 mod answer;
-pub mod apply;
 mod background;
 mod care;
 mod command;

@@ -10,7 +10,6 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::confinement::Layer;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
@@ -167,11 +166,6 @@ impl Stage {
     /// It cannot be read or written.
     pub fn write_down(&self) -> Result<()> {
         self.0.trees.iter().try_for_each(Tree::write_down)
-    }
-
-    /// The layers over the trees.
-    pub(in crate::world) fn layers(&self) -> impl Iterator<Item = &Layer> {
-        self.0.trees.iter().map(Tree::layer)
     }
 
     /// The staged directory at `path`, for a grant of this scope; `None` where none is staged.

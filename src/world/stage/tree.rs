@@ -166,11 +166,6 @@ impl Tree {
         self.staged.as_ref().or(copy).ok_or(Fault::Missing)
     }
 
-    /// What is laid over it.
-    pub(super) fn layer(&self) -> &Layer {
-        &self.layer
-    }
-
     /// It and its copy, if all of it is copied.
     pub(super) fn whole_copy(&self) -> Option<(AbsPath, AbsPath)> {
         let is_whole = self.copied.is_some() && self.files.is_none();

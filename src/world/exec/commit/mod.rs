@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::confinement::Layer;
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::{GrantKind, Permission, Scope};
+use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::history::is_generated;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::Stop;
@@ -54,34 +54,6 @@ pub(super) fn commit(
         clear::empty(&upper).map_err(stop)?;
     }
     on_the_disk(gate, &root, aftermath)
-}
-
-/// Carries what was changed in the `layer` of a stage into the user's tree `root`. The layer stays as
-/// it is, and can be carried again: what is the same by then is left alone.
-pub(super) fn apply(
-    gate: &Gate,
-    root: &Place,
-    layer: &Layer,
-    told: &mut BTreeSet<RealPath>,
-) -> Result<Aftermath, Stop> {
-    let stop = |fault: Fault| Stop::at(gate, "carry what changed into", root, fault);
-    let upper = Dir::own(&layer.upper).map_err(stop)?;
-    let mut commit = Commit::of(gate, root, layer, &upper, told)?;
-    if let (Scope::File, Some(name)) = (root.grant().scope, root.grant().root.name()) {
-        let rel = RelPath::default().child(name);
-        let is_changed = |rel: &RelPath| upper.meta(rel).is_ok();
-        if let Some(rel) = rel.filter(is_changed) {
-            commit.take(&rel);
-        }
-    } else {
-        let survey = commit.survey();
-        if let Some(cut) = survey.cut {
-            return Err(stop(Fault::Limit(cut)));
-        }
-        commit.take_all(&survey);
-    }
-    let aftermath = commit.aftermath;
-    on_the_disk(gate, root, aftermath)
 }
 
 /// Returns once what was carried is on the disk.
