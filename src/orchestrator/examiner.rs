@@ -14,7 +14,7 @@ use crate::agent::patience::Patience;
 use crate::config::checks::Check;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Subject};
-use crate::evidence::{Evidence, Finding, Verdict};
+use crate::evidence::{Changes, Evidence, Finding, Verdict};
 use crate::id::AgentId;
 use crate::orchestrator::grants::{manager, write_roots};
 use crate::orchestrator::wings::{Performance, Wings};
@@ -22,8 +22,10 @@ use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
 use crate::wording::one_line;
+use crate::world::change::Change;
 use crate::world::clock::milliseconds;
 use crate::world::commands::Commands;
+use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::trial::{Ending, try_out};
 use crate::world::exec::{self, Outcome};
 use crate::world::gate::{Gate, GatePolicy};
@@ -67,6 +69,8 @@ pub enum Examined {
 struct Bench {
     gate: Gate,
     dir: UserPath,
+    /// The user's own trees, and what the answer puts there; nothing where nothing is delivered.
+    beside: Option<(Gate, Vec<Change>)>,
 }
 
 impl Examiner {
@@ -93,6 +97,7 @@ impl Examiner {
             Examined::Delivery => Subject::Delivery,
         };
         let mut findings = Vec::new();
+        let mut changes = None;
         for check in &self.0.checks {
             let begins = Event::Checking {
                 agent: agent.clone(),
@@ -102,6 +107,9 @@ impl Examiner {
             let begun = Instant::now();
             // Each on a stage of its own: what one runs must not put right what another looks at.
             let bench = self.bench(agent, examined.clone()).await;
+            if let (None, Ok(bench)) = (&changes, &bench) {
+                changes = bench.changes().await;
+            }
             let (verdict, tail) = match &bench {
                 Ok(bench) => bench.verdict(check, patience).await,
                 Err(error) => {
@@ -128,7 +136,7 @@ impl Examiner {
         }
         Evidence {
             checks: findings,
-            changes: None,
+            changes,
         }
     }
 
@@ -174,11 +182,17 @@ impl Examiner {
         };
         let dir = text(&target)?;
         let work = move || {
-            let gate = Gate::open(manager(&grants, Phase::Final), policy)?;
+            let manager = manager(&grants, Phase::Final);
+            let users = GatePolicy::single_call(target.clone());
+            let users = policy.stage.is_some().then_some(users);
+            let gate = Gate::open(manager.clone(), policy)?;
+            let mut beside = None;
             if let Examined::Answer(Some(snapshot)) = examined {
-                carry(&gate, &snapshot, &target)?;
+                let carried = carry(&gate, &snapshot, &target)?;
+                let users = users.map(|users| Gate::open(manager, users)).transpose()?;
+                beside = users.map(|users| (users, carried));
             }
-            Ok(Bench { gate, dir })
+            Ok(Bench { gate, dir, beside })
         };
         let made = tokio::task::spawn_blocking(work).await;
         made.map_err(|_| Error::bug("the checks could not be prepared"))?
@@ -186,6 +200,17 @@ impl Examiner {
 }
 
 impl Bench {
+    /// How much the answer would change in the user's trees.
+    async fn changes(&self) -> Option<Changes> {
+        let (users, carried) = self.beside.clone()?;
+        let stage = self.gate.clone();
+        let counting = move || {
+            let paths = carried.iter().map(|change| &change.path);
+            diffstat(&users, &stage, paths)
+        };
+        tokio::task::spawn_blocking(counting).await.ok()
+    }
+
     async fn verdict(&self, check: &Check, patience: &Patience) -> (Verdict, String) {
         let not_run = |why: String| (Verdict::NotRun { why }, String::new());
         let call = ToolCall::ExecuteCommand {
@@ -221,7 +246,7 @@ impl Bench {
 }
 
 /// Lays the files of an answer over the tree that they would be delivered to.
-fn carry(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<()> {
+fn carry(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<Change>> {
     let call = ToolCall::CopyFilesBatch {
         source: text(snapshot)?,
         destination: text(target)?,
@@ -234,7 +259,7 @@ fn carry(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<()> {
     let permitted = gate.check(call).map_err(|denial| cannot(&denial.reason))?;
     let observation = exec::run(permitted);
     match observation.outcome {
-        Outcome::Done => Ok(()),
+        Outcome::Done => Ok(observation.changes),
         Outcome::Failed | Outcome::Denied => Err(cannot(&observation.content)),
     }
 }

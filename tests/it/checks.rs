@@ -138,6 +138,8 @@ fn voters_are_told_how_checks_ended() {
         .find(|answer| answer["agent"] == "one")
         .unwrap();
     assert_eq!(of_one["evidence"]["checks"][0]["tail"], "why");
+    let changes = serde_json::json!({"files": 1, "added": 1, "removed": 0});
+    assert_eq!(of_one["evidence"]["changes"], changes);
 }
 
 #[test]

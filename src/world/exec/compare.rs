@@ -26,7 +26,7 @@ use crate::world::sys::survey::Keep;
 const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long the search for the shortest diff may take before a longer one is taken.
-const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
+pub(super) const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How many bytes a comparison of directories reads, at most; holes count.
 const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;

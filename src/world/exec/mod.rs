@@ -10,6 +10,7 @@ mod commit;
 pub(super) mod compare;
 mod copy;
 mod delete;
+pub mod diffstat;
 pub mod fingerprint;
 mod grep;
 mod inventory;
