@@ -444,7 +444,8 @@ fn told(observation: Observation, root: RealPath) -> Vec<Change> {
     vec![Change { path: root, kind }]
 }
 
-fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
+/// The call that copies all that is in a directory over what is in another.
+pub(super) fn copy_all(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     Some(ToolCall::CopyFilesBatch {
         source: UserPath::parse(from.as_path().to_str()?).ok()?,
         destination: UserPath::parse(to.as_path().to_str()?).ok()?,

@@ -16,11 +16,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Subject};
 use crate::evidence::{Changes, Evidence, Finding, Verdict};
 use crate::id::AgentId;
+use crate::orchestrator::deliver::copy_all;
 use crate::orchestrator::grants::{manager, write_roots};
 use crate::orchestrator::wings::{Performance, Wings};
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::tools::call::{ToolCall, UserPath};
 use crate::wording::one_line;
 use crate::world::change::Change;
 use crate::world::clock::milliseconds;
@@ -34,6 +35,9 @@ use crate::world::sandbox::interrupt::Interrupt;
 /// How much of what a check wrote is kept, in lines and in characters of each.
 const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
+
+/// Why a path cannot be named to a tool.
+const NO_TEXT: &str = "its path is no text";
 
 /// The examiner of a run. A clone is the same.
 #[derive(Clone, Debug)]
@@ -247,15 +251,7 @@ impl Bench {
 
 /// Lays the files of an answer over the tree that they would be delivered to.
 fn carry(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<Change>> {
-    let call = ToolCall::CopyFilesBatch {
-        source: text(snapshot)?,
-        destination: text(target)?,
-        selection: Selection {
-            include: vec!["*".to_owned()],
-            exclude: Vec::new(),
-        },
-        existing: Existing::Overwrite,
-    };
+    let call = copy_all(&snapshot.to_abs(), target).ok_or_else(|| cannot(NO_TEXT))?;
     let permitted = gate.check(call).map_err(|denial| cannot(&denial.reason))?;
     let observation = exec::run(permitted);
     match observation.outcome {
@@ -267,7 +263,7 @@ fn carry(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<Chan
 fn text(path: &RealPath) -> Result<UserPath> {
     let text = path.as_path().to_str();
     text.and_then(|text| UserPath::parse(text).ok())
-        .ok_or_else(|| cannot("its path is no text"))
+        .ok_or_else(|| cannot(NO_TEXT))
 }
 
 fn cannot(why: &str) -> Error {

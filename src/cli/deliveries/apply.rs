@@ -4,6 +4,7 @@
 use std::io::stdin;
 
 use crate::cli::args::ApplyArguments;
+use crate::cli::conduct::Person;
 use crate::cli::deliveries::review::{review, typed_line};
 use crate::cli::deliveries::undo::{Remedy, tell};
 use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
@@ -14,7 +15,7 @@ use crate::delivery::choice::Take;
 use crate::delivery::plan::{Deed, Entry, Plan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, Event};
-use crate::host::{Host, Stream};
+use crate::host::Host;
 use crate::orchestrator::deliver::outcome_of;
 use crate::orchestrator::review::Choice;
 use crate::path::AbsPath;
@@ -70,17 +71,15 @@ fn again(
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.cwd, paths)?;
-    if !asked.yes && may_ask(host) && !agrees(&delivered, &is_back, host, output) {
+    if !asked.yes
+        && Person::at(host) == Person::Present
+        && !agrees(&delivered, &is_back, host, output)
+    {
         output.note("nothing was applied");
         return Ok(Some(ExitStatus::Interrupted));
     }
     let rows = delivered.take(Direction::Again, paths, Changed::Kept)?;
     tell((name, &host.cwd), &rows, Remedy::None, output).map(Some)
-}
-
-/// Whether somebody sits at the terminal who can be asked.
-fn may_ask(host: &Host) -> bool {
-    (host.stdin, host.stderr) == (Stream::Terminal, Stream::Terminal)
 }
 
 /// Shows what was taken back, and asks whether it is applied once more.
@@ -184,7 +183,7 @@ fn take(
         output.note("there is nothing to apply");
         return Ok(ExitStatus::Delivered);
     }
-    let choice = if asked.yes || !may_ask(host) {
+    let choice = if asked.yes || Person::at(host) == Person::Absent {
         Some(Choice::everything(&planned))
     } else {
         let mut input = stdin().lock();

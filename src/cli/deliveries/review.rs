@@ -14,8 +14,9 @@ use crate::delivery::plan::{Deed, Entry, Made, Plan, Source};
 use crate::error::Result;
 use crate::orchestrator::review::{Choice, Red};
 use crate::wording::spelled;
-use crate::world::delivery::contents::{Difference, Side, compared, difference};
+use crate::world::delivery::contents::{Difference, Side, difference};
 use crate::world::delivery::store::Delivery;
+use crate::world::exec::compare::compared;
 use crate::world::terminal::{Asking, has_input};
 
 /// How often a question looks whether the user wants to stop.

@@ -3,7 +3,8 @@
 use crate::cli::output::{Piece, Style};
 use crate::delivery::hunks::{Hunk, Side as Of, hunks};
 use crate::wording::{counted, visible};
-use crate::world::delivery::contents::{Difference, Side, compared};
+use crate::world::delivery::contents::{Difference, Side};
+use crate::world::exec::compare::compared;
 
 /// One line, in pieces with their looks.
 pub(super) type Line = Vec<(Style, String)>;

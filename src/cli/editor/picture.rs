@@ -76,17 +76,7 @@ fn shortened_begin(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
     }
-    let mut left = columns.saturating_sub(1);
-    let mut kept: Vec<char> = Vec::new();
-    for c in text.chars().rev() {
-        let width = char_columns(c);
-        if width > left {
-            break;
-        }
-        left = left.saturating_sub(width);
-        kept.push(c);
-    }
-    kept.push('…');
+    let kept = fitting(text.chars().rev(), columns);
     kept.iter().rev().collect()
 }
 
@@ -95,9 +85,14 @@ fn shortened_end(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
     }
+    fitting(text.chars(), columns).iter().collect()
+}
+
+/// The first of `chars` that take fewer than this many columns, and a sign that more follow.
+fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns.saturating_sub(1);
-    let mut kept = String::new();
-    for c in text.chars() {
+    let mut kept = Vec::new();
+    for c in chars {
         let width = char_columns(c);
         if width > left {
             break;

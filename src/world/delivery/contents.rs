@@ -2,9 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::time::Duration;
-
-use similar::TextDiff;
 
 use crate::delivery::merge::{MERGE_BYTES_MAX, text};
 use crate::delivery::plan::{Entry, Plan, Source};
@@ -15,9 +12,6 @@ use crate::world::delivery::place::cannot;
 use crate::world::delivery::store::Delivery;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
-
-/// How long the search for the shortest difference may take before a longer one is taken.
-const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +52,6 @@ pub struct Difference {
     pub after: Side,
     /// The permission bits on both sides, of a file or a directory that stays one.
     pub modes: Option<(u32, u32)>,
-}
-
-/// How two texts differ, line by line.
-pub fn compared<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
-    TextDiff::configure()
-        .timeout(DIFF_TIME_MAX)
-        .diff_lines(old, new)
 }
 
 /// Both sides of an entry of `plan`.

@@ -26,7 +26,7 @@ use crate::world::sys::survey::Keep;
 const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long the search for the shortest diff may take before a longer one is taken.
-pub(super) const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
+const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How many bytes a comparison of directories reads, at most; holes count.
 const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -34,11 +34,16 @@ const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The most bytes of one file's differences in a comparison of directories.
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
 
+/// How two texts differ, line by line.
+pub fn compared<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
+    TextDiff::configure()
+        .timeout(DIFF_TIME_MAX)
+        .diff_lines(old, new)
+}
+
 /// The lines that differ, with `context_lines` around each, up to `bytes_max`.
 pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize) -> String {
-    let diff = TextDiff::configure()
-        .timeout(DIFF_TIME_MAX)
-        .diff_lines(old, new);
+    let diff = compared(old, new);
     let mut unified = diff.unified_diff();
     let text = unified.context_radius(context_lines).to_string();
     let mut lines = Bounded::new(bytes_max);
@@ -56,11 +61,9 @@ pub(super) fn compare_files(
     context_lines: u32,
 ) -> Answer {
     let (one, other) = (whole(gate, first)?, whole(gate, second)?);
-    let compared = TextDiff::configure()
-        .timeout(DIFF_TIME_MAX)
-        .diff_lines(&*one, &*other);
+    let difference = compared(&one, &other);
     let count = |tag| {
-        let changes = compared.iter_all_changes();
+        let changes = difference.iter_all_changes();
         changes.filter(|change| change.tag() == tag).count()
     };
     let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));

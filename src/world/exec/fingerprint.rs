@@ -23,6 +23,11 @@ pub struct Fingerprint {
 /// The fingerprint of the regular file at `path`, which is as the kernel follows it; `None` if
 /// there is none, or if the gate lets nobody read it. It blocks on the disk.
 pub fn fingerprint(gate: &Gate, path: &str) -> Option<Fingerprint> {
+    of(content(gate, path)?).ok()
+}
+
+/// The content of the regular file at `path`, which is as the kernel follows it.
+pub(super) fn content(gate: &Gate, path: &str) -> Option<Content> {
     let call = ToolCall::GetFileInfo {
         path: UserPath::parse(path).ok()?,
     };
@@ -32,7 +37,7 @@ pub fn fingerprint(gate: &Gate, path: &str) -> Option<Fingerprint> {
     };
     let is_itself = place.real().as_path().to_str() == Some(path);
     let (content, _) = place.dir().open_file(&place.below()).ok()?;
-    if is_itself { of(content).ok() } else { None }
+    is_itself.then_some(content)
 }
 
 fn of(mut content: Content) -> io::Result<Fingerprint> {

@@ -7,7 +7,7 @@ mod background;
 mod care;
 mod command;
 mod commit;
-pub(super) mod compare;
+pub mod compare;
 mod copy;
 mod delete;
 pub mod diffstat;

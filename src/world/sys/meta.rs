@@ -4,12 +4,19 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, RawMode, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::fs::{
+    AtFlags, FileType, Mode, RawMode, Statx, StatxFlags, StatxTimestamp, Timespec, Timestamps,
+    UTIME_OMIT, statx,
+};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 
 use crate::permissions::history::Version;
 use crate::world::sys::fault::Fault;
+
+/// How many nanoseconds a second has.
+pub(crate) const SECOND_NS: i128 = 1_000_000_000;
 
 /// What stands at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -147,4 +154,21 @@ impl Meta {
 
 fn nanoseconds(time: StatxTimestamp) -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// The times of a file whose content last changed at this time, in nanoseconds since 1970.
+pub(crate) fn modified_at(modified_ns: i128) -> Result<Timestamps, Fault> {
+    let out_of_range = |_| Fault::System(Errno::OVERFLOW);
+    let seconds = modified_ns.div_euclid(SECOND_NS);
+    let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
+    Ok(Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: seconds.try_into().map_err(out_of_range)?,
+            tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
+        },
+    })
 }

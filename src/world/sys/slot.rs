@@ -7,8 +7,7 @@ use std::io::Write as _;
 use std::os::fd::AsFd;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT, chmod, fchmod, fchown,
-    futimens, openat, statx, utimensat,
+    AtFlags, Mode, OFlags, StatxFlags, chmod, fchmod, fchown, futimens, openat, statx, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -17,10 +16,7 @@ use crate::path::RelPath;
 use crate::world::sys::content::{Content, copy};
 use crate::world::sys::dir::{Dir, proc_path};
 use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::{Kind, Meta};
-
-/// How many nanoseconds a second has.
-const SECOND_NS: i128 = 1_000_000_000;
+use crate::world::sys::meta::{Kind, Meta, SECOND_NS, modified_at};
 
 /// What a file is to look like beside its content.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +151,7 @@ fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
     }
     fchmod(file, looks.mode)?;
     if let Some(modified_ns) = looks.modified_ns {
-        futimens(file, &modified(modified_ns)?)?;
+        futimens(file, &modified_at(modified_ns)?)?;
     }
     Meta::of(file)
 }
@@ -163,21 +159,5 @@ fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
 /// Says when the link or directory `name` last changed.
 fn set_times(dir: &Dir, name: &OsStr, modified_ns: i128) -> Result<(), Fault> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    Ok(utimensat(dir, name, &modified(modified_ns)?, flags)?)
-}
-
-fn modified(modified_ns: i128) -> Result<Timestamps, Fault> {
-    let out_of_range = |_| Fault::System(Errno::OVERFLOW);
-    let seconds = modified_ns.div_euclid(SECOND_NS);
-    let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
-    Ok(Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
-        last_modification: Timespec {
-            tv_sec: seconds.try_into().map_err(out_of_range)?,
-            tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
-        },
-    })
+    Ok(utimensat(dir, name, &modified_at(modified_ns)?, flags)?)
 }

@@ -5,9 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
 
-use rustix::fs::{
-    Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fchown, fsync, futimens, openat,
-};
+use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, futimens, openat};
 use rustix::io::Errno;
 
 use crate::permissions::history::Version;
@@ -15,10 +13,7 @@ use crate::world::sys::content::{Content, copy};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::displace::{remove_only, replace_only, temporary_name};
 use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Meta;
-
-/// How many nanoseconds a second has.
-const SECOND_NS: i128 = 1_000_000_000;
+use crate::world::sys::meta::{Meta, modified_at};
 
 /// Whether a file survives a crash of the machine once the call has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,20 +110,7 @@ impl<'d> Staged<'d> {
 
     /// Says that the content last changed at this time, in nanoseconds since 1970.
     pub(crate) fn set_modified(&self, modified_ns: i128) -> Result<(), Fault> {
-        let seconds = modified_ns.div_euclid(SECOND_NS);
-        let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
-        let out_of_range = |_| Fault::System(Errno::OVERFLOW);
-        let times = Timestamps {
-            last_access: Timespec {
-                tv_sec: 0,
-                tv_nsec: UTIME_OMIT,
-            },
-            last_modification: Timespec {
-                tv_sec: seconds.try_into().map_err(out_of_range)?,
-                tv_nsec: nanoseconds.try_into().map_err(out_of_range)?,
-            },
-        };
-        Ok(futimens(&self.file, &times)?)
+        Ok(futimens(&self.file, &modified_at(modified_ns)?)?)
     }
 
     /// Fills the file with `bytes`.
