@@ -70,11 +70,12 @@ impl Memory {
 
     /// The text of the last reply.
     pub fn last_words(&self) -> Option<&str> {
-        let said = |remembered: &'_ Remembered| matches!(remembered, Remembered::Said { .. });
-        match self.replies.iter().rfind(|remembered| said(remembered))? {
-            Remembered::Said { text, .. } => Some(text.trim()).filter(|text| !text.is_empty()),
+        let mut latest_first = self.replies.iter().rev();
+        let last = latest_first.find_map(|remembered| match remembered {
+            Remembered::Said { text, .. } => Some(text.trim()),
             Remembered::Failed(_) => None,
-        }
+        });
+        last.filter(|text| !text.is_empty())
     }
 
     /// Whether the call `id` is recorded.

@@ -87,3 +87,14 @@ pub struct Layer {
     /// The kernel's own, on the same file system as `upper`.
     pub work: AbsPath,
 }
+
+impl Layer {
+    /// The layer over `root` whose directories are in `place`.
+    pub fn of(root: AbsPath, place: &AbsPath) -> Self {
+        Self {
+            root,
+            upper: place.join("upper"),
+            work: place.join("work"),
+        }
+    }
+}

@@ -163,10 +163,10 @@ impl Run {
         let session = order.session.map_or_else(anew, Ok)?;
         let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
         beginning.forget_conflicts(&session);
-        let confined = equip(&mut team, &session, &layout, &order.machine)?;
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
+        let confined = equip(&mut team, &session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());

@@ -166,8 +166,8 @@ impl Team {
     /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
     /// of commands, which are about agents. Without checks, nobody's.
     pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
-        let has_checks = !self.config.checks.list.is_empty();
-        let members = self.members.iter().filter(move |_| has_checks);
+        let is_checked = self.is_checked();
+        let members = self.members.iter().filter(move |_| is_checked);
         members.map(|member| Runner {
             id: &member.id,
             config: &member.checks,
@@ -176,12 +176,16 @@ impl Team {
         })
     }
 
+    /// Whether checks run at all. Those of a run that is played again have run.
+    fn is_checked(&self) -> bool {
+        !self.config.checks.list.is_empty() && self.reach == Reach::Delivers
+    }
+
     /// What examines answers and deliveries, if the config has checks and something is made to
-    /// deliver from. A run that is played again knows how they ended.
+    /// deliver from.
     pub fn examiner(&self) -> Option<Examiner> {
         let checks = &self.config.checks.list;
-        let has_checks = !checks.is_empty() && self.reach == Reach::Delivers;
-        let wings = self.wings.clone().filter(|_| has_checks)?;
+        let wings = self.wings.clone().filter(|_| self.is_checked())?;
         let candidate = |member: &Member| {
             let commands = self.shells.as_ref()?.checking(&member.id);
             let candidate = Candidate {

@@ -7,7 +7,7 @@ use crate::cli::args::ApplyArguments;
 use crate::cli::conduct::Person;
 use crate::cli::deliveries::review::{review, typed_line};
 use crate::cli::deliveries::undo::{Remedy, tell};
-use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
+use crate::cli::deliveries::{chosen, is_meant, shown, typed};
 use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::outcome;
@@ -21,7 +21,7 @@ use crate::orchestrator::review::Choice;
 use crate::path::AbsPath;
 use crate::world::change::Change;
 use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, Offer, Origin, Use, Written, find};
+use crate::world::delivery::store::{Delivery, Offer, Origin, Use, Written};
 use crate::world::delivery::transaction::{apply, take_parts};
 use crate::world::delivery::undo::{Delivered, Direction, Now, Since as Changed, refuse_outside};
 
@@ -31,9 +31,7 @@ pub(crate) fn run(
     asked: &ApplyArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
-    recover(host, output)?;
-    let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries, Use::Take)?;
+    let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;
     let paths = typed(&asked.path, host);
     let Some(agent) = &asked.agent else {
         if let Some(status) = again((host, asked), (&deliveries, &name), &paths, output)? {

@@ -2,14 +2,14 @@
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::show::{lines, pieces, stat, stat_line, sum};
-use crate::cli::deliveries::{deliveries, is_meant, recover, shown, typed};
+use crate::cli::deliveries::{chosen, is_meant, shown, typed};
 use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{Difference, difference};
 use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, Use, find};
+use crate::world::delivery::store::{Delivery, Use};
 use crate::world::delivery::undo::Delivered;
 use crate::world::pager::Pager;
 
@@ -19,9 +19,7 @@ pub(crate) fn run(
     asked: &DiffArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
-    recover(host, output)?;
-    let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries, Use::Take)?;
+    let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let paths = typed(&asked.path, host);
     if delivery.is_applied() {

@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::wording::spelled;
 use crate::world::delivery::recovery;
+use crate::world::delivery::store::{Use, find};
 
 pub(crate) mod apply;
 pub(crate) mod diff;
@@ -26,6 +27,20 @@ pub(crate) fn recover(host: &Host, output: &mut Output<'_>) -> Result<()> {
         output.warning(&note);
     }
     Ok(())
+}
+
+/// The delivery that `wanted` means, after what an earlier process left open has been settled: where all
+/// of them are, and its name.
+fn chosen(
+    wanted: &str,
+    usage: Use,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<(AbsPath, String)> {
+    recover(host, output)?;
+    let deliveries = deliveries(host);
+    let name = find(wanted, &deliveries, usage)?;
+    Ok((deliveries, name))
 }
 
 /// The paths that were typed, from where the user stands.

@@ -1,13 +1,13 @@
 //! Owns `massgen undo`.
 
 use crate::cli::args::UndoArguments;
-use crate::cli::deliveries::{deliveries, recover, shown, typed};
+use crate::cli::deliveries::{chosen, shown, typed};
 use crate::cli::output::{Output, Style};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::wording::counted;
-use crate::world::delivery::store::{Delivery, Use, find};
+use crate::world::delivery::store::{Delivery, Use};
 use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
 
 /// Takes a delivery back.
@@ -16,9 +16,7 @@ pub(crate) fn run(
     asked: &UndoArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
-    recover(host, output)?;
-    let deliveries = deliveries(host);
-    let name = find(&asked.run, &deliveries, Use::TakeBack)?;
+    let (deliveries, name) = chosen(&asked.run, Use::TakeBack, host, output)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let Some(mut delivered) = Delivered::open(delivery)? else {
         let message = format!("nothing of `{name}` was applied");

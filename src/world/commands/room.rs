@@ -80,11 +80,7 @@ impl Room {
     pub fn new_layer(&self, root: &RealPath) -> Result<Layer> {
         let number = self.0.made.fetch_add(1, Ordering::Relaxed);
         let place = self.0.root.join(format!("layers/{number}"));
-        let layer = Layer {
-            root: root.to_abs(),
-            upper: place.join("upper"),
-            work: place.join("work"),
-        };
+        let layer = Layer::of(root.to_abs(), &place);
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, Audience::User)?;
         }

@@ -51,21 +51,13 @@ impl Tree {
         apart: &[AbsPath],
     ) -> Result<Self> {
         let users = Dir::open(&root).map_err(|fault| cannot_open(&root, fault))?;
-        let layer = Layer {
-            root: root.to_abs(),
-            upper: place.join("upper"),
-            work: place.join("work"),
-        };
+        dir::create_all(place, Audience::User)?;
+        // The kernel takes no path with a link in it.
+        let place = dir::follow(place)?.to_abs();
+        let layer = Layer::of(root.to_abs(), &place);
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, Audience::User)?;
         }
-        // The kernel takes no path with a link in it.
-        let place = dir::follow(place)?.to_abs();
-        let layer = Layer {
-            upper: place.join("upper"),
-            work: place.join("work"),
-            ..layer
-        };
         let inside = apart.iter().filter(|path| path.is_within(&layer.root));
         let inside = inside.filter(|path| **path != layer.root);
         Ok(Self {

@@ -62,17 +62,21 @@ impl Recorder {
             metadata.as_bytes(),
             Durability::Process,
         )?;
-        let replies = Replies::new(places.turn(), redactor.clone());
-        Ok(Self {
+        let session_id = meta.session_id.clone();
+        Ok(Self::new(places, log, session_id, redactor))
+    }
+
+    fn new(places: RunPlaces, log: EventLog, session_id: String, redactor: Redactor) -> Self {
+        Self {
+            replies: Replies::new(places.turn(), redactor.clone()),
             places,
-            session_id: meta.session_id.clone(),
+            session_id,
             redactor,
             log,
-            replies,
             began: Stopwatch::start(),
             attempt: None,
             faults: Faults::default(),
-        })
+        }
     }
 
     /// Goes on with the records of a turn that was broken off: whatever is derived from its `log` is
@@ -84,17 +88,7 @@ impl Recorder {
         redactor: Redactor,
     ) -> Result<Self> {
         clear::remove(&places.turn().join(REPLIES))?;
-        let replies = Replies::new(places.turn(), redactor.clone());
-        let mut recorder = Self {
-            places,
-            session_id,
-            redactor,
-            log,
-            replies,
-            began: Stopwatch::start(),
-            attempt: None,
-            faults: Faults::default(),
-        };
+        let mut recorder = Self::new(places, log, session_id, redactor);
         for (event, at) in told {
             recorder.derive_again(event, at);
         }
