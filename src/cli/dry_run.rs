@@ -168,7 +168,7 @@ fn exceptions(grant: &Grant) -> String {
 fn first_request(text: &mut String, team: &Team, member: &Member, task: &Task) {
     let system = team.system(member, Phase::Coordination);
     let tools = team.tools(member, Phase::Coordination);
-    let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     line(text, "  first request");
     for (role, said) in [("system", system.as_str()), ("user", &brief::task(task))] {
         for (index, said) in said.lines().enumerate() {

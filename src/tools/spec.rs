@@ -1,6 +1,7 @@
 //! Owns the table of the tools: what each is called, takes, does and returns. What models are
 //! offered, what the parser accepts and what the documentation says all come from it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -39,7 +40,7 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOffer {
     /// The name that calls carry.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
@@ -108,7 +109,7 @@ impl ToolSpec {
     /// The tool as a model is offered it.
     pub fn offer(&self) -> ToolOffer {
         ToolOffer {
-            name: self.name,
+            name: Cow::Borrowed(self.name),
             description: self.purpose.to_owned(),
             parameters: self.schema(),
         }

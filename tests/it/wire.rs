@@ -109,7 +109,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
 /// A tool with one argument.
 pub(crate) fn read_tool() -> ToolOffer {
     ToolOffer {
-        name: "read_text_file",
+        name: "read_text_file".into(),
         description: "Reads a file.".to_owned(),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
     }

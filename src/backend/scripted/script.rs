@@ -166,7 +166,7 @@ impl ReplyList {
 impl Condition {
     /// Whether `request` is one that the reply waits for.
     pub(super) fn holds(&self, request: &Request<'_>) -> bool {
-        let offered = |name: &String| request.tools.iter().any(|tool| tool.name == name);
+        let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
         self.contains
             .iter()
             .all(|text| any_text(request, |part| part.contains(text)))

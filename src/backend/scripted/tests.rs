@@ -41,7 +41,7 @@ fn result(id: &str) -> Message {
 
 fn request(conversation: &Conversation) -> Request<'_> {
     let vote = ToolOffer {
-        name: "vote",
+        name: "vote".into(),
         description: String::new(),
         parameters: json!({}),
     };
