@@ -96,6 +96,10 @@ pub(crate) struct RunArguments {
     /// How what comes of the run is delivered.
     #[command(flatten)]
     pub delivery: DeliveryArguments,
+    /// Asks the program that listens at this socket about calls that `permissions` has asked, instead of
+    /// whoever sits at the terminal. Default: the terminal; without one, such calls are denied.
+    #[arg(long, value_name = "SOCKET")]
+    pub ask_file: Option<String>,
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,

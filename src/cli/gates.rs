@@ -117,6 +117,7 @@ pub(crate) fn explain_command(
         let runner = Runner {
             agent: member.id.to_string(),
             permissions: &manager(&member.grants, phase),
+            rules: &agent.permissions.rules,
             commands: agent
                 .commands
                 .as_ref()

@@ -12,6 +12,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 
 mod args;
+mod asking;
 mod automation;
 mod clean;
 mod conduct;

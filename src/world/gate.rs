@@ -35,16 +35,23 @@ use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
+use crate::call_rules::CallRules;
+use crate::call_rules::judge::Judgement;
 use crate::commands::judge::judge;
 use crate::confinement::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
+use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
+use crate::world::consultation::{Answer, Consult, Question};
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -54,7 +61,18 @@ use crate::world::sys::meta::Meta;
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<Inner>, Calling);
+
+/// What belongs to the call that a gate is asked about.
+#[derive(Clone, Debug, Default)]
+struct Calling {
+    /// Whether a person has agreed to it.
+    consent: Consent,
+    /// Nobody waits for it any more.
+    ended: CancellationToken,
+    /// Its id in the conversation.
+    id: Option<String>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -87,6 +105,11 @@ pub struct GatePolicy {
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
     pub stage: Option<Stage>,
+    /// What `permissions` of the config says about commands and tools; what it says about paths is
+    /// part of the grants.
+    pub rules: Arc<CallRules>,
+    /// Who is asked about calls; without one, what would be asked is denied.
+    pub consult: Option<Arc<dyn Consult>>,
 }
 
 impl GatePolicy {
@@ -101,6 +124,8 @@ impl GatePolicy {
             commands: None,
             bases: None,
             stage: None,
+            rules: Arc::default(),
+            consult: None,
         }
     }
 }
@@ -219,6 +244,13 @@ pub enum Refused {
         /// Where the agent may do that.
         roots: Vec<RealPath>,
     },
+    /// A call, whatever it touches.
+    Call {
+        /// The tool, or the command, shortened.
+        subject: String,
+        /// What to do instead, as a sentence of its own.
+        way_out: String,
+    },
     /// A command.
     Command {
         /// The part of it that was refused, shortened.
@@ -248,6 +280,9 @@ impl fmt::Display for Denial {
                 } else {
                     write!(f, "you may {wanted} under: {}", roots.join(", "))
                 }
+            }
+            Refused::Call { subject, way_out } => {
+                write!(f, "denied: `{subject}`: {reason}\n{way_out}")
             }
             Refused::Command { command, way_out } => {
                 write!(f, "denied: command `{command}`: {reason}\n{way_out}")
@@ -321,19 +356,43 @@ impl Gate {
             .collect::<Result<Vec<_>>>()?;
         let ground = ground(&policy).map_err(|fault| cannot_open(&policy.base, fault))?;
         let aside = aside(&policy);
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             manager,
             grants,
             ground,
             aside,
             policy,
-        })))
+        };
+        Ok(Self(Arc::new(inner), Calling::default()))
     }
 
-    /// Follows every path of `call` and asks the manager about it. The call is used up either way.
+    /// The same gate for the call `id` of a conversation; what is asked about it ends when `ended` is
+    /// cancelled.
+    #[must_use]
+    pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
+        let calling = Calling {
+            consent: Consent::Missing,
+            ended,
+            id: Some(id),
+        };
+        Self(Arc::clone(&self.0), calling)
+    }
+
+    /// Follows every path of `call` and asks the manager about it, and then whoever is to be asked. The
+    /// call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        let mut asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
+        let (tool, input) = (call.name(), call.input());
+        // What a command changes is not known before it runs: for it, what is asked is closed.
+        let consent = if call.is_about_commands() {
+            Consent::Missing
+        } else {
+            Consent::Given
+        };
+        let mut deeds: Vec<String> = call.command().map(str::to_owned).into_iter().collect();
+        let mut agreed = Consent::Missing;
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -342,15 +401,85 @@ impl Gate {
         let mut declared = declared.into_iter();
         let action = call.try_map(|path| match declared.next() {
             Some((expected, wanted, link)) if expected == path => {
-                let (_, outcome) = self.place(&path, wanted, link);
-                outcome.map_err(|refusal| self.deny(&path, wanted, refusal))
+                let (_, outcome) = self.place(&path, (wanted, link), consent);
+                let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+                deeds.push(format!("{wanted} {}", place.real()));
+                let here = (place.real(), wanted);
+                if consent == Consent::Given
+                    && let Some(rule) = speaking(self.path_rules(), Ruling::Ask, here)
+                {
+                    agreed = Consent::Given;
+                    asked.get_or_insert_with(|| asked_by(rule));
+                }
+                Ok(place)
             }
             _ => Err(self.deny(&path, Permission::Write, Refusal::outside())),
         })?;
+        if let Some(reason) = asked {
+            if deeds.is_empty() {
+                deeds.push(input.to_string());
+            }
+            let question = Question {
+                tool: tool.to_string(),
+                input,
+                deeds,
+                reason,
+                phase: self.phase(),
+                call_id: self.1.id.clone(),
+            };
+            self.ask_person(question)?;
+        }
+        let calling = Calling {
+            consent: agreed,
+            ..self.1.clone()
+        };
         Ok(Permitted {
             action,
-            gate: self.clone(),
+            gate: Self(Arc::clone(&self.0), calling),
         })
+    }
+
+    /// Asks `permissions` of the config about the tool and the command of `call`. Gives the reason why
+    /// a person has to be asked, if so.
+    fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
+        match self.judged(call) {
+            Judgement::Silent | Judgement::Allowed => Ok(None),
+            Judgement::Asked(spoken) => Ok(Some(spoken.reason)),
+            Judgement::Denied(spoken) => Err(Denial {
+                refused: Refused::Call {
+                    subject: spoken.subject,
+                    way_out: "do without it, or say in the answer why it is needed".to_owned(),
+                },
+                rule: DENIED_BY_CONFIG,
+                reason: spoken.reason,
+            }),
+        }
+    }
+
+    /// What `permissions` of the config says about the tool and the command of `call`.
+    pub fn judged(&self, call: &ToolCall) -> Judgement {
+        self.0.policy.rules.judge(call.name(), call.command())
+    }
+
+    /// Asks a person. Without a yes, the call is denied.
+    fn ask_person(&self, question: Question) -> std::result::Result<(), Denial> {
+        let subject = question.tool.clone();
+        let reason = question.reason.clone();
+        let answer = match &self.0.policy.consult {
+            Some(consult) => consult.ask(question, &self.1.ended),
+            None => Answer::Refused("nobody can be asked here".to_owned()),
+        };
+        match answer {
+            Answer::Agreed => Ok(()),
+            Answer::Refused(why) => Err(Denial {
+                refused: Refused::Call {
+                    subject,
+                    way_out: "do without it, or say in the answer why it is needed".to_owned(),
+                },
+                rule: ASKED_BY_CONFIG,
+                reason: format!("{reason}; {why}"),
+            }),
+        }
     }
 
     /// A command that would begin in the agent's workspace begins in the first directory that is
@@ -419,7 +548,8 @@ impl Gate {
 
     /// The decision about one path, with its reason.
     pub fn verdict(&self, access: &Access<'_>) -> Verdict {
-        let (real, outcome) = self.place(access.path, access.wanted, access.link);
+        let wanted = (access.wanted, access.link);
+        let (real, outcome) = self.place(access.path, wanted, Consent::Missing);
         let speaking = real.as_ref().and_then(|real| self.speaking_for(real));
         Verdict {
             path: access.path.clone(),
@@ -454,7 +584,7 @@ impl Gate {
 
     /// Whether the pure rules allow an access to a name that was found below a place.
     pub(super) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
-        self.0.manager.allows(path, wanted)
+        self.ask(path, wanted).is_ok()
     }
 
     /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
@@ -463,12 +593,34 @@ impl Gate {
         path: &RealPath,
         wanted: Permission,
     ) -> std::result::Result<&Grant, Refusal> {
-        match self.0.manager.decide(path, wanted) {
+        self.ask_with(path, wanted, self.1.consent)
+    }
+
+    fn ask_with(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+        consent: Consent,
+    ) -> std::result::Result<&Grant, Refusal> {
+        match self.0.manager.decide_with(path, wanted, consent) {
             Decision::Allow { grant } => Ok(grant),
             Decision::Deny(DenyReason::OutsideGrants) => Err(Refusal::outside()),
             Decision::Deny(DenyReason::Lowered { rule, .. }) => {
-                Err(Refusal::new(rule.name, rule.because))
+                Err(self.lowered(rule, path, wanted))
             }
+        }
+    }
+
+    /// That a rule lowers what a grant gives; of a rule of the config, which one.
+    fn lowered(&self, rule: &Rule, path: &RealPath, wanted: Permission) -> Refusal {
+        let ruling = match rule.name {
+            DENIED_BY_CONFIG => Ruling::Deny,
+            ASKED_BY_CONFIG => Ruling::Ask,
+            _ => return Refusal::new(rule.name, rule.because),
+        };
+        match speaking(self.path_rules(), ruling, (path, wanted)) {
+            Some(written) => Refusal::new(rule.name, format!("{}: `{written}`", rule.because)),
+            None => Refusal::new(rule.name, rule.because),
         }
     }
 
@@ -517,6 +669,26 @@ impl Gate {
         })
     }
 
+    /// What `permissions` of the config says about paths.
+    pub(super) fn path_rules(&self) -> &[PathRule] {
+        let first = self.0.manager.grants().first();
+        first.map_or(&[], |grant| &grant.ruled)
+    }
+
+    /// The roots of the trees that may be read.
+    pub(super) fn trees(&self) -> Vec<Place> {
+        let open = self.0.grants.iter().filter(|open| {
+            let grant = open.grant();
+            grant.scope == Scope::Tree && self.allows(&grant.root, Permission::Read)
+        });
+        let place = |open: &Arc<OpenGrant>| Place {
+            grant: Arc::clone(open),
+            rel: RelPath::default(),
+            real: open.grant().root.clone(),
+        };
+        open.map(place).collect()
+    }
+
     /// A directory of massgen's in which files may wait for a moment, so that a process that is
     /// killed leaves nothing in the user's tree.
     pub(super) fn aside(&self) -> Option<&Dir> {
@@ -548,8 +720,8 @@ impl Gate {
     fn place(
         &self,
         path: &UserPath,
-        wanted: Permission,
-        link: FinalLink,
+        (wanted, link): (Permission, FinalLink),
+        consent: Consent,
     ) -> (Option<RealPath>, std::result::Result<Place, Refusal>) {
         let path = Path::new(path.as_str());
         let climbs = path.components().any(|name| name == Component::ParentDir);
@@ -566,7 +738,7 @@ impl Gate {
                 return (None, Err(refusal));
             }
         };
-        let mut outcome = self.decide(&real, wanted, link);
+        let mut outcome = self.decide(&real, (wanted, link), consent);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
             outcome = Err(Refusal::new("not-followed", obstacle.to_string()));
         }
@@ -576,11 +748,11 @@ impl Gate {
     fn decide(
         &self,
         real: &RealPath,
-        wanted: Permission,
-        link: FinalLink,
+        (wanted, link): (Permission, FinalLink),
+        consent: Consent,
     ) -> std::result::Result<Place, Refusal> {
         let manager = &self.0.manager;
-        let grant = self.ask(real, wanted)?;
+        let grant = self.ask_with(real, wanted, consent)?;
         let is_root = grant.root == *real || manager.holds_a_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
@@ -613,6 +785,11 @@ impl Gate {
             reason: refusal.reason,
         }
     }
+}
+
+/// Why a person is asked about a path.
+fn asked_by(rule: &PathRule) -> String {
+    format!("`permissions` has a person asked first: `{rule}`")
 }
 
 /// A grant with its handle: on the machine, or on the stage.

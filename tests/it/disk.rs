@@ -122,7 +122,12 @@ impl Disk {
 
     /// The gate of a single call in `phase`.
     pub(crate) fn gate(&self, phase: Phase) -> Gate {
-        let manager = PathPermissionManager::new(self.grants(), phase);
+        self.gate_with(self.grants(), phase)
+    }
+
+    /// The gate of a single call with these grants.
+    pub(crate) fn gate_with(&self, grants: Vec<Grant>, phase: Phase) -> Gate {
+        let manager = PathPermissionManager::new(grants, phase);
         Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
     }
 

@@ -20,6 +20,7 @@ mod terminal;
 mod wire;
 
 mod agreement;
+mod asking;
 mod broken_off;
 mod chaos;
 mod chat_faults;
@@ -62,6 +63,7 @@ mod races;
 mod records;
 mod replay;
 mod resume;
+mod rules;
 mod runs;
 mod sandbox_helper;
 mod sandbox;
