@@ -77,6 +77,15 @@ impl CallRules {
         })
     }
 
+    /// The rules that commands are not held to everywhere: in a workspace, nothing keeps new names from
+    /// appearing.
+    pub fn not_held_for_commands(&self) -> impl Iterator<Item = &CallRule> {
+        self.0.iter().filter(|rule| {
+            let closes = rule.ruling != Ruling::Allow;
+            closes && matches!(rule.about, About::Path(Permission::Write, _))
+        })
+    }
+
     /// The rules about command lines.
     fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
         self.0.iter().filter_map(|rule| match &rule.about {

@@ -445,14 +445,27 @@ impl Gate {
         match self.judged(call) {
             Judgement::Silent | Judgement::Allowed => Ok(None),
             Judgement::Asked(spoken) => Ok(Some(spoken.reason)),
-            Judgement::Denied(spoken) => Err(Denial {
-                refused: Refused::Call {
-                    subject: spoken.subject,
-                    way_out: "do without it, or say in the answer why it is needed".to_owned(),
-                },
-                rule: DENIED_BY_CONFIG,
-                reason: spoken.reason,
-            }),
+            Judgement::Denied(spoken) => {
+                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+        }
+    }
+
+    /// Asks `permissions` of the config about another program's tool, and about what it gives to the
+    /// shell. There is nobody who could be asked about it.
+    pub fn check_foreign(
+        &self,
+        tool: &str,
+        command: Option<&str>,
+    ) -> std::result::Result<(), Denial> {
+        match self.0.policy.rules.judge(tool, command) {
+            Judgement::Silent | Judgement::Allowed => Ok(()),
+            Judgement::Asked(spoken) => {
+                Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+            Judgement::Denied(spoken) => {
+                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
         }
     }
 
@@ -471,14 +484,11 @@ impl Gate {
         };
         match answer {
             Answer::Agreed => Ok(()),
-            Answer::Refused(why) => Err(Denial {
-                refused: Refused::Call {
-                    subject,
-                    way_out: "do without it, or say in the answer why it is needed".to_owned(),
-                },
-                rule: ASKED_BY_CONFIG,
-                reason: format!("{reason}; {why}"),
-            }),
+            Answer::Refused(why) => Err(by_rule(
+                ASKED_BY_CONFIG,
+                subject,
+                format!("{reason}; {why}"),
+            )),
         }
     }
 
@@ -784,6 +794,18 @@ impl Gate {
             rule: refusal.rule,
             reason: refusal.reason,
         }
+    }
+}
+
+/// That a rule of the config keeps a call from being made.
+fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
+    Denial {
+        refused: Refused::Call {
+            subject,
+            way_out: "do without it, or say in the answer why it is needed".to_owned(),
+        },
+        rule,
+        reason,
     }
 }
 

@@ -45,6 +45,7 @@ mod encodings;
 mod endpoint_runs;
 mod explain;
 mod fault_runs;
+mod foreign;
 mod gate;
 mod gemini_faults;
 mod gemini_runs;

@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use massgen::call_rules::CallRules;
@@ -463,4 +465,59 @@ fn links_that_are_swapped_lead_past_no_rule() {
             Err(_) => refused += 1,
         }
     }
+}
+
+/// The first block of `docs/rules.md` in this language.
+fn documented(language: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (_, after) = text.split_once(&format!("```{language}\n")).unwrap();
+    after.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_config_of_the_documentation_holds() {
+    let project = Project::new().file("team.yaml", documented("yaml"));
+    let checked = project.args(["config", "check", "team.yaml"]).success();
+    assert!(
+        checked.stdout().ends_with("team.yaml: ok\n"),
+        "{}",
+        checked.stdout()
+    );
+}
+
+#[test]
+fn the_program_of_the_documentation_answers() {
+    let replies = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: create_directory, arguments: {path: d}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+";
+    let config = team(
+        &[agent("a", "cwd: w", replies)],
+        "permissions: {ask: [write_file]}\norchestrator: {skip_coordination_rounds: true}",
+    );
+    let project = Project::new()
+        .config(&config)
+        .home_file("ask.py", documented("python"));
+    let socket = project.home("ask.sock");
+    let mut program = Command::new("python3");
+    program.arg(project.home("ask.py")).arg(&socket);
+    let mut program = program.spawn().expect("Python is installed");
+    let began = Instant::now();
+    while !socket.exists() {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "it does not listen"
+        );
+        sleep(Duration::from_millis(10));
+    }
+    let words = ["task", "--ask-file", socket.to_str().unwrap()];
+    let finished = project.args(words).run();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let err = finished.stderr();
+    assert!(err.contains("may use write_file (once)"), "{err}");
+    assert!(err.contains("may not use create_directory (no)"), "{err}");
 }

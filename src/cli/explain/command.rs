@@ -115,7 +115,7 @@ enum By {
 #[derive(Debug, Serialize)]
 struct Hold {
     by: By,
-    leaves_open: Vec<&'static str>,
+    leaves_open: Vec<String>,
     open: Vec<Open>,
     hidden: Vec<String>,
     network: Vec<String>,
@@ -289,10 +289,15 @@ impl Hold {
     fn of(runner: &Runner<'_>) -> Option<Self> {
         let config = runner.commands?;
         let (open, hidden) = reach(runner.permissions, By::of(config).assumed());
+        let mut hold = Self::without_paths(config);
+        let beside = runner.rules.not_held_for_commands();
+        let beside =
+            beside.map(|rule| format!("new files of the workspace, whatever `{rule}` says"));
+        hold.leaves_open.extend(beside);
         Some(Self {
             open: open.iter().map(Open::of).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
-            ..Self::without_paths(config)
+            ..hold
         })
     }
 
@@ -318,7 +323,7 @@ impl Hold {
             output_bytes_max,
         } = *bounds;
         Self {
-            leaves_open: by.leaves_open().to_vec(),
+            leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
             by,
             open: Vec::new(),
             hidden: Vec::new(),
@@ -421,12 +426,13 @@ impl fmt::Display for CommandPart {
 impl CheckPart {
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let Self { rule, outcome, .. } = self;
-        match (&self.reason, &self.way_out) {
-            (Some(reason), Some(way_out)) => {
-                writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?;
-                writeln!(f, "{indent}         instead: {way_out}")
-            }
-            _ => writeln!(f, "{indent}{outcome:8} {rule}"),
+        match &self.reason {
+            Some(reason) => writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?,
+            None => writeln!(f, "{indent}{outcome:8} {rule}")?,
+        }
+        match &self.way_out {
+            Some(way_out) => writeln!(f, "{indent}         instead: {way_out}"),
+            None => Ok(()),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Owns the check of `permissions`: every rule is read, and every example is held against the rules.
 
+use crate::call_rules::CallRules;
 use crate::call_rules::written::rule;
-use crate::call_rules::{About, CallRules};
 use crate::config::check::Checker;
 use crate::config::check::view::{View, text_of};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::node::{Node, Value};
 use crate::config::permissions::Permissions;
-use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::Ruling;
 use crate::wording::listed;
 
@@ -47,10 +46,7 @@ impl Checker<'_> {
 
     /// Says what commands are not held to.
     pub(super) fn rules_beside_commands(&mut self, view: &View<'_>, rules: &CallRules) {
-        let loose = rules.iter().filter(|rule| match &rule.about {
-            About::Path(Permission::Write, _) => rule.ruling != Ruling::Allow,
-            About::Path(Permission::Read, _) | About::Command(_) | About::Tool(_) => false,
-        });
+        let loose = rules.not_held_for_commands();
         let loose: Vec<&str> = loose.map(|rule| rule.written.as_str()).collect();
         if loose.is_empty() {
             return;
