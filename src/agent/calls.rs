@@ -20,8 +20,9 @@ use crate::wording::beginning;
 use crate::world::change::Change;
 use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Observation, Outcome};
-use crate::world::gate::{Action, Denial, Gate, Permitted, Refused};
+use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::verdict::{Denial, Refused};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;

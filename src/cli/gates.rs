@@ -193,6 +193,17 @@ pub(crate) struct Foreigner {
     pub(crate) gate: Gate,
     /// What the text of its commands is held to; without it, it may run none.
     pub(crate) commands: Option<CommandRules>,
+    /// What holds it.
+    pub(crate) held: Held,
+}
+
+/// What holds another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// A sandbox with its grants.
+    BySandbox,
+    /// Nothing but the answers that it gets.
+    ByNothing,
 }
 
 /// The program that asks. Nothing is made for it: what is missing gives no access.
@@ -202,11 +213,17 @@ pub(crate) fn foreigner(
     output: &mut Output<'_>,
 ) -> Result<Foreigner> {
     let phase = asked.phase.into();
-    let may_run = |rules: CommandRules| asked.in_sandbox.then_some(rules);
+    let held = if asked.in_sandbox {
+        Held::BySandbox
+    } else {
+        Held::ByNothing
+    };
+    let may_run = |rules: CommandRules| (held == Held::BySandbox).then_some(rules);
     if let Some(file) = &asked.source.grants {
         return Ok(Foreigner {
             gate: grants_file(file, host)?.gate(phase, None)?,
             commands: may_run(CommandRules::default()),
+            held,
         });
     }
     let (config, mut team) = planned(asked.source.config.as_deref(), host, output)?;
@@ -225,6 +242,7 @@ pub(crate) fn foreigner(
     Ok(Foreigner {
         gate: gate(&team, member, phase, &host.cwd)?,
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
+        held,
     })
 }
 

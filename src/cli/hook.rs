@@ -9,13 +9,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::HookArguments;
-use crate::cli::gates::{Foreigner, foreigner};
+use crate::cli::gates::{Foreigner, Held, foreigner};
 use crate::cli::output::Output;
 use crate::commands::judge::judge;
 use crate::host::Host;
 use crate::tools::call::ToolCall;
 use crate::tools::foreign::{Foreign, read};
-use crate::world::gate::Denial;
+use crate::world::gate::Gate;
+use crate::world::verdict::Denial;
 
 /// The longest request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -25,6 +26,10 @@ const EVENT: &str = "PreToolUse";
 pub(crate) const WORD: &str = "hook";
 /// The exit status that denies, in the contract: standard error is the reason.
 pub(crate) const DENIED: u8 = 2;
+
+/// Why a search is denied to a program that nothing keeps from what it finds.
+const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
+                            nothing that is closed";
 
 /// What is asked. There may be more in it.
 #[derive(Debug, Deserialize)]
@@ -85,26 +90,34 @@ fn answer(host: &Host, asked: &HookArguments, output: &mut Output<'_>) -> Result
 
 /// Asks the gate, and nobody else. The error says why the call is denied.
 fn decide(caller: &Foreigner, tool: &str, foreign: Foreign) -> Result<(), String> {
-    let Foreigner { gate, commands } = caller;
-    let ruled = |command: Option<&str>| {
-        let checked = gate.check_foreign(tool, command);
-        checked.map_err(|denial| denial.to_string())
-    };
+    let gate = &caller.gate;
     match foreign {
-        Foreign::Nothing => ruled(None),
-        Foreign::Call(call) => ruled(None).and_then(|()| permitted(gate.check(call))),
+        Foreign::Nothing => ruled(gate, tool, None),
+        Foreign::Call(call) => {
+            ruled(gate, tool, None)?;
+            if caller.held == Held::ByNothing && gate.goes_past_closed(&call) {
+                return Err(CLOSED_BELOW.to_owned());
+            }
+            permitted(gate.check(call))
+        }
         Foreign::Command { line, dir } => {
-            let Some(rules) = commands else {
+            let Some(texts) = &caller.commands else {
                 return Err("denied: you may not run commands here".to_owned());
             };
-            judge(rules, &line).map_err(|refused| {
+            judge(texts, &line).map_err(|refused| {
                 let (command, reason) = (refused.command, refused.reason);
                 format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
             })?;
-            ruled(Some(&line))?;
+            ruled(gate, tool, Some(&line))?;
             permitted(gate.check(ToolCall::ListDirectory { path: dir }))
         }
     }
+}
+
+/// Asks the rules of the config alone.
+fn ruled(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
+    let checked = gate.check_foreign(tool, command);
+    checked.map_err(|denial| denial.to_string())
 }
 
 /// The permit is not used: the other program carries the call out itself.

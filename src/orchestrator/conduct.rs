@@ -153,10 +153,7 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let mut workspaces = match &order.resumed {
-            None => make_workspaces(&config, &layout, left.first()),
-            Some(_) => take_workspaces(&layout),
-        }?;
+        let mut workspaces = workspaces(&config, &layout, (&order.resumed, left.first()))?;
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
@@ -330,6 +327,18 @@ fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Arou
         cwd,
         config: started_with.config_path.clone(),
         opened,
+    }
+}
+
+/// The workspaces of a run, which begin with what an earlier turn left unless it was broken off.
+fn workspaces(
+    config: &Config,
+    layout: &Layout,
+    (resumed, left): (&Option<Resumed>, Option<&AbsPath>),
+) -> Result<Vec<Workspace>> {
+    match resumed {
+        None => make_workspaces(config, layout, left),
+        Some(_) => take_workspaces(layout),
     }
 }
 

@@ -28,8 +28,9 @@ use crate::world::commands::Commands;
 use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Observation, Outcome};
-use crate::world::gate::{Gate, Refused};
+use crate::world::gate::Gate;
 use crate::world::stage::Stage;
+use crate::world::verdict::Refused;
 
 /// What the final phase came to.
 #[derive(Debug)]

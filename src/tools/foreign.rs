@@ -97,75 +97,111 @@ struct Bash {
 /// What the tool `name` would do with `input`; relative paths begin at `cwd`. The error says why that is
 /// not known, as a sentence.
 pub fn read(name: &str, input: &Value, cwd: &Path) -> Result<Foreign, String> {
-    let path = |text: &str| {
-        let whole = cwd.join(text);
-        UserPath::parse(whole.to_string_lossy()).map_err(|why| format!("`{name}`: {why}"))
+    let asked = Asked { name, input, cwd };
+    let call = match name {
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => asked.reading()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => asked.writing()?,
+        "Bash" => {
+            let Bash { command: line } = asked.taken()?;
+            let dir = asked.path("")?;
+            return Ok(Foreign::Command { line, dir });
+        }
+        name if HARMLESS.contains(&name) => return Ok(Foreign::Nothing),
+        _ => return Err(asked.unknown()),
     };
-    let here = |text: Option<&String>| path(text.map_or("", String::as_str));
-    let edit = |file: &str, edits: Vec<Replacement>| {
+    Ok(Foreign::Call(call))
+}
+
+/// A tool that another program asks about.
+struct Asked<'a> {
+    name: &'a str,
+    input: &'a Value,
+    cwd: &'a Path,
+}
+
+impl Asked<'_> {
+    fn reading(&self) -> Result<ToolCall, String> {
+        let here = |text: Option<&String>| self.path(text.map_or("", String::as_str));
+        Ok(match self.name {
+            "Read" => ToolCall::ReadTextFile {
+                path: self.path(&self.taken::<File>()?.file_path)?,
+                lines: Lines::All,
+            },
+            "NotebookRead" => ToolCall::ReadTextFile {
+                path: self.path(&self.taken::<Notebook>()?.notebook_path)?,
+                lines: Lines::All,
+            },
+            "Glob" => {
+                let search: Search = self.taken()?;
+                stays_below(self.name, &search.pattern)?;
+                ToolCall::SearchFiles {
+                    path: here(search.path.as_ref())?,
+                    pattern: search.pattern,
+                    exclude: Vec::new(),
+                }
+            }
+            "Grep" => {
+                let search: Search = self.taken()?;
+                stays_below(self.name, search.glob.as_deref().unwrap_or_default())?;
+                grep(here(search.path.as_ref())?, search.pattern)
+            }
+            "LS" => ToolCall::ListDirectory {
+                path: here(self.taken::<Directory>()?.path.as_ref())?,
+            },
+            _ => return Err(self.unknown()),
+        })
+    }
+
+    fn writing(&self) -> Result<ToolCall, String> {
+        match self.name {
+            "Write" => {
+                let write: Write = self.taken()?;
+                Ok(ToolCall::WriteFile {
+                    path: self.path(&write.file_path)?,
+                    content: write.content,
+                })
+            }
+            "Edit" => {
+                let one: OneEdit = self.taken()?;
+                self.edit(&one.file_path, vec![one.edit])
+            }
+            "MultiEdit" => {
+                let several: Edits = self.taken()?;
+                self.edit(&several.file_path, several.edits)
+            }
+            "NotebookEdit" => self.edit(&self.taken::<Notebook>()?.notebook_path, Vec::new()),
+            _ => Err(self.unknown()),
+        }
+    }
+
+    fn edit(&self, file: &str, edits: Vec<Replacement>) -> Result<ToolCall, String> {
         let edit = |replaced: Replacement| Edit {
             old: replaced.old_string,
             new: replaced.new_string,
         };
         Ok(ToolCall::EditFile {
-            path: path(file)?,
+            path: self.path(file)?,
             edits: edits.into_iter().map(edit).collect(),
             mode: EditMode::Apply,
         })
-    };
-    let call = match name {
-        "Read" => ToolCall::ReadTextFile {
-            path: path(&taken::<File>(name, input)?.file_path)?,
-            lines: Lines::All,
-        },
-        "NotebookRead" => ToolCall::ReadTextFile {
-            path: path(&taken::<Notebook>(name, input)?.notebook_path)?,
-            lines: Lines::All,
-        },
-        "Write" => {
-            let write: Write = taken(name, input)?;
-            ToolCall::WriteFile {
-                path: path(&write.file_path)?,
-                content: write.content,
-            }
-        }
-        "Edit" => {
-            let one: OneEdit = taken(name, input)?;
-            edit(&one.file_path, vec![one.edit])?
-        }
-        "MultiEdit" => {
-            let several: Edits = taken(name, input)?;
-            edit(&several.file_path, several.edits)?
-        }
-        "NotebookEdit" => edit(&taken::<Notebook>(name, input)?.notebook_path, Vec::new())?,
-        "Glob" => {
-            let search: Search = taken(name, input)?;
-            stays_below(name, &search.pattern)?;
-            ToolCall::SearchFiles {
-                path: here(search.path.as_ref())?,
-                pattern: search.pattern,
-                exclude: Vec::new(),
-            }
-        }
-        "Grep" => {
-            let search: Search = taken(name, input)?;
-            stays_below(name, search.glob.as_deref().unwrap_or_default())?;
-            grep(here(search.path.as_ref())?, search.pattern)
-        }
-        "LS" => ToolCall::ListDirectory {
-            path: here(taken::<Directory>(name, input)?.path.as_ref())?,
-        },
-        "Bash" => {
-            let Bash { command: line } = taken(name, input)?;
-            let dir = path("")?;
-            return Ok(Foreign::Command { line, dir });
-        }
-        name if HARMLESS.contains(&name) => return Ok(Foreign::Nothing),
-        _ => return Err(format!("no tool `{}` is known here", name.escape_debug())),
-    };
-    Ok(Foreign::Call(call))
+    }
+
+    fn path(&self, text: &str) -> Result<UserPath, String> {
+        let whole = self.cwd.join(text);
+        UserPath::parse(whole.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
+    }
+
+    fn taken<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let name = self.name;
+        T::deserialize(self.input).map_err(|error| format!("`{name}` is not called so: {error}"))
+    }
+
+    fn unknown(&self) -> String {
+        format!("no tool `{}` is known here", self.name.escape_debug())
+    }
 }
 
+/// Where a search looks decides, and not what it finds.
 fn grep(path: UserPath, pattern: String) -> ToolCall {
     ToolCall::GrepFiles {
         path,
@@ -180,10 +216,6 @@ fn grep(path: UserPath, pattern: String) -> ToolCall {
             results_max: 1,
         },
     }
-}
-
-fn taken<T: DeserializeOwned>(name: &str, input: &Value) -> Result<T, String> {
-    T::deserialize(input).map_err(|error| format!("`{name}` is not called so: {error}"))
 }
 
 /// A glob that leads elsewhere than below the directory that is searched is about that place.

@@ -6,7 +6,7 @@
 //! An action is carried out only if it was permitted:
 //!
 //! ```
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(gate.check(call)?))
 //! }
@@ -15,7 +15,7 @@
 //! The same line without the check does not compile:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(call))
 //! }
@@ -24,14 +24,13 @@
 //! And nobody but the gate can make what `run` takes:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Denial, Gate, Permitted}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
 //! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
 //! }
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,6 +57,7 @@ use crate::world::sys::fault::Fault;
 use crate::world::sys::follow::{Followed, Ground, follow};
 use crate::world::sys::grant::{OpenGrant, directory};
 use crate::world::sys::meta::Meta;
+use crate::world::verdict::{Denial, Refusal, Refused, Root, Verdict, by_rule};
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
@@ -218,127 +218,6 @@ pub struct Permitted<A> {
 impl<A> Permitted<A> {
     pub(super) fn into_action(self) -> (A, Gate) {
         (self.action, self.gate)
-    }
-}
-
-/// A refused call, as the model reads it. It names no place that no grant reaches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denial {
-    /// What was refused.
-    pub refused: Refused,
-    /// The name of the rule that denies.
-    pub rule: &'static str,
-    /// Why, as the end of a sentence.
-    pub reason: String,
-}
-
-/// What was refused, and what the agent may do instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// An access to a path.
-    Access {
-        /// The path as the model wrote it.
-        path: String,
-        /// What the call would have done there.
-        wanted: Permission,
-        /// Where the agent may do that.
-        roots: Vec<RealPath>,
-    },
-    /// A call, whatever it touches.
-    Call {
-        /// The tool, or the command, shortened.
-        subject: String,
-        /// What to do instead, as a sentence of its own.
-        way_out: String,
-    },
-    /// A command.
-    Command {
-        /// The part of it that was refused, shortened.
-        command: String,
-        /// What to do instead, as a sentence of its own.
-        way_out: String,
-    },
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = &self.reason;
-        match &self.refused {
-            Refused::Access {
-                path,
-                wanted,
-                roots,
-            } => {
-                let access = match wanted {
-                    Permission::Read => "read of",
-                    Permission::Write => "write to",
-                };
-                writeln!(f, "denied: {access} {path}: {reason}")?;
-                let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
-                if roots.is_empty() {
-                    write!(f, "you may {wanted} nothing in this phase")
-                } else {
-                    write!(f, "you may {wanted} under: {}", roots.join(", "))
-                }
-            }
-            Refused::Call { subject, way_out } => {
-                write!(f, "denied: `{subject}`: {reason}\n{way_out}")
-            }
-            Refused::Command { command, way_out } => {
-                write!(f, "denied: command `{command}`: {reason}\n{way_out}")
-            }
-        }
-    }
-}
-
-/// A directory or file that an agent was given, with what it may do there in this phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    /// Where it is.
-    pub path: RealPath,
-    /// What the grant is for.
-    pub kind: GrantKind,
-    /// Whether the root is a tree or one file.
-    pub scope: Scope,
-    /// What may be done there now.
-    pub permission: Permission,
-}
-
-/// The decision about one path of a call, for people; it may name places that no grant reaches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The path as written.
-    pub path: UserPath,
-    /// What the call would do there.
-    pub wanted: Permission,
-    /// Where the path leads, as far as it can be followed.
-    pub real: Option<RealPath>,
-    /// The root of the grant that speaks for it, and what that grant is for.
-    pub grant: Option<(RealPath, GrantKind)>,
-    /// The rule that denies and why; `None` if the access is allowed.
-    pub refusal: Option<Refusal>,
-}
-
-/// Why an access is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The name of the rule.
-    pub rule: &'static str,
-    /// Why, as the end of a sentence.
-    pub reason: String,
-}
-
-impl Refusal {
-    fn new(rule: &'static str, reason: impl Into<String>) -> Self {
-        Self {
-            rule,
-            reason: reason.into(),
-        }
-    }
-
-    /// The same words whether nothing is there or no grant reaches it, and wherever a link leads.
-    fn outside() -> Self {
-        Self::new("outside-grants", "it does not lead into your directories")
     }
 }
 
@@ -547,6 +426,30 @@ impl Gate {
     /// How the agent's commands are run; `None` if it may run none.
     pub fn commands(&self) -> Option<&Commands> {
         self.0.policy.commands.as_ref()
+    }
+
+    /// Whether `call` looks through a directory in which something may not be read. massgen's own tools
+    /// leave it out.
+    pub fn goes_past_closed(&self, call: &ToolCall) -> bool {
+        let searches = matches!(
+            call,
+            ToolCall::GrepFiles { .. }
+                | ToolCall::SearchFiles { .. }
+                | ToolCall::DirectoryTree { .. }
+        );
+        let from = call.accesses().into_iter().filter_map(|access| {
+            let wanted = (access.wanted, access.link);
+            self.place(access.path, wanted, Consent::Missing).0
+        });
+        let from: Vec<RealPath> = from.collect();
+        let is_below = |path: &AbsPath| from.iter().any(|from| path.is_within(&from.to_abs()));
+        let grants = self.0.manager.grants().iter();
+        let mut hidden =
+            grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
+        let closes = |rule: &PathRule| {
+            rule.closes(Permission::Read) && rule.named().is_none_or(|path| is_below(&path))
+        };
+        searches && (hidden.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
     }
 
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
@@ -794,18 +697,6 @@ impl Gate {
             rule: refusal.rule,
             reason: refusal.reason,
         }
-    }
-}
-
-/// That a rule of the config keeps a call from being made.
-fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
-    Denial {
-        refused: Refused::Call {
-            subject,
-            way_out: "do without it, or say in the answer why it is needed".to_owned(),
-        },
-        rule,
-        reason,
     }
 }
 

@@ -21,6 +21,7 @@ pub mod stage;
 pub mod docker;
 pub mod commands;
 pub mod consultation;
+pub mod verdict;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

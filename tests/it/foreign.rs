@@ -143,6 +143,22 @@ fn commands_are_for_programs_in_a_sandbox() {
 }
 
 #[test]
+fn a_program_that_nothing_holds_does_not_search_past_what_is_closed() {
+    for (path, expected) in [("$/rw", "deny"), ("$/ro", "allow"), ("$/rw/a.txt", "allow")] {
+        let project = project();
+        let request = request(&project, "Grep", &json!({"pattern": "x", "path": path}));
+        let words = ["hook", "pre-tool-use", "--grants", "grants.json"];
+        let finished = project.args(words).stdin(request).success();
+        let text = format!("\"permissionDecision\":\"{expected}\"");
+        assert!(
+            finished.stdout().contains(&text),
+            "{path}: {}",
+            finished.stdout()
+        );
+    }
+}
+
+#[test]
 fn tools_without_files_are_held_to_rules() {
     let _reason = check("TodoWrite", &json!({"todos": []}), "allow");
     let denied = check("Task", &json!({"prompt": "x"}), "deny");

@@ -143,9 +143,9 @@ fn names_below_a_directory_are_asked_about_one_by_one() {
     let copy = json!({"source_base_path": source(""), "destination_base_path": "copy"});
     let copied = call(secret, "copy_files_batch", &copy);
     let _copied = copied
-        .has_file(".massgen/workspaces/ann/copy/a.txt", "plain\n")
-        .has_no(".massgen/workspaces/ann/copy/x.lock")
-        .has_no(".massgen/workspaces/ann/copy/secrets/key");
+        .has_file(".massgen/workspaces/ann_00000000/copy/a.txt", "plain\n")
+        .has_no(".massgen/workspaces/ann_00000000/copy/x.lock")
+        .has_no(".massgen/workspaces/ann_00000000/copy/secrets/key");
     let delete = json!({"base_path": source("")});
     let deleted = call(secret, "delete_files_batch", &delete);
     let _deleted = deleted
@@ -227,7 +227,7 @@ fn commands_are_held_to_rules_about_commands() {
 
 /// What a shell finds in the project, whose agent has these `permissions`, in a tier.
 fn shell(tier: Tier, permissions: &str, script: &str) -> Finished {
-    let project = project(permissions).file(".massgen/workspaces/ann/own.lock", "own\n");
+    let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
     let words = [
         "tool",
@@ -274,10 +274,10 @@ fn commands_are_held_to_rules_about_paths() {
         let own = shell(tier, closed, script);
         let _own = own
             .has_file(
-                ".massgen/workspaces/ann/own.lock",
+                ".massgen/workspaces/ann_00000000/own.lock",
                 if tier == Tier::C { "own\nx\n" } else { "own\n" },
             )
-            .has_file(".massgen/workspaces/ann/new.txt", "x\n");
+            .has_file(".massgen/workspaces/ann_00000000/new.txt", "x\n");
     }
     for tier in [Tier::A, Tier::B] {
         if !has(tier) {

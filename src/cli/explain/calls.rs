@@ -14,7 +14,7 @@ use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
-use crate::world::gate::{Refusal, Verdict};
+use crate::world::verdict::{Refusal, Verdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;

@@ -52,8 +52,7 @@ impl Checker<'_> {
             return;
         }
         let message = format!(
-            "in its workspace, what is not there yet is open to the agent's commands, whatever {} \
-             says",
+            "the agent's commands are not held to {} for new files in its workspace",
             listed(&loose, "and")
         );
         let warning = Diagnostic::warning(view.path_of("permissions"), message)
