@@ -12,7 +12,6 @@ use crate::confinement::{Confinement, Identity, Layer, Opening};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
-use crate::permissions::path_rules::closed_paths;
 
 /// What a command is besides the grants.
 #[derive(Clone, Debug)]
@@ -170,15 +169,7 @@ fn hidden(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> 
     };
     let closed = manager.grants().iter().flat_map(of_grant);
     let closed = closed.filter(|path| !manager.allows(path, Permission::Read));
-    let closed = closed.map(|path| path.to_abs());
-    let ruled = manager.grants().first().map(|grant| &*grant.ruled);
-    let ruled = closed_paths(ruled.unwrap_or_default());
-    let is_inside = |path: &AbsPath| {
-        let mut roots = manager.grants().iter().map(|grant| grant.root.to_abs());
-        roots.any(|root| path.is_within(&root) && *path != root)
-    };
-    let ruled = ruled.filter(is_inside);
-    let all: BTreeSet<AbsPath> = closed.chain(ruled).chain(found).collect();
+    let all: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
     all.into_iter().collect()
 }
 
@@ -247,12 +238,9 @@ mod tests {
         reason = "tests vouch for the paths that they make up"
     )]
 
-    use std::sync::Arc;
-
     use super::*;
     use crate::path::RelPath;
     use crate::permissions::grant::Phase;
-    use crate::permissions::path_rules::{PathGlob, PathRule, Ruling};
 
     fn abs(path: &str) -> AbsPath {
         AbsPath::new(path).unwrap()
@@ -397,38 +385,6 @@ mod tests {
             Tier::A,
             &["write /p/.massgen/ws Tree"],
         );
-    }
-
-    #[test]
-    fn what_rules_close_for_reading_is_hidden() {
-        let rule = |ruling, wanted, glob: &str, anchor: &str| {
-            let glob = PathGlob::parse(glob, None).unwrap();
-            PathRule::new(ruling, wanted, &glob, abs(anchor))
-        };
-        let rules: Arc<[PathRule]> = Arc::from([
-            rule(Ruling::Deny, Permission::Read, "keys/**", "/p"),
-            rule(Ruling::Ask, Permission::Read, "a/plan", "/p"),
-            rule(Ruling::Deny, Permission::Write, "src/lock", "/p"),
-            rule(Ruling::Allow, Permission::Read, "src/open", "/p"),
-            rule(Ruling::Deny, Permission::Read, "*.pem", "/p"),
-            rule(Ruling::Deny, Permission::Read, "/elsewhere", "/elsewhere"),
-        ]);
-        let grants = [
-            grant("/w", GrantKind::Workspace, Permission::Write),
-            project(Permission::Read),
-        ];
-        let ruled = grants.map(|grant| Grant {
-            ruled: Arc::clone(&rules),
-            ..grant
-        });
-        let expected = [
-            "read /p Tree",
-            "write /w Tree",
-            "hidden /p/.massgen",
-            "hidden /p/a/plan",
-            "hidden /p/keys",
-        ];
-        check(ruled.to_vec(), Phase::Final, Tier::B, &expected);
     }
 
     #[test]

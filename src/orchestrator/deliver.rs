@@ -362,7 +362,7 @@ impl Delivery<'_> {
         let roots = write_roots(&self.member.grants);
         let mut taken = BTreeSet::new();
         let offer = Offer {
-            grants: roots.iter().copied().cloned().collect(),
+            grants: self.member.write_grants(),
             origins: roots
                 .iter()
                 .map(|grant| origin(grant, &mut taken))

@@ -1,7 +1,7 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 
@@ -82,6 +82,27 @@ enum Reach {
     Delivers,
     /// It writes nothing of the user's: a run that is played again delivers nothing.
     OnlyReads,
+}
+
+impl Member {
+    /// The user's paths that it writes to, with what people have agreed to meanwhile.
+    pub fn write_grants(&self) -> Vec<Grant> {
+        let agreed = self
+            .history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .agreed();
+        let with_consent = |grant: &Grant| Grant {
+            ruled: grant
+                .ruled
+                .iter()
+                .map(|rule| rule.once_agreed(&agreed))
+                .collect(),
+            ..grant.clone()
+        };
+        let roots = grants::write_roots(&self.grants).into_iter();
+        roots.map(with_consent).collect()
+    }
 }
 
 impl Team {
@@ -214,7 +235,9 @@ impl Team {
     /// could put its own in the place of is an error.
     pub fn ask(&mut self, asker: Asker) -> Result<()> {
         if let Some(socket) = asker.socket() {
-            let real = grants::real(socket)?;
+            // A socket is nothing that could be granted; what holds it may be.
+            let holder = socket.parent().unwrap_or_else(AbsPath::top);
+            let real = grants::real(&holder)?;
             let mut grants = self.members.iter().flat_map(|member| &member.grants);
             let is_open = |grant: &&Grant| {
                 grant.permission == Permission::Write && grant.reach(&real).is_some()

@@ -113,12 +113,6 @@ impl PathGlob {
         self.prefix.as_ref()
     }
 
-    /// Whether it is about one path and what is below, so that what holds commands can be told of it
-    /// before anything is there.
-    pub fn names_a_path(&self) -> bool {
-        !has_meta(&self.rest)
-    }
-
     /// Whether the glob matches the path of an example: both relative, or both absolute.
     pub fn matches_written(&self, path: &str) -> bool {
         let is_absolute = path.starts_with('/');
@@ -181,6 +175,9 @@ struct Filed {
     written: String,
     anchor: AbsPath,
     rest: String,
+    /// What a person has agreed to, of what a question is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agreed: Vec<AbsPath>,
 }
 
 impl PartialEq for PathRule {
@@ -214,7 +211,18 @@ impl PathRule {
             written: glob.written.clone(),
             anchor,
             rest: glob.rest.clone(),
+            agreed: Vec::new(),
         })
+    }
+
+    /// The same rule; a question is none any more where a person has agreed.
+    #[must_use]
+    pub fn once_agreed(&self, agreed: &[AbsPath]) -> Self {
+        let mut rule = self.clone();
+        if rule.ruling() == Ruling::Ask {
+            rule.filed.agreed = agreed.to_vec();
+        }
+        rule
     }
 
     /// What it says.
@@ -247,6 +255,10 @@ impl PathRule {
     }
 
     fn matches_at(&self, path: &Path) -> bool {
+        let mut agreed = self.filed.agreed.iter();
+        if agreed.any(|agreed| path.starts_with(agreed.as_path())) {
+            return false;
+        }
         let mut names = path.components().filter_map(plain);
         let mut anchor = self.filed.anchor.as_path().components().filter_map(plain);
         if !anchor.all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted))) {
@@ -315,12 +327,6 @@ pub fn spares(rules: &[PathRule], path: &RealPath, wanted: Permission) -> bool {
     rules.iter().any(|rule| {
         rule.ruling() == Ruling::Allow && rule.filed.wanted >= wanted && rule.matches(path)
     })
-}
-
-/// The paths that `rules` close for reading, as far as each is about one path.
-pub fn closed_paths(rules: &[PathRule]) -> impl Iterator<Item = AbsPath> {
-    let closing = rules.iter().filter(|rule| rule.closes(Permission::Read));
-    closing.filter_map(PathRule::named)
 }
 
 #[cfg(test)]
@@ -431,6 +437,21 @@ mod tests {
         check("*.lock", "/a/x.lock", false);
         check("/a/**", "/a/x", true);
         check("/a/**", "a/x", false);
+    }
+
+    #[test]
+    fn a_question_is_none_where_a_person_has_agreed() {
+        let asked = PathGlob::parse("*.txt", None).unwrap();
+        let anchor = || AbsPath::new("/p").unwrap();
+        let agreed = [AbsPath::new("/p/a.txt").unwrap()];
+        let check = |ruling, path: &str, expected: bool| {
+            let rule = PathRule::new(ruling, Permission::Write, &asked, anchor());
+            let rule = rule.once_agreed(&agreed);
+            assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
+        };
+        check(Ruling::Ask, "/p/a.txt", false);
+        check(Ruling::Ask, "/p/b.txt", true);
+        check(Ruling::Deny, "/p/a.txt", true);
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl Gate {
             Consent::Given
         };
         let mut deeds: Vec<String> = call.command().map(str::to_owned).into_iter().collect();
-        let mut agreed = Consent::Missing;
+        let mut to_agree = Vec::new();
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -287,7 +287,7 @@ impl Gate {
                 if consent == Consent::Given
                     && let Some(rule) = speaking(self.path_rules(), Ruling::Ask, here)
                 {
-                    agreed = Consent::Given;
+                    to_agree.push(place.real().clone());
                     asked.get_or_insert_with(|| asked_by(rule));
                 }
                 Ok(place)
@@ -309,9 +309,15 @@ impl Gate {
             self.ask_person(question)?;
         }
         let calling = Calling {
-            consent: agreed,
+            consent: match to_agree.as_slice() {
+                [] => Consent::Missing,
+                [_, ..] => Consent::Given,
+            },
             ..self.1.clone()
         };
+        for path in to_agree {
+            self.history().agree(path);
+        }
         Ok(Permitted {
             action,
             gate: Self(Arc::clone(&self.0), calling),

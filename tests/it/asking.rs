@@ -196,13 +196,7 @@ fn ctrl_c_ends_a_question() {
     terminal.says(OFFERED);
     terminal.types(CTRL_C);
     terminal.says("the question is not asked any more");
-    let begun = Instant::now();
-    let deadline = Duration::from_secs(20);
-    terminal.wait(
-        || times(&terminal, "done: ") > 0 || begun.elapsed() > deadline,
-        String::new,
-    );
-    assert!(begun.elapsed() < deadline, "it went on");
+    terminal.says("ended: ");
 }
 
 /// A program that answers questions at a socket, one after the other, and remembers them.

@@ -21,6 +21,7 @@ fn project() -> Project {
         .file("rw/.git/config", "")
         .file("rw/secrets/key", "k")
         .file("ro/b.txt", "b")
+        .file("ro/sub/d.txt", "d")
         .file("outside/c.txt", "c")
         .link("rw/way-out", "../outside")
         .link("rw/way-in", "secrets")
@@ -144,7 +145,11 @@ fn commands_are_for_programs_in_a_sandbox() {
 
 #[test]
 fn a_program_that_nothing_holds_does_not_search_past_what_is_closed() {
-    for (path, expected) in [("$/rw", "deny"), ("$/ro", "allow"), ("$/rw/a.txt", "allow")] {
+    for (path, expected) in [
+        ("$/rw", "deny"),
+        ("$/ro/sub", "allow"),
+        ("$/rw/a.txt", "allow"),
+    ] {
         let project = project();
         let request = request(&project, "Grep", &json!({"pattern": "x", "path": path}));
         let words = ["hook", "pre-tool-use", "--grants", "grants.json"];

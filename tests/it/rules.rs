@@ -424,7 +424,7 @@ fn a_run_tells_the_model_which_rule_denies() {
         &[agent("a", "cwd: w", replies)],
         "permissions: {deny: ['write_file(*.lock)']}\norchestrator: {skip_coordination_rounds: true}",
     );
-    let finished = Project::new().config(&config).args(["task"]).success();
+    let finished = Project::new().config(&config).args(["task"]).failure(4);
     assert!(
         finished.stderr().contains("is denied"),
         "{}",

@@ -45,10 +45,9 @@ pub static PERMISSIONS: Section = Section {
         Key::served(
             &["ask_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
-            "How long a question waits for its answer; after that the call is denied. The shortest \
-             of several counts.",
-        )
-        .or("300"),
+            "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
+             call is denied. The shortest of several counts.",
+        ),
         Key::served(
             &["enabled"],
             Shape::Flag,

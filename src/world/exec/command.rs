@@ -132,7 +132,7 @@ pub(super) fn compiled(
         },
         None => facts,
     };
-    let closed = ruled::closed(gate)?;
+    let closed = ruled::closed(gate, commands.tier())?;
     let facts = Facts {
         masked: facts.masked.into_iter().chain(closed.masked).collect(),
         hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),

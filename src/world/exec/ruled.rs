@@ -1,9 +1,9 @@
-//! Owns the look for what rules of `permissions:` close to a command, before it runs. What a rule names
-//! is closed by the grants alone; here are the names that a glob finds, and those of the agent's own
-//! workspace that may only be read.
+//! Owns the look for what rules of `permissions:` close to a command, before it runs: the names in
+//! all trees that it may not read, and those of the agent's own workspace that it may only read.
 
 use std::collections::BTreeSet;
 
+use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::path_rules::PathRule;
@@ -28,11 +28,12 @@ pub(super) struct Closed {
 }
 
 /// What rules close of what stands in the trees of `gate`. The error says why no command can be run.
-pub(super) fn closed(gate: &Gate) -> Result<Closed, Stop> {
+pub(super) fn closed(gate: &Gate, tier: Tier) -> Result<Closed, Stop> {
     let mut closed = Closed::default();
     let rules = gate.path_rules();
-    let hides = |rule: &PathRule| rule.closes(Permission::Read) && rule.named().is_none();
-    let masks = |rule: &PathRule| rule.closes(Permission::Write);
+    let hides = |rule: &PathRule| rule.closes(Permission::Read);
+    // In tier C nothing inside a directory that may be written to can be kept as it is.
+    let masks = |rule: &PathRule| tier != Tier::C && rule.closes(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;
     for root in gate.trees() {
@@ -44,7 +45,7 @@ pub(super) fn closed(gate: &Gate) -> Result<Closed, Stop> {
         let mut look = Look {
             gate,
             root: &root,
-            is_own,
+            masks: masks && is_own,
             names: &mut names,
             closed: &mut closed,
         };
@@ -60,7 +61,8 @@ pub(super) fn closed(gate: &Gate) -> Result<Closed, Stop> {
 struct Look<'l> {
     gate: &'l Gate,
     root: &'l Place,
-    is_own: bool,
+    /// Whether what may only be read is noted too.
+    masks: bool,
     names: &'l mut usize,
     closed: &'l mut Closed,
 }
@@ -84,7 +86,7 @@ impl Watch for Look<'_> {
             }
             return Turn::Past;
         }
-        if self.is_own && can_be_covered && !self.gate.allows(path, Permission::Write) {
+        if self.masks && can_be_covered && !self.gate.allows(path, Permission::Write) {
             self.closed.masked.insert(path.to_abs());
         }
         match sight.kind {
