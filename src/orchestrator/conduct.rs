@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::emit;
 use crate::brief::Task;
 use crate::config::Config;
+use crate::config::checks::Checks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
+use crate::evidence::Need;
 use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
@@ -162,16 +164,25 @@ impl Run {
         let anew = || Session::begin(&layout.sessions, order.redactor.clone());
         let session = order.session.map_or_else(anew, Ok)?;
         let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        beginning.forget_conflicts(&session);
+        let forgotten = beginning.forget_conflicts(&session, &config);
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let confined = equip(&mut team, &session, &layout, &order.machine)?;
+        let on = (&layout, &order.machine);
+        let mut first = match equip(&mut team, &session, &config.checks, on) {
+            Ok(first) => first,
+            Err(error) => {
+                session.end();
+                return Err(error);
+            }
+        };
+        first.extend(forgotten);
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
-        team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
+        let bases = bases(of_run, order.resumed.as_ref());
+        team.deliver_by(deliveries(of_run, &config, (bases, order.reviewer), &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
@@ -211,7 +222,7 @@ impl Run {
             events,
             told: beginning.told,
             known: beginning.known,
-            first: beginning.given_up.into_iter().chain(confined).collect(),
+            first: beginning.given_up.into_iter().chain(first).collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -412,17 +423,25 @@ fn run_places(
     }
 }
 
+/// What agents of the run of this name read of the user's files. One that goes on is told again what it
+/// read: what the user has changed since its last record was not part of that.
+fn bases((layout, run): (&Layout, &str), resumed: Option<&Resumed>) -> Bases {
+    let last = resumed.and_then(|resumed| resumed.told.last());
+    let until = last.map(|(_, at)| i128::from(at.unix_nanoseconds()));
+    Bases::in_directory(layout.deliveries.join(run).join(BASES), until)
+}
+
 /// How the run of this name delivers.
 fn deliveries(
     (layout, run): (&Layout, &str),
     config: &Config,
-    reviewer: Option<Reviewer>,
+    (bases, reviewer): (Bases, Option<Reviewer>),
     stop: &Stop,
 ) -> Deliveries {
     Deliveries {
         dir: layout.deliveries.clone(),
         run: run.to_owned(),
-        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES)),
+        bases,
         mode: config.delivery,
         on_red: config.checks.on_red,
         reviewer,
@@ -435,15 +454,40 @@ fn deliveries(
 fn equip(
     team: &mut Team,
     session: &Session,
-    layout: &Layout,
-    machine: &Machine,
+    checks: &Checks,
+    (layout, machine): (&Layout, &Machine),
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
     let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
-    let confined = shells.told();
+    let mut told = shells.told();
+    let unfit = expect_checks(&shells, checks)?;
+    told.extend(unfit.map(|message| Event::Warning { message }));
     team.run_commands_in(shells);
-    Ok(confined)
+    Ok(told)
+}
+
+/// Refuses required checks that could not be run, before any model is paid; of others it is said.
+fn expect_checks(shells: &Shells, checks: &Checks) -> Result<Option<String>> {
+    let Some((agent, why)) = shells.unfit() else {
+        return Ok(None);
+    };
+    let required = checks
+        .list
+        .iter()
+        .find(|check| check.need == Need::Required);
+    let Some(required) = required else {
+        return Ok(Some(format!(
+            "checks on the work of {agent} cannot be run: {why}"
+        )));
+    };
+    let message = format!(
+        "the required check `{}` cannot be run on the work of `{agent}`: {why}",
+        required.name
+    );
+    Err(Error::new(ErrorKind::Environment, message)
+        .hint("`massgen doctor` shows what this machine can hold")
+        .hint("run the commands of the agents in containers, or write `required: false`"))
 }
 
 fn attempts(config: &Config) -> Attempts {

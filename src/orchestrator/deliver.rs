@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::calls::Worked;
-use crate::agent::patience::Patience;
+use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{BrokenOff, present};
 use crate::agent::{Mind, emit};
 use crate::brief::{self, AnswerView, Task};
@@ -121,6 +121,8 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
+    let end = stopped(end, &rows, patience);
+    let is_whole = is_whole && end == End::Agreed;
     let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
     let told = not_delivered(&rows, member).into_iter();
     for message in told.chain(unlisted(&worked, &permissions)).chain(left) {
@@ -161,12 +163,13 @@ async fn finished_before(
     let permissions = manager(&member.grants, Phase::Final);
     let users = team.delivery_gate(member, None)?;
     let rows = rows(&worked, &permissions);
+    let end = stopped(End::Agreed, &rows, patience);
     Ok(Some(Finished {
         text: memory
             .last_words()
             .map_or_else(|| Arc::clone(stored), Arc::from),
         rows: with_fingerprints(rows, users).await?,
-        end: End::Agreed,
+        end,
         mind: None,
     }))
 }
@@ -298,9 +301,13 @@ impl Delivery<'_> {
         self.stage = None;
         let agent = &self.member.id;
         let evidence = examiner.examine(agent, Examined::Delivery, patience, events);
-        let Some(reason) = evidence.await.red() else {
+        let evidence = evidence.await;
+        let Some(mut reason) = evidence.red() else {
             return Ok(());
         };
+        if patience.stop.is_cancelled() && !evidence.has_failed() {
+            reason = "interrupted before all checks had ended".to_owned();
+        }
         let (Some((how, _)), Some(held)) = (self.team.delivers_by(), self.held) else {
             return Ok(());
         };
@@ -391,6 +398,18 @@ impl Delivery<'_> {
     }
 }
 
+/// How a final phase ends that went to its end: stopped, if the user stopped it while they were asked or
+/// while a check ran, so that something is not delivered.
+fn stopped(end: End, rows: &[DeliveryRow], patience: &Patience) -> End {
+    use DeliveryOutcome::{Declined, TakenBack};
+    let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
+    if end == End::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing) {
+        End::Over(Over::Interrupted)
+    } else {
+        end
+    }
+}
+
 /// What is said of a final phase that was cut short, whose delivery has this `name`.
 fn left_for_later(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> {
     let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
@@ -413,8 +432,8 @@ fn not_delivered(rows: &[DeliveryRow], member: &Member) -> Option<String> {
 
 /// Whether a file was changed where it stands, on the stage or at the user's.
 fn is_in_place(change: &Change) -> bool {
-    use ChangeKind::{Changed, Created, Deleted};
-    matches!(change.kind, Created | Changed | Deleted)
+    use ChangeKind::{Changed, Created, Deleted, Mode};
+    matches!(change.kind, Created | Changed | Deleted | Mode { .. })
 }
 
 /// A delivery of which nothing came: the roots stand for all of it.
@@ -540,6 +559,10 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
         (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
         (_, ChangeKind::Deleted) => Some(Deleted),
+        (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
+            before: before.map(|before| format!("{before:o}")),
+            after: format!("{after:o}"),
+        }),
         (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
             kept: kept.to_string(),
         }),

@@ -6,6 +6,7 @@ use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::memory::{CallRecord, Effects, Memory, Remembered};
+use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
@@ -88,12 +89,19 @@ impl Beginning {
         }
     }
 
-    /// Forgets the time from which on a final phase that begins again would take for the user's what
-    /// it wrote itself.
-    pub(super) fn forget_conflicts(&self, session: &Session) {
-        if self.delivers_again {
-            session.forget_conflicts();
+    /// Where commands write to the user's paths themselves, a final phase that begins again would take
+    /// for the user's what it wrote itself: the time from which on that counts is forgotten, and told.
+    /// Elsewhere all was written to a stage, and what the user has changed since stays the user's.
+    pub(super) fn forget_conflicts(&self, session: &Session, config: &Config) -> Option<Event> {
+        if !self.delivers_again || !config.writes_in_place() {
+            return None;
         }
+        session.forget_conflicts();
+        let message = "nothing held the commands of this run: what you have changed since it was broken \
+                       off is not told from what it wrote itself";
+        Some(Event::Warning {
+            message: message.to_owned(),
+        })
     }
 
     /// Throws away the stages of a final phase that begins again.

@@ -107,7 +107,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
-                checks: for_checks(agent.commands.as_ref()),
+                checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
                 history: Arc::default(),
             });
         }
@@ -408,11 +408,16 @@ impl Team {
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what
 /// agents may run.
-fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+fn for_checks(
+    commands: Option<&CommandLineConfig>,
+    sandbox: Option<TierChoice>,
+) -> CommandLineConfig {
+    let commands = commands.cloned().unwrap_or_default();
     CommandLineConfig {
         allowed: None,
         blocked: Vec::new(),
-        ..commands.cloned().unwrap_or_default()
+        sandbox: sandbox.unwrap_or(commands.sandbox),
+        ..commands
     }
 }
 

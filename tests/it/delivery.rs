@@ -160,6 +160,7 @@ impl Scene {
                 ChangeKind::Created => "created".to_owned(),
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Mode { after, .. } => format!("mode {after:o}"),
                 ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
@@ -573,7 +574,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let scene = Scene::new();
     let base = numbered(9);
     scene.write("rw/text", &base);
-    let bases = Bases::in_directory(scene.abs("bases"));
+    let bases = Bases::in_directory(scene.abs("bases"), None);
     let root = scene.offer().grants[0].root.clone();
     let policy = GatePolicy {
         bases: Some(bases.clone()),

@@ -25,6 +25,8 @@ use crate::scripted_team::{agent, team};
 const AT_ONCE: usize = 4;
 /// At how many moments a run is killed.
 const KILLS: usize = 200;
+/// The same, of a run that begins again.
+const KILLS_AGAIN: u32 = 60;
 
 /// Works in its workspace, answers, votes, and delivers a file.
 const WORKS: &str = r#"
@@ -340,10 +342,12 @@ fn nobody_else_goes_on_with_a_run_that_goes_on() {
         sleep(Duration::from_millis(1));
     }
     let second = massgen(&project, &["--continue"]).output().unwrap();
-    let is_running = first.try_wait().unwrap().is_none();
     assert!(first.wait().unwrap().success());
-    assert_eq!(second.status.code(), Some(2), "{}", told(&second));
-    assert!(is_running || told(&second).contains("no run of the session"));
+    let expected = match second.status.code() {
+        Some(3) => "is running",
+        _ => "no run of the session was broken off",
+    };
+    assert!(told(&second).contains(expected), "{}", told(&second));
 }
 
 /// Goes on with a run whose log was cut in the middle, after `change`, and expects what is said.
@@ -394,4 +398,121 @@ fn a_session_without_a_broken_run_needs_a_task() {
     let again = finished.then(["--continue"]).failure(2);
     let expected = "no run of the session was broken off, and there is no task";
     assert!(again.stderr().contains(expected), "{}", again.stderr());
+}
+
+/// Delivers `out/one.txt`, is not satisfied, begins again, and delivers `out/two.txt`.
+const AGAIN: &str = r#"
+- when: {offers: restart_orchestration, contains: "take two"}
+  delay_ms: 4
+  text: "it is good"
+- when: {offers: restart_orchestration}
+  delay_ms: 4
+  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
+- when: {system: "the final agent", last: "two.txt"}
+  text: "final: two"
+- when: {system: "the final agent", last: "one.txt"}
+  text: "final: one"
+- when: {system: "the final agent", contains: "take two"}
+  delay_ms: 4
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/two.txt", content: "two\n"}}]
+- when: {system: "the final agent"}
+  delay_ms: 4
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/one.txt", content: "one\n"}}]
+- delay_ms: 4
+  calls: [{name: new_answer, arguments: {content: "alpha"}}]
+  repeat: true
+"#;
+
+fn begins_again() -> Project {
+    let rest = "orchestrator:
+  coordination: {max_orchestration_restarts: 1}
+  context_paths: [{path: out, permission: write}]
+";
+    let agents = [agent("a", "cwd: wa", AGAIN)];
+    Project::new().config(&team(&agents, rest)).dir("out")
+}
+
+#[test]
+fn a_run_that_began_again_is_killed_at_any_moment_and_gone_on_with() {
+    let began = Instant::now();
+    let whole = begins_again().args(["go"]).success();
+    let whole_run = began.elapsed();
+    assert_eq!(whole.stdout(), "final: two\n", "{}", whole.stderr());
+    let expected = &counts(&events(&log(whole.project()).unwrap()));
+    assert_eq!(expected["- restarting"], 1, "{expected:?}");
+    for kill in 0..KILLS_AGAIN {
+        let time = whole_run * kill / KILLS_AGAIN;
+        let project = begins_again();
+        let said = kill_and_go_on(&project, time);
+        let note = format!("killed after {time:?}: {said}");
+        let events = events(&log(&project).unwrap());
+        assert_eq!(counts(&events), *expected, "{note}");
+        for (name, content) in [("one", "one\n"), ("two", "two\n")] {
+            let found = fs::read_to_string(project.path(format!("out/{name}.txt")));
+            assert_eq!(found.unwrap_or_default(), content, "{name}: {note}");
+        }
+        let delivered = events.iter().find(|event| event["type"] == "delivered");
+        let rows = delivered.unwrap()["rows"].as_array().unwrap().len();
+        assert_eq!(rows, 2, "{note}");
+    }
+}
+
+/// The final agent reads a file of the user's, writes it, and the log is cut before it was delivered;
+/// then the user changes what `meanwhile` says. Gives the project after the run was gone on with.
+fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output) {
+    let replies = r#"
+- when: {system: "the final agent", last: "wrote"}
+  text: "final: changed"
+- when: {system: "the final agent", last: "of the user"}
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/text", content: "of the agent\n"}}]
+- when: {system: "the final agent"}
+  calls: [{name: read_text_file, arguments: {path: "{{cwd}}/out/text"}}]
+- calls: [{name: new_answer, arguments: {content: "alpha"}}]
+"#;
+    let finished = Project::new()
+        .config(&team(&[agent("a", "cwd: wa", replies)], DELIVERS))
+        .file("out/text", "of the user\n")
+        .args(["go"])
+        .success();
+    let finished = finished.has_file("out/text", "of the agent\n");
+    let undone = finished.then(["undo"]).success();
+    let project = undone
+        .has_file("out/text", "of the user\n")
+        .then::<&str>([]);
+    let log = log(&project).unwrap();
+    let text = fs::read_to_string(&log).unwrap();
+    let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
+    let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
+    fs::write(&log, kept.concat()).unwrap();
+    fs::remove_file(log.with_file_name("status.json")).unwrap();
+    fs::remove_dir_all(project.path(".massgen/deliveries")).unwrap();
+    for session in fs::read_dir(project.path(".massgen/sessions")).unwrap() {
+        let turn = session.unwrap().path().join("turn_1");
+        fs::remove_dir_all(&turn).unwrap();
+        fs::create_dir_all(turn.join("conflicts")).unwrap();
+    }
+    sleep(Duration::from_millis(30));
+    meanwhile(&project);
+    let again = massgen(&project, &["--continue"]).output().unwrap();
+    (project, again)
+}
+
+#[test]
+fn what_the_user_changed_before_a_run_is_gone_on_with_stays() {
+    let (project, again) = changed_before_going_on(|project| {
+        fs::write(project.path("out/text"), "edited by the user\n").unwrap();
+    });
+    assert_eq!(again.status.code(), Some(4), "{}", told(&again));
+    assert!(told(&again).contains("conflict"), "{}", told(&again));
+    let left = fs::read_to_string(project.path("out/text")).unwrap();
+    assert_eq!(left, "edited by the user\n", "{}", told(&again));
+    let log = log(&project).unwrap();
+    let delivered = events(&log)
+        .into_iter()
+        .find(|event| event["type"] == "delivered");
+    let kept = delivered.unwrap()["rows"][0]["kept"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "of the agent\n");
 }
