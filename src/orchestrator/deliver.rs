@@ -107,6 +107,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         stage,
         held: team.hold_delivery().await?,
         state: extent,
+        attempt,
     };
     let has_written = delivered(&worked.changes, &permissions).any(is_done);
     delivery.apply(&mut worked).await?;
@@ -137,27 +138,27 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
 }
 
 /// What the final phase came to, where the run was broken off after it had delivered and before it told
-/// so. Only the first attempt is known by its delivery.
+/// so.
 async fn finished_before(
     team: &Team,
     member: &Member,
     line: &Line,
     (stored, attempt, patience): (&Arc<str>, u32, &Patience),
 ) -> Result<Option<Finished>> {
-    let (Some(memory), Some((how, _)), 1) = (&line.memory, team.delivers_by(), attempt) else {
+    let (Some(memory), Some((how, _))) = (&line.memory, team.delivers_by()) else {
         return Ok(None);
     };
-    let before = review::delivered_before(how).await?;
-    if before.is_empty() {
+    let Some((name, before)) = review::delivered_before(how, attempt).await? else {
         return Ok(None);
-    }
+    };
     let mut worked = Worked::done(before);
     let delivery = Delivery {
         team,
         member,
         stage: None,
-        held: Some(review::again(how).await?),
+        held: Some(review::again(how, name).await?),
         state: State::Whole,
+        attempt,
     };
     delivery.prove(&mut worked, patience, &line.events).await?;
     let permissions = manager(&member.grants, Phase::Final);
@@ -264,6 +265,7 @@ struct Delivery<'a> {
     stage: Option<Stage>,
     held: Option<Arc<Held>>,
     state: State,
+    attempt: u32,
 }
 
 impl Delivery<'_> {
@@ -374,6 +376,7 @@ impl Delivery<'_> {
                 .map(|grant| origin(grant, &mut taken))
                 .collect(),
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
+            attempt: self.attempt,
         };
         let kept_in = Some(conflicts.kept_in.clone());
         match review::deliver(how, held, offer, (kept_in, self.state)).await {

@@ -130,6 +130,7 @@ impl Scene {
                 written: Written::Over,
             })],
             began_ns: i64::MAX,
+            attempt: 1,
         }
     }
 
@@ -218,6 +219,7 @@ fn what_was_done_in_the_layer_is_done_to_the_tree() {
             "plain changed",
             "plain/deep/one deleted",
             "run.sh changed",
+            "src mode 750",
             "src/app.py changed",
             "src/new.py created",
         ]

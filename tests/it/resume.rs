@@ -402,25 +402,27 @@ fn a_session_without_a_broken_run_needs_a_task() {
 
 /// Delivers `out/one.txt`, is not satisfied, begins again, and delivers `out/two.txt`.
 const AGAIN: &str = r#"
-- when: {offers: restart_orchestration, contains: "take two"}
+- when: {offers: restart_orchestration, contains: "second try"}
   delay_ms: 4
-  text: "it is good"
+  calls: [{name: submit, arguments: {confirmed: true}}]
 - when: {offers: restart_orchestration}
   delay_ms: 4
   calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
-- when: {system: "the final agent", last: "two.txt"}
+- when: {system: "the final agent", contains: "second try", last: "two.txt"}
   text: "final: two"
-- when: {system: "the final agent", last: "one.txt"}
-  text: "final: one"
-- when: {system: "the final agent", contains: "take two"}
+- when: {system: "the final agent", contains: "second try"}
   delay_ms: 4
   calls: [{name: write_file, arguments: {path: "{{cwd}}/out/two.txt", content: "two\n"}}]
+- when: {system: "the final agent", last: "one.txt"}
+  text: "final: one"
 - when: {system: "the final agent"}
   delay_ms: 4
   calls: [{name: write_file, arguments: {path: "{{cwd}}/out/one.txt", content: "one\n"}}]
+- when: {last: "take two"}
+  delay_ms: 4
+  calls: [{name: new_answer, arguments: {content: "second try"}}]
 - delay_ms: 4
-  calls: [{name: new_answer, arguments: {content: "alpha"}}]
-  repeat: true
+  calls: [{name: new_answer, arguments: {content: "first try"}}]
 "#;
 
 fn begins_again() -> Project {

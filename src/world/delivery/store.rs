@@ -59,6 +59,8 @@ pub struct Offer {
     pub origins: Vec<Option<Origin>>,
     /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
     pub began_ns: i64,
+    /// Which attempt of the run it ends, from 1.
+    pub attempt: u32,
 }
 
 /// A directory that holds what can be delivered.
@@ -98,7 +100,25 @@ struct WritePath {
 struct Filed {
     seal: Seal,
     began_ns: i64,
+    #[serde(default = "first")]
+    attempt: u32,
     write_paths: Vec<WritePath>,
+}
+
+/// The attempt of a run that does not begin again.
+fn first() -> u32 {
+    1
+}
+
+/// The names of the deliveries of `run` below `deliveries`.
+pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let mut names = names(deliveries)?;
+    let is_further = |name: &str| {
+        let rest = name.strip_prefix(run);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
+    };
+    names.retain(|name| is_further(name));
+    Ok(names)
 }
 
 /// The names of all deliveries below `deliveries`, newest first.
@@ -248,6 +268,7 @@ impl Delivery {
         let filed = Filed {
             seal: self.place.seal()?,
             began_ns: offer.began_ns,
+            attempt: offer.attempt,
             write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
         };
         let bytes = serde_json::to_vec_pretty(&filed)
@@ -286,6 +307,7 @@ impl Delivery {
             grants: grants.collect::<Result<_>>()?,
             origins,
             began_ns: filed.began_ns,
+            attempt: filed.attempt,
         })
     }
 
