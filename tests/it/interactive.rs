@@ -392,7 +392,10 @@ fn the_final_answer_is_shown_once() {
   text: "spoken and\npresented"
 - calls: [{name: new_answer, arguments: {content: done}}]
 "#;
-    let mut terminal = closed_session(with_files(replies));
+    let mut terminal = Terminal::open(with_files(replies), 80);
+    terminal.says("/ yes, and [P]rotect paths in it: ");
+    terminal.types(ENTER);
+    terminal.shows(&[">"]);
     turn(&mut terminal, "Say it", 1);
     let written = terminal.written();
     assert_eq!(written.matches("spoken and").count(), 1, "{written}");

@@ -572,7 +572,7 @@ fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
     assert!(made.unwrap().success());
     let (_, err) = check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 2);
     assert!(
-        err.contains("rw/new` is a pipe by now, which could not be kept"),
+        err.contains("rw/new` is a named pipe by now, which could not be kept"),
         "{err}"
     );
     assert!(!scene.has("rw/run.sh") && scene.has("rw/new"));
