@@ -168,21 +168,13 @@ impl Run {
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let on = (&layout, &order.machine);
-        let mut first = match equip(&mut team, &session, &config.checks, on) {
-            Ok(first) => first,
-            Err(error) => {
-                session.end();
-                return Err(error);
-            }
-        };
-        first.extend(forgotten);
+        let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
-        let bases = bases(of_run, order.resumed.as_ref());
-        team.deliver_by(deliveries(of_run, &config, (bases, order.reviewer), &stop));
+        let how = (bases(of_run, order.resumed.as_ref()), order.reviewer);
+        team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
@@ -222,7 +214,12 @@ impl Run {
             events,
             told: beginning.told,
             known: beginning.known,
-            first: beginning.given_up.into_iter().chain(first).collect(),
+            first: beginning
+                .given_up
+                .into_iter()
+                .chain(first)
+                .chain(forgotten)
+                .collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -451,20 +448,30 @@ fn deliveries(
 
 /// Gives the team what only exists now: where our versions of files go that the user changes, and what
 /// holds its commands, which is told.
+/// Where that cannot be had, the session ends as one in which nothing was saved.
 fn equip(
     team: &mut Team,
-    session: &Session,
-    checks: &Checks,
-    (layout, machine): (&Layout, &Machine),
-) -> Result<Vec<Event>> {
-    let kept_in = directory(&session.conflicts()?)?;
-    team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
-    let mut told = shells.told();
-    let unfit = expect_checks(&shells, checks)?;
-    told.extend(unfit.map(|message| Event::Warning { message }));
-    team.run_commands_in(shells);
-    Ok(told)
+    session: Session,
+    layout: &Layout,
+    machine: &Machine,
+) -> Result<(Session, Vec<Event>)> {
+    let mut equipped = || -> Result<Vec<Event>> {
+        let kept_in = directory(&session.conflicts()?)?;
+        team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
+        let mut told = shells.told();
+        let unfit = expect_checks(&shells, team.checks())?;
+        told.extend(unfit.map(|message| Event::Warning { message }));
+        team.run_commands_in(shells);
+        Ok(told)
+    };
+    match equipped() {
+        Ok(told) => Ok((session, told)),
+        Err(error) => {
+            session.end();
+            Err(error)
+        }
+    }
 }
 
 /// Refuses required checks that could not be run, before any model is paid; of others it is said.

@@ -97,16 +97,12 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
-    let extent = match end {
-        End::Agreed => State::Whole,
-        End::Over(_) => State::BrokenOff,
-    };
     let mut delivery = Delivery {
         team,
         member,
         stage,
         held: team.hold_delivery().await?,
-        state: extent,
+        state: state(end),
         attempt,
     };
     let has_written = delivered(&worked.changes, &permissions).any(is_done);
@@ -123,7 +119,6 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
     let end = stopped(end, &rows, patience);
-    let is_whole = is_whole && end == End::Agreed;
     let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
     let told = not_delivered(&rows, member).into_iter();
     for message in told.chain(unlisted(&worked, &permissions)).chain(left) {
@@ -133,7 +128,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         text,
         rows,
         end,
-        mind: is_whole.then_some(mind),
+        mind: (is_whole && end == End::Agreed).then_some(mind),
     })
 }
 
@@ -304,12 +299,14 @@ impl Delivery<'_> {
         let agent = &self.member.id;
         let evidence = examiner.examine(agent, Examined::Delivery, patience, events);
         let evidence = evidence.await;
-        let Some(mut reason) = evidence.red() else {
+        let Some(red) = evidence.red() else {
             return Ok(());
         };
-        if patience.stop.is_cancelled() && !evidence.has_failed() {
-            reason = "interrupted before all checks had ended".to_owned();
-        }
+        let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
+            "interrupted before all checks had ended".to_owned()
+        } else {
+            red
+        };
         let (Some((how, _)), Some(held)) = (self.team.delivers_by(), self.held) else {
             return Ok(());
         };
@@ -398,6 +395,14 @@ impl Delivery<'_> {
             path: tree.upper.clone(),
             written: Written::Over,
         })
+    }
+}
+
+/// Whether a final agent whose presentation ended so has done all that it wanted.
+fn state(end: End) -> State {
+    match end {
+        End::Agreed => State::Whole,
+        End::Over(_) => State::BrokenOff,
     }
 }
 

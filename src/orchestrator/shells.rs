@@ -171,12 +171,11 @@ fn unfit(tier: Tier, grants: &[Grant]) -> Option<&'static str> {
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == Scope::Tree);
     match tier {
-        Tier::A | Tier::B => None,
         Tier::C if has_tree => Some("in tier C commands cannot be shown what would be delivered"),
         Tier::Off if has_tree => {
             Some("with the sandbox off commands cannot be shown what would be delivered")
         }
-        Tier::C | Tier::Off => None,
+        Tier::A | Tier::B | Tier::C | Tier::Off => None,
         Tier::D => Some("nothing on this machine can hold them"),
     }
 }

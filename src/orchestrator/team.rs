@@ -12,6 +12,7 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
@@ -174,6 +175,11 @@ impl Team {
             grants: &member.grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
+    }
+
+    /// What tells whether answers hold.
+    pub fn checks(&self) -> &Checks {
+        &self.config.checks
     }
 
     /// Whether checks run at all. Those of a run that is played again have run.

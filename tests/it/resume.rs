@@ -25,8 +25,6 @@ use crate::scripted_team::{agent, team};
 const AT_ONCE: usize = 4;
 /// At how many moments a run is killed.
 const KILLS: usize = 200;
-/// The same, of a run that begins again.
-const KILLS_AGAIN: u32 = 60;
 
 /// Works in its workspace, answers, votes, and delivers a file.
 const WORKS: &str = r#"
@@ -398,73 +396,6 @@ fn a_session_without_a_broken_run_needs_a_task() {
     let again = finished.then(["--continue"]).failure(2);
     let expected = "no run of the session was broken off, and there is no task";
     assert!(again.stderr().contains(expected), "{}", again.stderr());
-}
-
-/// Delivers `out/one.txt`, is not satisfied, begins again, and delivers `out/two.txt`.
-const AGAIN: &str = r#"
-- when: {offers: restart_orchestration, contains: "second try"}
-  delay_ms: 4
-  calls: [{name: submit, arguments: {confirmed: true}}]
-- when: {offers: restart_orchestration}
-  delay_ms: 4
-  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "take two"}}]
-- when: {system: "the final agent", contains: "second try", last: "two.txt"}
-  text: "final: two"
-- when: {system: "the final agent", contains: "second try"}
-  delay_ms: 4
-  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/two.txt", content: "two\n"}}]
-- when: {system: "the final agent", last: "one.txt"}
-  text: "final: one"
-- when: {system: "the final agent"}
-  delay_ms: 4
-  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/one.txt", content: "one\n"}}]
-- when: {last: "take two"}
-  delay_ms: 4
-  calls: [{name: new_answer, arguments: {content: "second try"}}]
-- delay_ms: 4
-  calls: [{name: new_answer, arguments: {content: "first try"}}]
-"#;
-
-fn begins_again() -> Project {
-    let rest = "orchestrator:
-  coordination: {max_orchestration_restarts: 1}
-  context_paths: [{path: out, permission: write}]
-";
-    let agents = [agent("a", "cwd: wa", AGAIN)];
-    Project::new().config(&team(&agents, rest)).dir("out")
-}
-
-#[test]
-fn a_run_that_began_again_is_killed_at_any_moment_and_gone_on_with() {
-    let began = Instant::now();
-    let whole = begins_again().args(["go"]).success();
-    let whole_run = began.elapsed();
-    assert_eq!(whole.stdout(), "final: two\n", "{}", whole.stderr());
-    let expected = &counts(&events(&log(whole.project()).unwrap()));
-    assert_eq!(expected["- restarting"], 1, "{expected:?}");
-    for kill in 0..KILLS_AGAIN {
-        let time = whole_run * kill / KILLS_AGAIN;
-        let project = begins_again();
-        let said = kill_and_go_on(&project, time);
-        let note = format!("killed after {time:?}: {said}");
-        let events = events(&log(&project).unwrap());
-        if !events.iter().any(|event| event["type"] == "restarting") {
-            // It was broken off after it had delivered: what is delivered is not judged any more.
-            let answer = events.iter().find(|event| event["type"] == "final_answer");
-            assert_eq!(answer.unwrap()["content"], "final: one", "{note}");
-            let found = fs::read_to_string(project.path("out/one.txt"));
-            assert_eq!(found.unwrap_or_default(), "one\n", "{note}");
-            continue;
-        }
-        assert_eq!(counts(&events), *expected, "{note}");
-        for (name, content) in [("one", "one\n"), ("two", "two\n")] {
-            let found = fs::read_to_string(project.path(format!("out/{name}.txt")));
-            assert_eq!(found.unwrap_or_default(), content, "{name}: {note}");
-        }
-        let delivered = events.iter().find(|event| event["type"] == "delivered");
-        let rows = delivered.unwrap()["rows"].as_array().unwrap().len();
-        assert_eq!(rows, 2, "{note}");
-    }
 }
 
 /// The final agent reads a file of the user's, writes it, and the log is cut before it was delivered;

@@ -108,18 +108,10 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.output.warning(message);
             }
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
-            Event::Asking { agent, .. } => {
-                self.asked.insert(agent.clone());
-                if let Some((_, said)) = self.presented_by(agent) {
-                    said.clear();
-                }
-            }
+            Event::Asking { agent, .. } => self.asking(agent),
             Event::FinalStarted { agent } => {
                 self.act(agent, event);
-                // Elsewhere what is said and the answer go to different places.
-                if self.output.is_one_terminal() {
-                    self.presented = Some((agent.clone(), String::new()));
-                }
+                self.presents(agent);
             }
             Event::Text { agent, text } => {
                 if let Some((_, said)) = self.presented_by(agent) {
@@ -161,6 +153,20 @@ impl<'o, 'w> Render<'o, 'w> {
             }
         }
         Ok(())
+    }
+
+    fn asking(&mut self, agent: &AgentId) {
+        self.asked.insert(agent.clone());
+        if let Some((_, said)) = self.presented_by(agent) {
+            said.clear();
+        }
+    }
+
+    /// Keeps what `agent` says, where that is shown beside the answer.
+    fn presents(&mut self, agent: &AgentId) {
+        if self.output.is_one_terminal() {
+            self.presented = Some((agent.clone(), String::new()));
+        }
     }
 
     /// What is kept of the words of `agent`, if it presents.

@@ -46,7 +46,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
         dir: sessions.join(name),
     });
     let found = found.filter(|session| is_directory(&session.dir));
-    let mut found: Vec<((bool, Option<String>, String), SessionDir)> = found
+    let mut found: Vec<(_, SessionDir)> = found
         .map(|session| {
             let used = (session.is_running(), session.used(), session.id());
             (used, session)
