@@ -163,17 +163,19 @@ impl Run {
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
         let anew = || Session::begin(&layout.sessions, order.redactor.clone());
         let session = order.session.map_or_else(anew, Ok)?;
-        let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        let forgotten = beginning.forget_conflicts(&session, &config);
+        let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
+        beginning.forget_conflicts(&session, &config);
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
-        let of_run = (&layout, places.name());
+        let (of_run, how) = (
+            (&layout, places.name()),
+            (beginning.until_ns, order.reviewer),
+        );
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
-        let how = (bases(of_run, order.resumed.as_ref()), order.reviewer);
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
@@ -214,12 +216,7 @@ impl Run {
             events,
             told: beginning.told,
             known: beginning.known,
-            first: beginning
-                .given_up
-                .into_iter()
-                .chain(first)
-                .chain(forgotten)
-                .collect(),
+            first: beginning.given_up.into_iter().chain(first).collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -420,25 +417,18 @@ fn run_places(
     }
 }
 
-/// What agents of the run of this name read of the user's files. One that goes on is told again what it
-/// read: what the user has changed since its last record was not part of that.
-fn bases((layout, run): (&Layout, &str), resumed: Option<&Resumed>) -> Bases {
-    let last = resumed.and_then(|resumed| resumed.told.last());
-    let until = last.map(|(_, at)| i128::from(at.unix_nanoseconds()));
-    Bases::in_directory(layout.deliveries.join(run).join(BASES), until)
-}
-
-/// How the run of this name delivers.
+/// How the run of this name delivers. Agents of one that goes on are told again what they had read
+/// `until_ns`.
 fn deliveries(
     (layout, run): (&Layout, &str),
     config: &Config,
-    (bases, reviewer): (Bases, Option<Reviewer>),
+    (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
     stop: &Stop,
 ) -> Deliveries {
     Deliveries {
         dir: layout.deliveries.clone(),
         run: run.to_owned(),
-        bases,
+        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES), until_ns),
         mode: config.delivery,
         on_red: config.checks.on_red,
         reviewer,

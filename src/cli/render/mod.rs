@@ -113,12 +113,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.act(agent, event);
                 self.presents(agent);
             }
-            Event::Text { agent, text } => {
-                if let Some((_, said)) = self.presented_by(agent) {
-                    said.push_str(text);
-                }
-                self.speak(agent, Voice::Text, text);
-            }
+            Event::Text { agent, text } => self.says(agent, text),
             Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
             Event::Asked { agent, .. } => {
                 self.asked.remove(agent);
@@ -160,6 +155,13 @@ impl<'o, 'w> Render<'o, 'w> {
         if let Some((_, said)) = self.presented_by(agent) {
             said.clear();
         }
+    }
+
+    fn says(&mut self, agent: &AgentId, text: &str) {
+        if let Some((_, said)) = self.presented_by(agent) {
+            said.push_str(text);
+        }
+        self.speak(agent, Voice::Text, text);
     }
 
     /// Keeps what `agent` says, where that is shown beside the answer.
