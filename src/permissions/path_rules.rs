@@ -22,7 +22,7 @@ const ANY_DEPTH: &str = "**";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ruling {
-    /// What a hook would have asked a person about is not asked.
+    /// It is meant to go unasked. What no rule names does so too.
     Allow,
     /// A person is asked.
     Ask,
@@ -320,13 +320,6 @@ pub fn speaking<'r>(
     rules
         .iter()
         .find(|rule| rule.ruling() == ruling && rule.ceiling() < Some(wanted) && rule.matches(path))
-}
-
-/// Whether a rule allows `wanted` at `path` unasked. Writing includes reading.
-pub fn spares(rules: &[PathRule], path: &RealPath, wanted: Permission) -> bool {
-    rules.iter().any(|rule| {
-        rule.ruling() == Ruling::Allow && rule.filed.wanted >= wanted && rule.matches(path)
-    })
 }
 
 #[cfg(test)]

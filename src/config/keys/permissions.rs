@@ -32,7 +32,9 @@ pub static PERMISSIONS: Section = Section {
         Key::served(
             &["allow"],
             Shape::List(&Shape::Verbatim),
-            "Calls about which a hook need not have a person asked. It opens nothing.",
+            "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
+             nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
+             as the grants go.",
         )
         .or("[]"),
         Key::served(
