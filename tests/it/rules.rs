@@ -496,7 +496,7 @@ fn the_program_of_the_documentation_answers() {
 ";
     let config = team(
         &[agent("a", "cwd: w", replies)],
-        "permissions: {ask: [write_file]}\norchestrator: {skip_coordination_rounds: true}",
+        "permissions: {ask: [write_file(a.txt), tool(create_directory)]}\norchestrator: {skip_coordination_rounds: true}",
     );
     let project = Project::new()
         .config(&config)
