@@ -137,9 +137,12 @@ impl PathPermissionManager {
 
     /// Whether anything at all can be written in this phase.
     pub fn can_write(&self) -> bool {
-        self.grants
-            .iter()
-            .any(|grant| self.allows(&grant.root, Permission::Write))
+        // What a person can agree to may be asked for.
+        let opens = |grant: &Grant| {
+            let decision = self.decide_with(&grant.root, Permission::Write, Consent::Given);
+            matches!(decision, Decision::Allow { .. })
+        };
+        self.grants.iter().any(opens)
     }
 }
 
