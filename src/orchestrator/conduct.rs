@@ -155,7 +155,7 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let mut workspaces = workspaces(&config, &layout, (&order.resumed, left.first()))?;
+        let mut workspaces = workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
@@ -187,8 +187,8 @@ impl Run {
             redactor: &order.redactor,
         };
         let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
-        let send = |to| Telemetry::begin(to, Vendors::of(&config), order.redactor);
-        let telemetry = order.telemetry.map(send);
+        let vendors = Vendors::of(&config);
+        let send = |to| Telemetry::begin(to, vendors, order.redactor);
         let turn = Turn {
             snapshots,
             ledger: ledger(&config, beginning.books),
@@ -209,7 +209,7 @@ impl Run {
             turn,
             recorder,
             recordings,
-            telemetry,
+            telemetry: order.telemetry.map(send),
             session,
             around,
             task: order.task,
@@ -332,14 +332,15 @@ fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Arou
     }
 }
 
-/// The workspaces of a run, which begin with what an earlier turn left unless it was broken off.
+/// The workspaces of a run: those that it was broken off in, or new ones that begin with `seed`.
 fn workspaces(
     config: &Config,
     layout: &Layout,
-    (resumed, left): (&Option<Resumed>, Option<&AbsPath>),
+    resumed: Option<&Resumed>,
+    seed: Option<&AbsPath>,
 ) -> Result<Vec<Workspace>> {
     match resumed {
-        None => make_workspaces(config, layout, left),
+        None => make_workspaces(config, layout, seed),
         Some(_) => take_workspaces(layout),
     }
 }
