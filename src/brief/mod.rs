@@ -45,6 +45,8 @@ pub struct Standing<'a> {
     pub planning: &'a Planning,
     /// Where the agent may read and write; empty without file access.
     pub places: &'a [Place],
+    /// Where relative paths begin, if that is not the agent's workspace.
+    pub begin: Option<&'a str>,
     /// The agent's workspace, if it has one.
     pub workspace: Option<&'a str>,
     /// What its commands may do, if it may run any.
@@ -152,7 +154,11 @@ fn places(out: &mut String, standing: &Standing<'_>) {
     if standing.places.is_empty() {
         return;
     }
-    out.push_str("Paths that you may use (relative ones start in your workspace):\n");
+    let begin = standing.begin.unwrap_or("your workspace");
+    let _ = writeln!(
+        out,
+        "Paths that you may use (relative ones start in {begin}):"
+    );
     for place in standing.places {
         let _ = writeln!(out, "- {}: {}", place.path, place.note);
     }
@@ -402,6 +408,7 @@ mod tests {
             sensitivity: VotingSensitivity::Balanced,
             planning,
             places,
+            begin: None,
             workspace: places.first().map(|place| place.path.as_str()),
             shell: None,
             checks: &[],

@@ -55,6 +55,17 @@ pub struct Member {
     history: Arc<Mutex<History>>,
 }
 
+impl Member {
+    /// Where relative paths of its calls begin, if its guard or its workspace says so.
+    fn begins_at(&self) -> Option<AbsPath> {
+        let workspace = self.workspace.as_ref();
+        match self.config.folder_guard.opened(workspace) {
+            Some(guarded) => guarded.root,
+            None => workspace.cloned(),
+        }
+    }
+}
+
 /// The members of a run in registration order.
 #[derive(Debug)]
 pub struct Team {
@@ -270,7 +281,7 @@ impl Team {
             return Ok(None);
         }
         let policy = GatePolicy {
-            base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
+            base: grants::real(member.begins_at().as_ref().unwrap_or(&self.base))?,
             read_before_delete,
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
@@ -293,7 +304,11 @@ impl Team {
     pub fn system(&self, member: &Member, phase: Phase) -> String {
         let places = grants::places(&grants::manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
+        let begin = member.begins_at();
+        let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
+        let begin = begin.as_ref().map(ToString::to_string);
         let standing = Standing {
+            begin: begin.as_deref(),
             system_message: member.config.system_message.as_deref(),
             me: member.number,
             agents: self.members.len(),

@@ -32,7 +32,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::commands::judge::judge;
@@ -110,7 +110,7 @@ impl GatePolicy {
 pub enum ParentNames {
     /// It is followed like any name, and what it leads to is decided about.
     Followed,
-    /// The path is denied; so it is under a folder guard.
+    /// The path is denied, with `/` and with `\`; so it is under a folder guard.
     Refused,
 }
 
@@ -551,9 +551,9 @@ impl Gate {
         wanted: Permission,
         link: FinalLink,
     ) -> (Option<RealPath>, std::result::Result<Place, Refusal>) {
+        let mut names = path.as_str().split(['/', '\\']);
         let path = Path::new(path.as_str());
-        let climbs = path.components().any(|name| name == Component::ParentDir);
-        if climbs && self.0.policy.parents == ParentNames::Refused {
+        if names.any(|name| name == "..") && self.0.policy.parents == ParentNames::Refused {
             let refusal = Refusal::new("parent-names", "`..` is not taken in a path");
             return (None, Err(refusal));
         }

@@ -6,6 +6,7 @@ use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
+use crate::permissions::guard::Preset;
 
 /// The most tokens that a request can ask for; no model gives more.
 const TOKENS_MAX: i64 = 10_000_000;
@@ -73,6 +74,20 @@ pub static FOLDER_GUARD: Section = Section {
     others: Others::Refused,
     keys: &[
         Key::served(
+            &["preset"],
+            Shape::OneOf(Preset::NAMES),
+            "Directories of a part in a workflow, besides those of the lists. `execution` reads \
+             `learnings` and writes `execution`; `planning` reads `learnings` and writes `planning`; \
+             `validation` reads `execution` and writes `validation`; `read_only` reads `learnings`.",
+        ),
+        Key::served(
+            &["root"],
+            Shape::Text,
+            "Where the directories of `preset` and `Downloads/` lie, and where relative paths of the \
+             agent's calls begin; its workspace unless it is written. What lies in the workspace is \
+             made; elsewhere the directories must exist.",
+        ),
+        Key::served(
             &["read"],
             Shape::List(&Shape::Text),
             "Directories that may be read.",
@@ -87,7 +102,7 @@ pub static FOLDER_GUARD: Section = Section {
         Key::served(
             &["downloads"],
             Shape::Flag,
-            "Whether `Downloads/` in the agent's workspace is open besides.",
+            "Whether `Downloads/` is open besides: for reading, and for writing where anything is.",
         )
         .or("true"),
     ],
