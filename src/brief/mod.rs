@@ -51,8 +51,19 @@ pub struct Standing<'a> {
     pub workspace: Option<&'a str>,
     /// What its commands may do, if it may run any.
     pub shell: Option<Shell<'a>>,
+    /// Whether it works by programs.
+    pub programs: Work,
     /// What answers are checked by.
     pub checks: &'a [Check],
+}
+
+/// How an agent does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// By calls of its tools, one by one.
+    ByCalls,
+    /// By programs that make the calls.
+    ByPrograms,
 }
 
 /// An answer as its reader sees it.
@@ -163,6 +174,12 @@ fn places(out: &mut String, standing: &Standing<'_>) {
         let _ = writeln!(out, "- {}: {}", place.path, place.note);
     }
     out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
+    if standing.programs == Work::ByPrograms {
+        out.push_str(
+            "You work by programs (`execute_code`): do as many steps as you can in one, and print \
+             only what you need to see. Each begins anew; what is to last goes into files.\n",
+        );
+    }
 }
 
 /// What the user wants, as agents read it.
@@ -411,6 +428,7 @@ mod tests {
             begin: None,
             workspace: places.first().map(|place| place.path.as_str()),
             shell: None,
+            programs: Work::ByCalls,
             checks: &[],
         }
     }

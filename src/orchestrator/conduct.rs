@@ -440,7 +440,7 @@ fn equip(
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
+    let shells = Shells::prepare(team.runners(), layout, machine)?;
     let confined = shells.told();
     team.run_commands_in(shells);
     Ok(confined)

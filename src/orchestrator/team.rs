@@ -11,8 +11,9 @@ use crate::agent::memory::Memory;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Standing};
+use crate::brief::{self, Standing, Work};
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::programs::ProgramsConfig;
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::Result;
@@ -23,12 +24,13 @@ use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited};
 use crate::orchestrator::review::Deliveries;
-use crate::orchestrator::shells::{Runner, Shells};
+use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
@@ -36,6 +38,7 @@ use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::programs::Programs;
 use crate::world::stage::Stage;
 
 /// One agent with all that it works with.
@@ -52,6 +55,8 @@ pub struct Member {
     config: AgentConfig,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// What holds its programs, if it works by them.
+    programs: Option<CommandLineConfig>,
     history: Arc<Mutex<History>>,
 }
 
@@ -119,6 +124,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref()),
+                programs: agent.programs.as_ref().map(ProgramsConfig::held),
                 history: Arc::default(),
             });
         }
@@ -162,8 +168,33 @@ impl Team {
         }
     }
 
+    /// Whose processes need something to run in.
+    pub fn runners(&self) -> Runners<'_> {
+        Runners {
+            commands: self.commanders().collect(),
+            checked: self.checked().collect(),
+            programs: self.programmers().collect(),
+        }
+    }
+
+    /// The members that work by programs.
+    fn programmers(&self) -> impl Iterator<Item = Programmer<'_>> {
+        self.members.iter().filter_map(|member| {
+            Some(Programmer {
+                runner: Runner {
+                    id: &member.id,
+                    config: member.programs.as_ref()?,
+                    grants: &member.grants,
+                    workspace: member.workspace.as_ref()?,
+                },
+                language: member.config.programs?.language,
+                tools: &member.config.tools,
+            })
+        })
+    }
+
     /// The members that may run commands.
-    pub fn runners(&self) -> impl Iterator<Item = Runner<'_>> {
+    fn commanders(&self) -> impl Iterator<Item = Runner<'_>> {
         self.members.iter().filter_map(|member| {
             Some(Runner {
                 id: &member.id,
@@ -176,7 +207,7 @@ impl Team {
 
     /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
     /// of commands, which are about agents. Without checks, nobody's.
-    pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
+    fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
         let is_checked = self.is_checked();
         let members = self.members.iter().filter(move |_| is_checked);
         members.map(|member| Runner {
@@ -290,6 +321,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            programs: self.programs(member).cloned(),
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
         };
@@ -317,6 +349,10 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
+            programs: match member.config.programs {
+                Some(_) => Work::ByPrograms,
+                None => Work::ByCalls,
+            },
             checks: &self.config.checks.list,
         };
         match phase {
@@ -332,6 +368,11 @@ impl Team {
     /// What the commands of `member` run in, once that is made.
     fn commands(&self, member: &Member) -> Option<&Commands> {
         self.shells.as_ref()?.of(&member.id)
+    }
+
+    /// What the programs of `member` run in, once that is made.
+    fn programs(&self, member: &Member) -> Option<&Programs> {
+        self.shells.as_ref()?.programs(&member.id)
     }
 
     /// What `member` is told about its commands, if it may run some. As long as nothing is made,
@@ -375,7 +416,10 @@ impl Team {
                 None => OfferedCommands::NotOffered,
             },
         };
-        let mut offers = menu.offers();
+        let mut offers = match member.config.programs {
+            Some(programs) => offer::offers(programs.language, &offer::tools(menu)),
+            None => menu.offers(),
+        };
         if phase == Phase::Coordination {
             offers.extend(workflow::coordination_offers(self.members.len()));
         }

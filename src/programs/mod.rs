@@ -11,6 +11,7 @@ mod python;
 mod python_modules;
 pub mod frame;
 pub mod package;
+pub mod offer;
 
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@ use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
+use crate::world::programs::Programs;
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -83,6 +84,8 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<History>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<Commands>,
+    /// How the agent's programs are run; without it they are denied.
+    pub programs: Option<Programs>,
     /// What is kept of the user's files that the agent reads and may write to.
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
@@ -99,6 +102,7 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            programs: None,
             bases: None,
             stage: None,
         }
@@ -226,6 +230,8 @@ pub enum Refused {
         /// What to do instead, as a sentence of its own.
         way_out: String,
     },
+    /// A program.
+    Program,
 }
 
 impl fmt::Display for Denial {
@@ -252,6 +258,7 @@ impl fmt::Display for Denial {
             Refused::Command { command, way_out } => {
                 write!(f, "denied: command `{command}`: {reason}\n{way_out}")
             }
+            Refused::Program => write!(f, "denied: the program was not run:\n{reason}"),
         }
     }
 }
@@ -333,6 +340,7 @@ impl Gate {
     /// Follows every path of `call` and asks the manager about it. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        self.check_program(&call)?;
         let call = self.begun_where_open(call);
         let declared: Vec<_> = call
             .accesses()
@@ -403,6 +411,24 @@ impl Gate {
             rule: refused.rule,
             reason: refused.reason,
         })
+    }
+
+    /// Looks for what a program must not do.
+    fn check_program(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        let ToolCall::ExecuteCode { code, .. } = call else {
+            return Ok(());
+        };
+        let denial = |rule, reason| Denial {
+            refused: Refused::Program,
+            rule,
+            reason,
+        };
+        let Some(programs) = &self.0.policy.programs else {
+            return Err(denial("no-programs", "you may not run programs".to_owned()));
+        };
+        programs
+            .judge(code)
+            .map_err(|refusal| denial("program", refusal.to_string()))
     }
 
     /// How the agent's commands are run; `None` if it may run none.
