@@ -287,12 +287,10 @@ impl<'g> Calls<'g> {
     }
 }
 
-/// A call in a few words: the tool and the first path.
+/// A call in a few words: the tool and its paths.
 fn told(call: &ToolCall) -> String {
     let accesses = call.accesses();
-    let path = accesses.first().map(|access| access.path.as_str());
-    match path {
-        Some(path) => format!("{} {path}", call.name()),
-        None => call.name().to_owned(),
-    }
+    let paths = accesses.iter().map(|access| access.path.as_str());
+    let words = std::iter::once(call.name()).chain(paths);
+    words.collect::<Vec<_>>().join(" ")
 }
