@@ -218,13 +218,11 @@ impl<'p> Reading<'_, 'p> {
         let name = node.child_by_field_name("name").unwrap_or(node);
         let module = self.text(name);
         self.listed(name, module);
-        match node.child_by_field_name("alias") {
-            Some(alias) => self.modules.insert(self.source.text(alias), module),
-            None => {
-                let first = module.split('.').next().unwrap_or(module);
-                self.modules.insert(first, first)
-            }
-        };
+        let first = module.split('.').next().unwrap_or(module);
+        let alias = node.child_by_field_name("alias");
+        let (bound, stands_for) =
+            alias.map_or((first, first), |alias| (self.source.text(alias), module));
+        self.modules.insert(bound, stands_for);
     }
 
     fn import_from(&mut self, node: Node<'_>) {
@@ -426,20 +424,17 @@ impl<'p> Reading<'_, 'p> {
         let arguments = node.child_by_field_name("arguments");
         let name = arguments.and_then(|arguments| arguments.named_child(1));
         let literal = name.and_then(|name| self.literal(name));
-        match (name, literal) {
-            (Some(name), Some(literal)) => self.attribute_name(name, literal, Owner::Other),
-            _ => {
-                let message = format!(
-                    "{} with a name that is not written out",
-                    excerpt(self.text(function))
-                );
-                self.refuse(
-                    function,
-                    message,
-                    "write the attribute itself: `value.name`",
-                );
-            }
+        if let (Some(name), Some(literal)) = (name, literal) {
+            self.attribute_name(name, literal, Owner::Other);
+            return;
         }
+        let function_name = excerpt(self.text(function));
+        let message = format!("{function_name} with a name that is not written out");
+        self.refuse(
+            function,
+            message,
+            "write the attribute itself: `value.name`",
+        );
     }
 
     /// The content of a plain text: no prefix, no escape, no part that is computed.

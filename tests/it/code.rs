@@ -31,7 +31,10 @@ fn check_ordinary(language: Language, count_min: usize) {
     for row in rows {
         let (program, expected): (Vec<&str>, Vec<&str>) =
             row.text.lines().partition(|line| !line.starts_with("--- "));
-        let expected: Vec<&str> = expected.iter().map(|line| &line[4..]).collect();
+        let expected: Vec<&str> = expected
+            .iter()
+            .filter_map(|line| line.strip_prefix("--- "))
+            .collect();
         let scene = Scene::new();
         let ran = scene.run(language, LAYERS, Given::Guarded, &program.join("\n"));
         let observation = ran.unwrap_or_else(|denial| panic!("{}: {denial}", row.name));

@@ -1,9 +1,5 @@
 //! Whole runs of agents that work by programs: what is sent, what is delivered, and what is missing
 //! before any model is asked.
-#![expect(
-    clippy::print_stdout,
-    reason = "the figures of docs/performance.md are taken from here"
-)]
 
 use std::fs;
 
@@ -79,7 +75,6 @@ fn measured(keys: &str) -> (usize, usize) {
 fn many_edits_are_one_program() {
     let by_calls = measured("");
     let by_programs = measured(", enable_code_based_tools: true");
-    println!("{EDITS} edits: {by_calls:?} by calls, {by_programs:?} by programs (steps, bytes)");
     assert_eq!((by_calls.0, by_programs.0), (EDITS + 1, 2));
     assert!(
         by_programs.1 * 10 < by_calls.1,

@@ -148,7 +148,7 @@ impl Checker<'_> {
                 write.extend(preset.write().iter().map(|name| root.join(name)));
                 None
             }
-            (Some(_), None) | (None, None) => None,
+            (_, None) => None,
             (None, Some(preset)) => {
                 if backend.get("cwd").is_none() {
                     let message = "the directories of a preset lie below `root` or `cwd`, and both \

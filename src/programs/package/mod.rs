@@ -59,9 +59,12 @@ pub enum Checks {
     LeftOut,
 }
 
+/// Parameters that are called otherwise: our name, and the other.
+type Renamed = &'static [(&'static str, &'static str)];
+
 /// The names that other systems have for some of our tools: the name, ours, and parameters that are
 /// called otherwise.
-const ALIASES: &[(&str, &str, &[(&str, &str)])] = &[
+const ALIASES: &[(&str, &str, Renamed)] = &[
     (
         "delete_workspace_file",
         "delete_file",
@@ -173,10 +176,7 @@ fn functions(language: Language, tools: &[ToolOffer], aliases: Aliases) -> Vec<F
     functions
 }
 
-fn function(
-    language: Language,
-    (name, tool, renamed): (&str, &ToolOffer, &[(&str, &str)]),
-) -> Function {
+fn function(language: Language, (name, tool, renamed): (&str, &ToolOffer, Renamed)) -> Function {
     let named = |name: &str| match language {
         Language::Python => python_name(name),
         Language::Go => go_name(name),

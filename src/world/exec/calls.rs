@@ -122,14 +122,16 @@ impl<'g> Calls<'g> {
             if workers == 0 {
                 self.stop_because("massgen could start no thread for calls");
             } else {
-                self.receive(line, given, sending);
+                self.receive(line, &given, sending);
             }
+            // With the last of what is given, the workers end.
+            drop(given);
             // Whoever waits for an answer hears that there is none.
             line.shutdown(std::net::Shutdown::Both).unwrap_or_default();
         });
     }
 
-    fn receive(&self, line: &UnixStream, given: SyncSender<CallFrame>, sending: &Mutex<()>) {
+    fn receive(&self, line: &UnixStream, given: &SyncSender<CallFrame>, sending: &Mutex<()>) {
         let mut reader = BufReader::new(line);
         let bytes_max = u64::try_from(FRAME_BYTES_MAX).unwrap_or(u64::MAX);
         loop {
@@ -186,17 +188,13 @@ impl<'g> Calls<'g> {
             tool,
             arguments,
         } = frame;
-        let (outcome, content, told) = if !self.offers(&tool) {
-            (
-                "denied",
-                not_offered(&one_line(&tool, PATH_CHARS_MAX)),
-                tool,
-            )
-        } else {
-            match parse(&tool, arguments.get()) {
-                Err(error) => ("failed", error.to_string(), tool),
-                Ok(call) => self.through_gate(call, over),
+        let (outcome, content, told) = match parse(&tool, arguments.get()) {
+            _ if !self.offers(&tool) => {
+                let content = not_offered(&one_line(&tool, PATH_CHARS_MAX));
+                ("denied", content, tool)
             }
+            Err(error) => ("failed", error.to_string(), tool),
+            Ok(call) => self.through_gate(call, over),
         };
         let mut made = self.lock();
         if made.calls.len() < CALLS_TOLD_MAX {

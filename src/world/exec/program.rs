@@ -32,7 +32,7 @@ use crate::world::sys::own::file::{self, Durability};
 
 /// How long the first program, which does nothing, may take: a compiler with an empty cache compiles
 /// what it came with.
-const TRIAL_TIME_MAX: Duration = Duration::from_secs(180);
+const TRIAL_TIME_MAX: Duration = Duration::from_mins(3);
 /// How much is kept of what the first program writes, in bytes.
 const TRIAL_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
@@ -195,8 +195,8 @@ fn confinement(programs: &Programs) -> io::Result<Confinement> {
     ];
     let mut grants = Vec::new();
     for (path, permission) in &opened {
-        let root = dir::follow(path).map_err(io::Error::other)?;
-        grants.push(Grant::tree(root, GrantKind::Workspace, *permission));
+        let real = dir::follow(path).map_err(io::Error::other)?;
+        grants.push(Grant::tree(real, GrantKind::Workspace, *permission));
     }
     let manager = PathPermissionManager::new(grants, Phase::Coordination);
     let package = room.package();
