@@ -9,6 +9,7 @@ mod go;
 mod go_packages;
 mod python;
 mod python_modules;
+mod python_names;
 pub mod frame;
 pub mod package;
 pub mod offer;

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use massgen::confinement::tier::{Tier, TierChoice};
 use massgen::programs::Language;
 use massgen::programs::package::Checks;
 use massgen::tools::parse::parse;
@@ -13,7 +14,7 @@ use massgen::world::programs::Layers;
 use massgen::world::sandbox::interrupt::Interrupt;
 use serde_json::json;
 
-use crate::program_scene::{Given, Row, Scene, rows, run_at, told};
+use crate::program_scene::{Given, Row, Scene, rows, run_at, sandbox_of, told};
 
 const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
 
@@ -78,6 +79,52 @@ fn each_language_is_tried_before_it_is_used() {
     for language in [Language::Python, Language::Go] {
         let scene = Scene::new();
         assert_eq!(try_language(&scene.programs(language, LAYERS)), Ok(()));
+    }
+}
+
+#[test]
+fn programs_run_in_every_tier() {
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        let Some(sandbox) = sandbox_of(TierChoice::Only(tier)) else {
+            continue;
+        };
+        for (language, program) in [
+            (
+                Language::Python,
+                "import workspace_tools as w\nw.write_file('b.txt', 'x')\nprint('said')\n",
+            ),
+            (
+                Language::Go,
+                "package main\n\nimport (\n\t\"fmt\"\n\tw \"workspace_tools\"\n)\n\nfunc main() {\n\t\
+                 w.WriteFile(w.WriteFileParams{Path: \"b.txt\", Content: \"x\"})\n\tfmt.Println(\"said\")\n}\n",
+            ),
+        ] {
+            let scene = Scene::new();
+            let programs = scene.programs_in(sandbox.clone(), language, LAYERS);
+            let ran = run_at(&scene.gate(programs, Given::Guarded), program).unwrap();
+            assert_eq!(
+                told(&ran, "stdout"),
+                "said\n",
+                "tier {tier}: {}",
+                ran.content
+            );
+            assert!(scene.path("ws/b.txt").exists(), "tier {tier}");
+        }
+    }
+}
+
+#[test]
+fn a_program_begins_with_nothing_of_the_one_before() {
+    let scene = Scene::new();
+    let layers = Layers {
+        analysis: Checks::LeftOut,
+        ..LAYERS
+    };
+    let gate = scene.gate(scene.programs(PYTHON, layers), Given::Guarded);
+    let program = "import os\nprint(os.listdir('.'))\nos.mkdir('a')\nopen('a/b', 'w')\n";
+    for _ in 0..2 {
+        let ran = run_at(&gate, program).unwrap();
+        assert_eq!(told(&ran, "stdout"), "[]\n", "{}", ran.content);
     }
 }
 

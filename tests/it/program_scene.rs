@@ -73,14 +73,19 @@ pub(crate) enum Given {
     Everything,
 }
 
+/// The sandbox of this tier, if the machine has it.
+pub(crate) fn sandbox_of(choice: TierChoice) -> Option<Sandbox> {
+    let place = tempfile::tempdir().unwrap();
+    let place = AbsPath::new(place.path()).unwrap();
+    let executable = AbsPath::new(binary()).unwrap();
+    Sandbox::open(choice, &executable, &place).ok()
+}
+
 /// The sandbox of this machine; it takes a while to find out which.
 fn sandbox() -> Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let open = || {
-        let place = tempfile::tempdir().unwrap();
-        let place = AbsPath::new(place.path()).unwrap();
-        let executable = AbsPath::new(binary()).unwrap();
-        let sandbox = Sandbox::open(TierChoice::Auto, &executable, &place).unwrap();
+        let sandbox = sandbox_of(TierChoice::Auto).unwrap();
         assert_ne!(sandbox.tier(), Tier::D, "{:?}", sandbox.reasons());
         sandbox
     };
@@ -158,6 +163,16 @@ impl Scene {
 
     /// The programs of an agent here.
     pub(crate) fn programs(&self, language: Language, layers: Layers) -> Programs {
+        self.programs_in(sandbox(), language, layers)
+    }
+
+    /// The same in this sandbox.
+    pub(crate) fn programs_in(
+        &self,
+        sandbox: Sandbox,
+        language: Language,
+        layers: Layers,
+    ) -> Programs {
         let config = ProgramsConfig {
             language,
             sandbox: TierChoice::Auto,
@@ -166,7 +181,7 @@ impl Scene {
         };
         let held = Commands::new(Origin {
             config: &config.held(),
-            place: Place::Sandbox(sandbox()),
+            place: Place::Sandbox(sandbox),
             room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(),
             home: AbsPath::new(self.path("home")).as_ref(),

@@ -27,6 +27,7 @@ use crate::world::gate::{Gate, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::{Ended, Finished, Wait};
+use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -132,7 +133,8 @@ fn roots(gate: &Gate, programs: &Programs) -> Roots {
     }
 }
 
-/// Writes a program with its package; a file that is the same stays.
+/// Writes a program with its package; a file that is the same stays. What the program before has left
+/// goes.
 fn write(
     programs: &Programs,
     program: &str,
@@ -140,6 +142,7 @@ fn write(
     roots: &Roots,
 ) -> crate::error::Result<()> {
     let room = programs.held().room();
+    clear::remove(&room.program())?;
     dir::create_all(&room.program(), Audience::User)?;
     for SourceFile { path, content } in files(programs.language(), program, tools, roots) {
         let path = room.package().join(path);
@@ -247,7 +250,7 @@ fn observation(finished: &Finished, made: Made) -> Observation {
     tell("stdout", finished.stdout.text.clone().into());
     tell("stderr", finished.stderr.text.clone().into());
     tell("execution_time", seconds(finished.elapsed.as_millis()));
-    let summary = format!("{}; {}", summary(finished), made.summary());
+    let summary = format!("{}; {}", made.summary(), summary(finished));
     let told = made.told();
     tell("calls", told.into());
     let mut notes: Vec<String> = Vec::new();
