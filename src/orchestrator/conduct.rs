@@ -152,10 +152,7 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let mut workspaces = match &order.resumed {
-            None => make_workspaces(&config, &layout, left.first()),
-            Some(_) => take_workspaces(&layout),
-        }?;
+        let mut workspaces = workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
@@ -171,10 +168,8 @@ impl Run {
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
-        let (of_run, how) = (
-            (&layout, places.name()),
-            (beginning.until_ns, order.reviewer),
-        );
+        let of_run = (&layout, places.name());
+        let how = (beginning.until_ns, order.reviewer);
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
@@ -186,8 +181,8 @@ impl Run {
             redactor: &order.redactor,
         };
         let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
-        let send = |to| Telemetry::begin(to, Vendors::of(&config), order.redactor);
-        let telemetry = order.telemetry.map(send);
+        let vendors = Vendors::of(&config);
+        let send = |to| Telemetry::begin(to, vendors, order.redactor);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots,
@@ -209,7 +204,7 @@ impl Run {
             turn,
             recorder,
             recordings,
-            telemetry,
+            telemetry: order.telemetry.map(send),
             session,
             around,
             task: order.task,
@@ -329,6 +324,19 @@ fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Arou
         cwd,
         config: started_with.config_path.clone(),
         opened,
+    }
+}
+
+/// The workspaces of a run: those that it was broken off in, or new ones that begin with `seed`.
+fn workspaces(
+    config: &Config,
+    layout: &Layout,
+    resumed: Option<&Resumed>,
+    seed: Option<&AbsPath>,
+) -> Result<Vec<Workspace>> {
+    match resumed {
+        None => make_workspaces(config, layout, seed),
+        Some(_) => take_workspaces(layout),
     }
 }
 

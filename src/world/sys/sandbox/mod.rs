@@ -105,7 +105,7 @@ impl Ready {
 fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
     let ready = Ready::make();
     match stand() {
-        Ok(Became::Helper) => status(stand_by_and_obey(&ready)),
+        Ok(Became::Helper) => status(&stand_by_and_obey(&ready)),
         Ok(Became::Nothing) => 0,
         Err(_) => NO_ORDER,
     }
@@ -113,10 +113,10 @@ fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
 
 /// The whole helper process; its exit status comes back.
 pub(crate) fn helper() -> u8 {
-    status(part_with_massgen().and_then(|()| obey(&Ready::make())))
+    status(&part_with_massgen().and_then(|()| obey(&Ready::make())))
 }
 
-fn status(done: io::Result<()>) -> u8 {
+fn status(done: &io::Result<()>) -> u8 {
     match done {
         Ok(()) => 0,
         Err(_) => NO_ORDER,
