@@ -101,6 +101,8 @@ command -v cargo > /dev/null || {
   exit 1
 }
 need cc build-essential
+need python3 python3
+need go golang-go
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 
