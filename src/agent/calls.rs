@@ -66,7 +66,7 @@ impl Worked {
                 wanted: Permission::Write,
                 ..
             } => vec![denial],
-            Refused::Access { .. } | Refused::Command { .. } => Vec::new(),
+            Refused::Access { .. } | Refused::Command { .. } | Refused::Call { .. } => Vec::new(),
         };
         Self {
             changes: Vec::new(),
@@ -202,8 +202,8 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        // A command ends when nobody waits for it any more, or when patience is over.
-        let interrupt = call.command().and_then(|_| Interrupt::new().ok());
+        // What may take long ends when nobody waits for it any more, or when patience is over.
+        let interrupt = call.can_be_ended().then(|| Interrupt::new().ok()).flatten();
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
         let tool = request.name.clone();

@@ -244,6 +244,8 @@ pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
         .iter()
         .flat_map(|agent| agent.backend.with_fallbacks())
         .filter_map(|model| model.api_key.as_ref());
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let written = written.chain(servers.flat_map(|server| server.secrets()));
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let set = key_variables()
         .filter_map(|name| host.env(name))

@@ -277,7 +277,7 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) = needs {
-        let shells = Shells::prepare(team.runners(), [], &layout, &machine(&host))?;
+        let shells = Shells::prepare(team.runners(), [], [], &layout, &machine(&host))?;
         for said in shells.swept() {
             output.warning(said);
         }

@@ -3,6 +3,7 @@
 //! file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -13,6 +14,7 @@ use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
+use crate::config::servers::ServerConfig;
 use crate::config::vendors::Vendor;
 use crate::confinement::tier::TierChoice;
 use crate::id::AgentId;
@@ -41,6 +43,7 @@ pub mod reference;
 pub mod schema;
 pub mod secrets;
 pub mod sellers;
+pub mod servers;
 pub mod size;
 pub mod team;
 pub mod vendors;
@@ -278,6 +281,8 @@ pub struct AgentConfig {
     pub tools: ToolFilter,
     /// How its commands are run; without it, it runs none.
     pub commands: Option<CommandLineConfig>,
+    /// The servers whose tools it may use.
+    pub servers: Vec<Arc<ServerConfig>>,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.

@@ -277,6 +277,7 @@ fn agent(
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
         commands: None,
+        servers: Vec::new(),
         record: None,
         limits: Limits::default(),
         steps_per_round_max: STEPS_PER_ROUND_DEFAULT,

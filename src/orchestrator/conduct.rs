@@ -24,7 +24,7 @@ use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
 use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::Team;
+use crate::orchestrator::team::{ServerGround, Team};
 use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
@@ -50,6 +50,8 @@ use crate::world::telemetry::settings::Settings;
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
 const EVENTS_WAITING_MAX: usize = 1024;
+/// The directory of what servers write on their standard error, in that of a run's logs.
+const SERVER_LOGS: &str = "servers";
 
 /// What a run is made from.
 #[derive(Debug)]
@@ -171,6 +173,10 @@ impl Run {
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
+        team.serve_from(ServerGround {
+            logs: places.log().join(SERVER_LOGS),
+            redactor: order.redactor.clone(),
+        });
         team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
@@ -440,7 +446,8 @@ fn equip(
 ) -> Result<Vec<Event>> {
     let kept_in = directory(&session.conflicts()?)?;
     team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
+    let (runners, checked, served) = (team.runners(), team.checked(), team.served());
+    let shells = Shells::prepare(runners, checked, served, layout, machine)?;
     let confined = shells.told();
     team.run_commands_in(shells);
     Ok(confined)

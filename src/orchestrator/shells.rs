@@ -9,13 +9,14 @@ use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
 use crate::confinement::compile::reach;
 use crate::confinement::tier::{Enclosure, Tier, TierChoice};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase, Scope};
+use crate::tools::served::ServerName;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::docker::container::{Container, Purpose};
@@ -43,6 +44,8 @@ pub struct Shells {
     refused: BTreeMap<AgentId, Enclosure>,
     /// What checks run in on the work of an agent.
     checking: BTreeMap<AgentId, Commands>,
+    /// What the servers of an agent run in.
+    serving: BTreeMap<(AgentId, ServerName), Commands>,
     /// Their directories, which go at the end of the run.
     rooms: Option<Sandboxes>,
 }
@@ -61,18 +64,20 @@ pub struct Runner<'a> {
 }
 
 impl Shells {
-    /// Finds out what can hold the commands of `runners`, and what can hold the checks on the work of
-    /// `checked`, and makes directories and containers. What the config names and cannot be had is
-    /// an error; where nothing can enforce, commands are refused.
+    /// Finds out what can hold the commands of `runners`, the checks on the work of `checked` and the
+    /// servers of `served`, and makes directories and containers. What the config names and cannot be
+    /// had is an error; where nothing can enforce, commands are refused, and a server is an error.
     pub fn prepare<'a>(
         runners: impl IntoIterator<Item = Runner<'a>>,
         checked: impl IntoIterator<Item = Runner<'a>>,
+        served: impl IntoIterator<Item = (&'a ServerName, Runner<'a>)>,
         layout: &Layout,
         machine: &Machine,
     ) -> Result<Self> {
         let (runners, checked) = (runners.into_iter(), checked.into_iter());
         let (mut runners, mut checked) = (runners.peekable(), checked.peekable());
-        if runners.peek().is_none() && checked.peek().is_none() {
+        let mut served = served.into_iter().peekable();
+        if runners.peek().is_none() && checked.peek().is_none() && served.peek().is_none() {
             return Ok(Self::default());
         }
         let mut builder = Builder {
@@ -99,8 +104,22 @@ impl Shells {
                 shells.checking.insert(runner.id.clone(), commands);
             }
         }
+        for (server, runner) in served {
+            let room = builder.rooms.server_of(runner.id, server)?;
+            let commands = builder.commands(runner, &room)?;
+            if commands.tier() == Tier::D {
+                return Err(nothing_holds(server, runner.id, &commands.enclosure()));
+            }
+            let key = (runner.id.clone(), server.clone());
+            shells.serving.insert(key, commands);
+        }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
+    }
+
+    /// What a server of an agent runs in; `None` if it is no program.
+    pub fn serving(&self, agent: &AgentId, server: &ServerName) -> Option<&Commands> {
+        self.serving.get(&(agent.clone(), server.clone()))
     }
 
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
@@ -152,6 +171,18 @@ impl Shells {
             .chain(notes.chain(swept).map(warning))
             .collect()
     }
+}
+
+/// That a server cannot be started, because it could do whatever the user may do.
+fn nothing_holds(server: &ServerName, agent: &AgentId, by: &Enclosure) -> Error {
+    let reasons = match by {
+        Enclosure::Sandbox { reasons, .. } => reasons.join("; "),
+        Enclosure::Container { .. } => String::new(),
+    };
+    let message =
+        format!("nothing on this machine can hold the server `{server}` of `{agent}`: {reasons}");
+    Error::new(ErrorKind::Environment, message)
+        .hint("see `massgen doctor` for what is missing, or remove the server")
 }
 
 /// Makes what commands run in; agents that are held alike share a sandbox.

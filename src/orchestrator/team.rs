@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::Mind;
+use crate::agent::{Mind, emit};
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
 use crate::backend::Model;
@@ -13,9 +13,10 @@ use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::{AgentConfig, Config};
+use crate::config::servers::{Link, ServerConfig};
+use crate::config::{AgentConfig, Config, Planning};
 use crate::confinement::tier::{Tier, TierChoice};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
@@ -28,15 +29,19 @@ use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::permissions::guard::FolderGuard;
-use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::history::History;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
+use crate::tools::served::ServerName;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
+use crate::world::exec::served;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::mcp::{Equipped, Known, Outside, Servers};
 use crate::world::stage::Stage;
+use crate::world::store::redact::Redactor;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -52,7 +57,26 @@ pub struct Member {
     config: AgentConfig,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// Its servers.
+    servers: Vec<Serving>,
     history: Arc<Mutex<History>>,
+}
+
+/// A server of one agent.
+#[derive(Clone, Debug)]
+struct Serving {
+    config: Arc<ServerConfig>,
+    /// How it is held, if it is a program.
+    held: Option<CommandLineConfig>,
+}
+
+/// Where servers leave something in a run.
+#[derive(Clone, Debug)]
+pub struct ServerGround {
+    /// The directory of what they write on their standard error.
+    pub logs: AbsPath,
+    /// What must not get there.
+    pub redactor: Redactor,
 }
 
 /// The members of a run in registration order.
@@ -65,6 +89,9 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    server_ground: Option<ServerGround>,
+    /// What the servers of the run have said of their tools.
+    known: Known,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
 }
@@ -108,6 +135,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref()),
+                servers: servings(agent),
                 history: Arc::default(),
             });
         }
@@ -119,6 +147,8 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            server_ground: None,
+            known: Known::default(),
             deliveries: None,
             wings: None,
         })
@@ -174,6 +204,56 @@ impl Team {
             grants: &member.grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
+    }
+
+    /// The programs that serve members, and how they are held. Those of a run that is played again
+    /// have answered.
+    pub fn served(&self) -> impl Iterator<Item = (&ServerName, Runner<'_>)> {
+        let members = self.members.iter();
+        let members = members.filter(|_| self.reach == Reach::Delivers);
+        members.flat_map(|member| {
+            let workspace = member.workspace.as_ref().unwrap_or(&self.base);
+            member.servers.iter().filter_map(move |serving| {
+                let runner = Runner {
+                    id: &member.id,
+                    config: serving.held.as_ref()?,
+                    grants: &member.grants,
+                    workspace,
+                };
+                Some((serving.config.name(), runner))
+            })
+        })
+    }
+
+    /// From now on servers can be started, and leave what they have to say there.
+    pub fn serve_from(&mut self, ground: ServerGround) {
+        self.server_ground = Some(ground);
+    }
+
+    /// The servers of `member` in `phase`, none of them started; `None` if it has none.
+    fn servers(&self, member: &Member, phase: Phase) -> Option<Servers> {
+        let ground = self.server_ground.as_ref()?;
+        if member.servers.is_empty() || self.reach == Reach::OnlyReads {
+            return None;
+        }
+        let shells = self.shells.as_ref();
+        let equipped = |serving: &Serving| {
+            let name = serving.config.name();
+            Equipped {
+                config: Arc::clone(&serving.config),
+                commands: shells
+                    .and_then(|shells| shells.serving(&member.id, name))
+                    .cloned(),
+                log: ground.logs.join(format!("{}.{name}.{phase}.log", member.id)),
+                redactor: ground.redactor.clone(),
+            }
+        };
+        let outside = match (&self.config.orchestrator.planning, phase) {
+            (Planning::On { .. }, Phase::Coordination) => Outside::Waits,
+            (Planning::On { .. }, Phase::Final) | (Planning::Off, _) => Outside::Open,
+        };
+        let equipped = member.servers.iter().map(equipped).collect();
+        Some(Servers::new(equipped, &member.config.tools, outside, &self.known))
     }
 
     /// Whether checks run at all. Those of a run that is played again have run.
@@ -251,27 +331,24 @@ impl Team {
         phase: Phase,
         stage: Option<&Stage>,
     ) -> Result<Option<Gate>> {
-        self.gate_with(member, (phase, stage), member.config.read_before_delete)
+        let policy = GatePolicy {
+            read_before_delete: member.config.read_before_delete,
+            servers: self.servers(member, phase),
+            ..self.policy(member, stage)?
+        };
+        self.open_gate(member, phase, policy)
     }
 
     /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
     /// itself.
     pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
-        self.gate_with(member, (Phase::Final, stage), ReadBeforeDelete::Off)
+        self.open_gate(member, Phase::Final, self.policy(member, stage)?)
     }
 
-    fn gate_with(
-        &self,
-        member: &Member,
-        (phase, stage): (Phase, Option<&Stage>),
-        read_before_delete: ReadBeforeDelete,
-    ) -> Result<Option<Gate>> {
-        if member.grants.is_empty() {
-            return Ok(None);
-        }
-        let policy = GatePolicy {
-            base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
-            read_before_delete,
+    /// What every gate of `member` holds to.
+    fn policy(&self, member: &Member, stage: Option<&Stage>) -> Result<GatePolicy> {
+        let base = grants::real(member.workspace.as_ref().unwrap_or(&self.base))?;
+        Ok(GatePolicy {
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
                 FolderGuard::On { .. } => ParentNames::Refused,
@@ -281,7 +358,19 @@ impl Team {
             commands: self.commands(member).cloned(),
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
-        };
+            ..GatePolicy::single_call(base)
+        })
+    }
+
+    fn open_gate(
+        &self,
+        member: &Member,
+        phase: Phase,
+        policy: GatePolicy,
+    ) -> Result<Option<Gate>> {
+        if member.grants.is_empty() {
+            return Ok(None);
+        }
         let phase = match self.reach {
             Reach::Delivers => phase,
             Reach::OnlyReads => Phase::Coordination,
@@ -368,23 +457,37 @@ impl Team {
     }
 
     /// `member` with its conversation begun: `task` is told.
-    pub fn participant(&self, member: &Member, task: &str, line: Line) -> Result<Participant> {
+    pub async fn participant(
+        &self,
+        member: &Member,
+        task: &str,
+        line: Line,
+    ) -> Result<Participant> {
         Ok(Participant {
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            mind: self.mind(member, (Phase::Coordination, None), task, line)?,
+            mind: self
+                .mind(member, (Phase::Coordination, None), task, line)
+                .await?,
         })
     }
 
-    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told.
-    pub fn mind(
+    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told. Its
+    /// servers are met: one that cannot be used is an error.
+    pub async fn mind(
         &self,
         member: &Member,
         (phase, stage): (Phase, Option<&Stage>),
         first: &str,
         line: Line,
     ) -> Result<Mind> {
+        let gate = self.gate(member, phase, stage)?;
+        if let Some(gate) = &gate {
+            for message in met(gate).await? {
+                emit(&line.events, Event::Warning { message }).await;
+            }
+        }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
         let mut mind = Mind {
@@ -393,7 +496,8 @@ impl Team {
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
-            gate: self.gate(member, phase, stage)?,
+            served: Arc::default(),
+            gate,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
             patience: None,
@@ -401,9 +505,35 @@ impl Team {
             memory: line.memory,
             events: line.events,
         };
+        mind.take_up_served();
         mind.tell(first);
         Ok(mind)
     }
+}
+
+/// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
+/// variables of its own. None runs in a container.
+fn servings(agent: &AgentConfig) -> Vec<Serving> {
+    let serving = |config: &Arc<ServerConfig>| Serving {
+        held: match &config.link {
+            Link::Remote(_) => None,
+            Link::Program(program) => Some(CommandLineConfig {
+                mode: ExecutionMode::Local,
+                network: program.network.clone(),
+                env: program.env.clone(),
+                ..for_checks(agent.commands.as_ref())
+            }),
+        },
+        config: Arc::clone(config),
+    };
+    agent.servers.iter().map(serving).collect()
+}
+
+/// Finds out which tools the servers of a gate have. Only the first agent with a server waits for it.
+async fn met(gate: &Gate) -> Result<Vec<String>> {
+    let gate = gate.clone();
+    let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
+    met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::permissions::grant::Permission;
+use crate::tools::served::ServerCall;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
 /// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs mean nothing in it.
@@ -295,6 +296,8 @@ pub enum ToolCall<P = UserPath> {
     },
     /// `list_background_commands`
     ListBackgroundCommands,
+    /// A tool of a foreign server.
+    CallServer(ServerCall<P>),
 }
 
 /// The number of a background command: its agent's first is 1.
@@ -347,8 +350,9 @@ pub struct Access<'a> {
 
 impl ToolCall {
     /// The name of the tool.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
+            ToolCall::CallServer(call) => &call.full_name,
             ToolCall::ReadTextFile { .. } => "read_text_file",
             ToolCall::ReadMultipleFiles { .. } => "read_multiple_files",
             ToolCall::WriteFile { .. } => "write_file",
@@ -383,6 +387,7 @@ impl ToolCall {
             ToolCall::ExecuteCommand { .. }
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
+                | ToolCall::CallServer(_)
         );
         let reads = |access: &Access<'_>| access.wanted == Permission::Read;
         !starts_or_stops && self.accesses().iter().all(reads)
@@ -451,6 +456,12 @@ impl ToolCall {
                     access(second, Read, Followed),
                 ]
             }
+            ToolCall::CallServer(call) => {
+                let paths = call.paths.iter();
+                paths
+                    .map(|touched| access(&touched.path, touched.wanted, Followed))
+                    .collect()
+            }
             ToolCall::ListAllowedDirectories
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }
@@ -472,6 +483,11 @@ impl<P> ToolCall<P> {
                 | ToolCall::StopBackgroundCommand { .. }
                 | ToolCall::ListBackgroundCommands
         )
+    }
+
+    /// Whether the call may take long, and ends early when nobody waits for it any more.
+    pub fn can_be_ended(&self) -> bool {
+        self.command().is_some() || matches!(self, ToolCall::CallServer(_))
     }
 
     /// What the call gives to the shell, if it does.
@@ -496,6 +512,7 @@ impl<P> ToolCall<P> {
                         $($path: place($path)?,)*
                         $($rest,)*
                     },)*
+                    ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(place)?),
                     ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
                         paths: paths.into_iter().map(place).collect::<Result<_, _>>()?,
                     },

@@ -7,6 +7,7 @@ pub mod error;
 pub mod menu;
 pub mod parse;
 pub mod request;
+pub mod served;
 pub mod spec;
 pub mod workflow;
 

@@ -43,8 +43,10 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::tools::served::{Catalogue, OutsideEffects};
 use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
+use crate::world::mcp::{Outside, Servers};
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -83,6 +85,8 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<History>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<Commands>,
+    /// The agent's servers; without them calls of their tools are denied.
+    pub servers: Option<Servers>,
     /// What is kept of the user's files that the agent reads and may write to.
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
@@ -99,6 +103,7 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            servers: None,
             bases: None,
             stage: None,
         }
@@ -226,6 +231,13 @@ pub enum Refused {
         /// What to do instead, as a sentence of its own.
         way_out: String,
     },
+    /// A call of a server's tool, whatever its arguments.
+    Call {
+        /// The name of the tool.
+        tool: String,
+        /// What to do instead, as a sentence of its own.
+        way_out: String,
+    },
 }
 
 impl fmt::Display for Denial {
@@ -251,6 +263,9 @@ impl fmt::Display for Denial {
             }
             Refused::Command { command, way_out } => {
                 write!(f, "denied: command `{command}`: {reason}\n{way_out}")
+            }
+            Refused::Call { tool, way_out } => {
+                write!(f, "denied: call of `{tool}`: {reason}\n{way_out}")
             }
         }
     }
@@ -333,6 +348,7 @@ impl Gate {
     /// Follows every path of `call` and asks the manager about it. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        self.check_server(&call)?;
         let call = self.begun_where_open(call);
         let declared: Vec<_> = call
             .accesses()
@@ -369,7 +385,7 @@ impl Gate {
 
     /// The first directory that the agent may read; those that the user names come before those that
     /// massgen adds.
-    fn first_directory(&self) -> Option<UserPath> {
+    pub(super) fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == Scope::Tree);
         let named = trees().find(|root| root.kind == GrantKind::Context);
@@ -403,6 +419,45 @@ impl Gate {
             rule: refused.rule,
             reason: refused.reason,
         })
+    }
+
+    /// Asks whether a tool of a server may be called now at all.
+    fn check_server(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        let ToolCall::CallServer(call) = call else {
+            return Ok(());
+        };
+        let denied = |rule, reason: &str, way_out: &str| Denial {
+            refused: Refused::Call {
+                tool: call.full_name.clone(),
+                way_out: way_out.to_owned(),
+            },
+            rule,
+            reason: reason.to_owned(),
+        };
+        let Some(servers) = &self.0.policy.servers else {
+            let reason = "you may not use servers";
+            return Err(denied("no-servers", reason, "work with your other tools"));
+        };
+        let waits = servers.outside() == Outside::Waits && call.outside == OutsideEffects::Some;
+        if waits {
+            return Err(denied(
+                "planning",
+                "it may change something outside your directories, and agents only plan now",
+                "say in your answer what is to be called in the final phase, with which arguments",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the agent may use servers.
+    pub fn has_servers(&self) -> bool {
+        self.0.policy.servers.is_some()
+    }
+
+    /// The tools of servers that the agent may use, as far as they are known.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        let servers = self.0.policy.servers.as_ref();
+        servers.map(Servers::catalogue).unwrap_or_default()
     }
 
     /// How the agent's commands are run; `None` if it may run none.

@@ -20,6 +20,7 @@ pub mod sandbox;
 pub mod stage;
 pub mod docker;
 pub mod commands;
+pub mod mcp;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::permissions::grant::{Permission, Phase};
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
+use crate::tools::served::Catalogue;
 use crate::world::gate::Verdict;
 
 /// The longest line, in bytes: a call with the longest arguments fits.
@@ -122,7 +123,7 @@ fn reply(
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
     let gates = speaker(agents, question.agent.as_deref())?;
     let phase = question.phase.unwrap_or(Phase::Coordination);
-    let written = match parse(&question.tool, question.args.get()) {
+    let written = match parse(&question.tool, question.args.get(), &Catalogue::default()) {
         Ok(call) => {
             let verdicts = gates.gate(phase).explain(&call);
             serde_json::to_writer(answer, &decided(&verdicts))

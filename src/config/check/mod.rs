@@ -21,6 +21,7 @@ mod orchestrator;
 mod overlap;
 mod parameters;
 mod paths;
+mod servers;
 mod view;
 mod walk;
 

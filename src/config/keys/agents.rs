@@ -5,6 +5,7 @@ use crate::config::keys::docker;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::servers;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The most tokens that a request can ask for; no model gives more.
@@ -343,10 +344,11 @@ pub static BACKEND: Section = Section {
         docker::SUDO,
         docker::CREDENTIALS,
         docker::PACKAGES,
+        servers::OF_AGENT,
         Key::unserved(
-            &["mcp_servers", "direct_mcp_servers"],
+            &["direct_mcp_servers"],
             Shape::Any,
-            "no MCP server is started; the agent has massgen's own tools",
+            "all servers are those of `mcp_servers`",
         ),
         Key::unserved(
             &[

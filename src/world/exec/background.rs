@@ -65,6 +65,7 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
     // Without the commands: they last as long as somebody holds them, and end those in here.
     let policy = GatePolicy {
         commands: None,
+        servers: None,
         ..gate.policy().clone()
     };
     let manager = gate.manager().in_phase(gate.phase());

@@ -23,6 +23,7 @@ mod reckoning;
 mod relocate;
 mod rounds;
 mod selection;
+pub mod served;
 mod sweep;
 mod text;
 pub mod trial;
@@ -190,6 +191,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
         Action::GetBackgroundStatus { id } => background::status(gate, id),
         Action::StopBackgroundCommand { id } => background::stop(gate, id),
         Action::ListBackgroundCommands => background::list(gate),
+        Action::CallServer(call) => served::call(gate, &call, interrupt),
     }
 }
 
@@ -220,7 +222,8 @@ impl Shape {
             | Action::GetBackgroundOutput { .. }
             | Action::GetBackgroundStatus { .. }
             | Action::StopBackgroundCommand { .. }
-            | Action::ListBackgroundCommands => Shape::Text,
+            | Action::ListBackgroundCommands
+            | Action::CallServer(_) => Shape::Text,
             Action::CopyFile { .. } => Shape::Json("copy_file"),
             Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
             Action::DeleteFile { .. } => Shape::Json("delete_file"),
