@@ -103,18 +103,17 @@ pub async fn judge(mind: &mut Mind, patience: &Patience) -> Judgement {
     let Ok(said) = said else {
         return Judgement::Submit;
     };
-    let restart =
-        said.calls
-            .iter()
-            .find_map(|call| match parse_call(&call.name, &call.arguments, &mind.served) {
-                Ok(ModelCall::Workflow(WorkflowCall::Restart {
-                    reason,
-                    instructions,
-                })) => Some(Judgement::Restart {
-                    reason,
-                    instructions,
-                }),
-                Ok(_) | Err(_) => None,
-            });
+    let restart = said.calls.iter().find_map(|call| {
+        match parse_call(&call.name, &call.arguments, &mind.served) {
+            Ok(ModelCall::Workflow(WorkflowCall::Restart {
+                reason,
+                instructions,
+            })) => Some(Judgement::Restart {
+                reason,
+                instructions,
+            }),
+            Ok(_) | Err(_) => None,
+        }
+    });
     restart.unwrap_or(Judgement::Submit)
 }

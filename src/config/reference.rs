@@ -178,7 +178,10 @@ fn linked(shape: &Shape) -> String {
         }
         Shape::TextOr(section) => format!("text or {}", link("a mapping", section)),
         Shape::Named(section) => {
-            format!("a list of {}, or a mapping of names to them", link("mappings", section))
+            format!(
+                "a list of {}, or a mapping of names to them",
+                link("mappings", section)
+            )
         }
         Shape::Any
         | Shape::Verbatim

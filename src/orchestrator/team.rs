@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::{Mind, emit};
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
+use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
@@ -244,7 +244,9 @@ impl Team {
                 commands: shells
                     .and_then(|shells| shells.serving(&member.id, name))
                     .cloned(),
-                log: ground.logs.join(format!("{}.{name}.{phase}.log", member.id)),
+                log: ground
+                    .logs
+                    .join(format!("{}.{name}.{phase}.log", member.id)),
                 redactor: ground.redactor.clone(),
             }
         };
@@ -253,7 +255,12 @@ impl Team {
             (Planning::On { .. }, Phase::Final) | (Planning::Off, _) => Outside::Open,
         };
         let equipped = member.servers.iter().map(equipped).collect();
-        Some(Servers::new(equipped, &member.config.tools, outside, &self.known))
+        Some(Servers::new(
+            equipped,
+            &member.config.tools,
+            outside,
+            &self.known,
+        ))
     }
 
     /// Whether checks run at all. Those of a run that is played again have run.
@@ -362,12 +369,7 @@ impl Team {
         })
     }
 
-    fn open_gate(
-        &self,
-        member: &Member,
-        phase: Phase,
-        policy: GatePolicy,
-    ) -> Result<Option<Gate>> {
+    fn open_gate(&self, member: &Member, phase: Phase, policy: GatePolicy) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
             return Ok(None);
         }

@@ -16,6 +16,7 @@ use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::commands::room::Room;
 use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::exec;
@@ -203,7 +204,12 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         let manager = PathPermissionManager::new(grants, Phase::Coordination);
         let gate = Gate::open(manager, policy).unwrap();
         let run = || {
-            let call = parse("execute_command", r#"{"command": "cat ../project/file"}"#).unwrap();
+            let call = parse(
+                "execute_command",
+                r#"{"command": "cat ../project/file"}"#,
+                &Catalogue::default(),
+            )
+            .unwrap();
             exec::run(gate.check(call).unwrap()).content
         };
         let before = run();

@@ -51,6 +51,8 @@ mod gemini_wire;
 mod hostile;
 mod interactive;
 mod limits;
+mod mcp;
+mod mcp_servers;
 mod logs;
 mod openai_replies;
 mod openai_runs;

@@ -20,7 +20,6 @@ use crate::tools::menu::names_tool;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
 
-
 /// What the whole config says and every agent shares.
 #[derive(Clone, Copy)]
 struct Shared<'a> {

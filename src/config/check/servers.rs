@@ -32,12 +32,37 @@ const CWD_CHARS_MAX: usize = 500;
 const NAME_CHARS_MAX: usize = 100;
 const VALUE_CHARS_MAX: usize = 1000;
 /// What would mean something to a shell; no shell reads a command, so it would mean nothing here.
-const METACHARACTERS: &[char] = &[';', '&', '|', '`', '$', '(', ')', '<', '>', '\n', '\r', '\0'];
+const METACHARACTERS: &[char] = &[
+    ';', '&', '|', '`', '$', '(', ')', '<', '>', '\n', '\r', '\0',
+];
 /// Programs that a server may be, whatever the level.
 const PROGRAMS: &[&str] = &[
-    "bash", "bun", "bunx", "cargo", "cmd", "deno", "fastmcp", "fish", "go", "java", "node", "npm",
-    "npx", "pip", "pipx", "pnpm", "powershell", "pwsh", "py", "ruby", "rust", "sh", "uv", "uvx",
-    "yarn", "zsh",
+    "bash",
+    "bun",
+    "bunx",
+    "cargo",
+    "cmd",
+    "deno",
+    "fastmcp",
+    "fish",
+    "go",
+    "java",
+    "node",
+    "npm",
+    "npx",
+    "pip",
+    "pipx",
+    "pnpm",
+    "powershell",
+    "pwsh",
+    "py",
+    "ruby",
+    "rust",
+    "sh",
+    "uv",
+    "uvx",
+    "yarn",
+    "zsh",
 ];
 /// What `moderate` adds.
 const MODERATE_PROGRAMS: &[&str] = &["git", "nodejs"];
@@ -92,7 +117,12 @@ impl Checker<'_> {
             };
             if servers.iter().any(|server| *server.name() == name) {
                 let message = format!("the name `{name}` is taken by another server");
-                self.refuse_key(&entry, "name", &message, "give each server a name of its own");
+                self.refuse_key(
+                    &entry,
+                    "name",
+                    &message,
+                    "give each server a name of its own",
+                );
             }
             let server = self.server(name, &entry);
             servers.extend(server.map(Arc::new));
@@ -108,9 +138,8 @@ impl Checker<'_> {
         let name = ServerName::parse(text.written);
         if name.is_none() {
             let message = format!("{} is no name of a server", quote(text.written));
-            let hint = format!(
-                "a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}"
-            );
+            let hint =
+                format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
             let error = Diagnostic::error(&text.path, message).at(text.span);
             self.findings.push(error.suggest(hint));
         }
@@ -122,12 +151,18 @@ impl Checker<'_> {
         let link = match (written.as_ref().map(|text| text.written), entry.get("url")) {
             (Some("sse"), _) => {
                 let message = "the older protocol over events of a server (`sse`) is not spoken";
-                let hint = "ask for the address of its `streamable-http`, often the same with `/mcp`";
+                let hint =
+                    "ask for the address of its `streamable-http`, often the same with `/mcp`";
                 self.refuse_key(entry, "type", message, hint);
                 None
             }
             (Some("stdio"), Some(_)) => {
-                self.refuse_key(entry, "url", "a `stdio` server has no `url`", "remove one of them");
+                self.refuse_key(
+                    entry,
+                    "url",
+                    "a `stdio` server has no `url`",
+                    "remove one of them",
+                );
                 None
             }
             (Some("stdio"), None) | (None, None) => self.program(entry).map(Link::Program),
@@ -135,7 +170,9 @@ impl Checker<'_> {
         };
         let texts = |key| {
             let texts = entry.texts(key).into_iter();
-            texts.map(|text| text.written.to_owned()).collect::<Vec<_>>()
+            texts
+                .map(|text| text.written.to_owned())
+                .collect::<Vec<_>>()
         };
         let is = |key, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
@@ -170,11 +207,7 @@ impl Checker<'_> {
             self.refuse_key(entry, "command", "`command` is missing", hint);
             return None;
         };
-        let mut command: Vec<String> = text
-            .written
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
+        let mut command: Vec<String> = text.written.split_whitespace().map(str::to_owned).collect();
         self.check_command(entry, &text, command.first());
         let arguments = entry.texts("args");
         if arguments.len() > ARGUMENTS_MAX {
@@ -182,7 +215,12 @@ impl Checker<'_> {
                 "{} arguments are too many: at most {ARGUMENTS_MAX}",
                 arguments.len()
             );
-            self.refuse_key(entry, "args", &message, "put them into a file that the program reads");
+            self.refuse_key(
+                entry,
+                "args",
+                &message,
+                "put them into a file that the program reads",
+            );
         }
         for argument in &arguments {
             self.limit_chars(argument, "the argument", ARGUMENT_CHARS_MAX);
@@ -207,8 +245,9 @@ impl Checker<'_> {
         let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
         if text.written.contains(METACHARACTERS) {
             let message = format!("{raw} holds a character that only a shell would read");
-            let hint = "no shell reads it: write the program into `command`, each argument into `args`";
-            self.refuse_key(entry, "command", &message, hint);
+            let hint =
+                "no shell reads it: write the program into `command`, each argument into `args`";
+            return self.refuse_key(entry, "command", &message, hint);
         }
         let level = entry.section("security");
         let level = level.and_then(|view| view.text("level").map(|text| text.written));
@@ -237,7 +276,11 @@ impl Checker<'_> {
 
     fn remote(&mut self, entry: &View<'_>) -> Option<RemoteServer> {
         let keys = ["command", "args", "env", "cwd", "network"];
-        self.refuse_keys(entry, &keys, "nothing is started for a server on the network");
+        self.refuse_keys(
+            entry,
+            &keys,
+            "nothing is started for a server on the network",
+        );
         let Some(text) = entry.text("url") else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
             self.refuse_key(entry, "url", "`url` is missing", hint);
@@ -268,7 +311,11 @@ impl Checker<'_> {
             let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
                         `allow_private_ips: true` for a private network";
             let is_address = fault.contains("leads");
-            let hint = if is_address { hint } else { "write `https://host/path`" };
+            let hint = if is_address {
+                hint
+            } else {
+                "write `https://host/path`"
+            };
             self.refuse_key(entry, "url", fault, hint);
         }
         Some(RemoteServer {
@@ -350,6 +397,7 @@ fn server_views<'n>(view: &View<'n>) -> Vec<(Option<Text<'n>>, View<'n>)> {
     match view.get(key).map(|node| &node.value) {
         Some(Value::List(_)) => {
             let items = view.items(key).into_iter();
+            let items = items.filter(|(_, node)| matches!(node.value, Value::Mapping(_)));
             let entry = |(path, node): (String, &'n Node)| {
                 let entry = View { node, path };
                 (entry.text("name"), entry)

@@ -204,7 +204,8 @@ impl Checker<'_> {
         for unset in expansion.unset {
             let (message, hint) = if self.context.env.contains_key(&unset) {
                 let message = format!("the variable `{unset}` holds a key");
-                let hint = "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
+                let hint =
+                    "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
                 (message, hint.to_owned())
             } else {
                 let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");

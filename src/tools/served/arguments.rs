@@ -22,8 +22,19 @@ const FILE_NAME_BYTES_MAX: usize = 255;
 const REFERENCES_MAX: usize = 8;
 /// Formats of a schema that no path has.
 const FORMATS_OF_NO_PATH: &[&str] = &[
-    "date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4",
-    "ipv6", "json-pointer", "regex", "time", "uuid",
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "json-pointer",
+    "regex",
+    "time",
+    "uuid",
 ];
 
 /// What is wrong with the arguments of a call.
@@ -36,7 +47,9 @@ pub enum ArgumentFault {
     #[error("are nested deeper than {DEPTH_MAX} levels: send a flatter object")]
     TooDeep,
     /// There is too much to ask the gate about.
-    #[error("hold more than {TEXTS_MAX} texts that may be paths: divide the work into several calls")]
+    #[error(
+        "hold more than {TEXTS_MAX} texts that may be paths: divide the work into several calls"
+    )]
     TooManyTexts,
     /// It depends on the server what a text stands for.
     #[error("hold `{0}`, which servers read in different ways: write the whole path")]
@@ -52,7 +65,9 @@ impl ServedTool {
             });
         }
         let arguments = self.object(arguments)?;
-        let paths = self.paths(&arguments).map_err(|fault| self.refused(fault))?;
+        let paths = self
+            .paths(&arguments)
+            .map_err(|fault| self.refused(fault))?;
         let touched = |path| Touched {
             path,
             wanted: self.permission,
@@ -239,7 +254,9 @@ fn option_value(text: &str) -> Option<&str> {
 fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
     let ambiguous = || ArgumentFault::Ambiguous(excerpt(text));
     if is_file_uri(text) {
-        let path = Url::parse(text).ok().and_then(|url| url.to_file_path().ok());
+        let path = Url::parse(text)
+            .ok()
+            .and_then(|url| url.to_file_path().ok());
         let path = path.and_then(|path| UserPath::parse(path.to_str()?).ok());
         return path.map(Some).ok_or_else(ambiguous);
     }

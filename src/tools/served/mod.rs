@@ -142,7 +142,10 @@ pub struct ServerCall<P = UserPath> {
 
 impl<P> ServerCall<P> {
     /// The same call with every path replaced by what `place` makes of it. The first error ends it.
-    pub fn try_map<Q, E>(self, mut place: impl FnMut(P) -> Result<Q, E>) -> Result<ServerCall<Q>, E> {
+    pub fn try_map<Q, E>(
+        self,
+        mut place: impl FnMut(P) -> Result<Q, E>,
+    ) -> Result<ServerCall<Q>, E> {
         let paths = self.paths.into_iter().map(|touched| {
             Ok(Touched {
                 path: place(touched.path)?,

@@ -106,7 +106,11 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
         .iter()
         .filter(|tool| rules.is_chosen(&tool.name))
         .collect();
-    if let Some(more) = wanted.len().checked_sub(TOOLS_PER_SERVER_MAX).filter(|more| *more > 0) {
+    if let Some(more) = wanted
+        .len()
+        .checked_sub(TOOLS_PER_SERVER_MAX)
+        .filter(|more| *more > 0)
+    {
         wanted.truncate(TOOLS_PER_SERVER_MAX);
         let more = counted(more, "tool");
         notes.push(format!(
@@ -156,7 +160,10 @@ impl ServerRules {
                  take; give the server a shorter name"
             ));
         }
-        let is_harmless = self.harmless.iter().any(|entry| self.names(entry, &tool.name));
+        let is_harmless = self
+            .harmless
+            .iter()
+            .any(|entry| self.names(entry, &tool.name));
         Ok(ServedTool {
             server: self.server.clone(),
             name: tool.name.clone(),
@@ -240,9 +247,8 @@ fn cleaned(value: &Value, depth: usize) -> Option<Value> {
             Value::Array(items.collect::<Option<_>>()?)
         }
         Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| {
-                Some((visible(name), cleaned(value, below)?))
-            };
+            let field =
+                |(name, value): (&String, &Value)| Some((visible(name), cleaned(value, below)?));
             Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
         }
     })

@@ -32,8 +32,9 @@ pub fn meet(gate: &Gate) -> Result<Vec<String>> {
     let launcher = |wanted: Wanted<'_>| launch(gate, wanted);
     let met = Handle::current().block_on(servers.meet(&launcher));
     met.map_err(|why| {
-        Error::new(ErrorKind::Environment, why)
-            .hint("see `docs/mcp.md` for what a server may do where it runs, and what to open for it")
+        Error::new(ErrorKind::Environment, why).hint(
+            "see `docs/mcp.md` for what a server may do where it runs, and what to open for it",
+        )
     })
 }
 
@@ -46,11 +47,7 @@ pub fn look_again(gate: &Gate) -> Option<(Arc<Catalogue>, Vec<String>)> {
 }
 
 /// A tool of a server.
-pub(super) fn call(
-    gate: &Gate,
-    call: &ServerCall<Place>,
-    interrupt: Option<&Interrupt>,
-) -> Answer {
+pub(super) fn call(gate: &Gate, call: &ServerCall<Place>, interrupt: Option<&Interrupt>) -> Answer {
     let servers = gate.policy().servers.clone();
     let servers = servers.ok_or_else(|| Stop::failed("no servers are used here"))?;
     let launcher = |wanted: Wanted<'_>| launch(gate, wanted);

@@ -62,7 +62,10 @@ pub(super) fn of_resources(resources: &[Resource]) -> Answered {
 
 /// What was read.
 pub(super) fn of_contents(result: ReadResourceResult) -> Answered {
-    answered(Success::Done, result.contents.iter().map(contents).collect())
+    answered(
+        Success::Done,
+        result.contents.iter().map(contents).collect(),
+    )
 }
 
 /// The prompts of a server.
@@ -71,7 +74,11 @@ pub(super) fn of_prompts(prompts: &[Prompt]) -> Answered {
         let arguments = prompt.arguments.iter().flatten();
         let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
         let about = prompt.description.as_deref().unwrap_or_default();
-        row(&format!("{}({})  {about}", prompt.name, arguments.join(", ")))
+        row(&format!(
+            "{}({})  {about}",
+            prompt.name,
+            arguments.join(", ")
+        ))
     });
     list(rows.collect())
 }
@@ -132,7 +139,11 @@ fn answered(success: Success, parts: Vec<String>) -> Answered {
         if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
             is_cut = true;
             let left = ANSWER_BYTES_MAX.saturating_sub(text.len());
-            text.extend(line.char_indices().take_while(|(at, _)| *at < left).map(|(_, c)| c));
+            text.extend(
+                line.char_indices()
+                    .take_while(|(at, _)| *at < left)
+                    .map(|(_, c)| c),
+            );
             break;
         }
         text.push_str(&line);

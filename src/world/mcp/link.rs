@@ -146,7 +146,8 @@ impl Link {
         arguments: JsonObject,
     ) -> Result<Answered, Fault> {
         let peer = self.service.peer();
-        let wants_input = || Fault::Failed("it asks for something that nobody is here to give".to_owned());
+        let wants_input =
+            || Fault::Failed("it asks for something that nobody is here to give".to_owned());
         match asks {
             Asks::Tool => {
                 let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
@@ -251,16 +252,14 @@ pub(super) fn log_to(path: AbsPath, redactor: Redactor) -> Log {
     let mut left = LOG_BYTES_MAX;
     let mut clean = RedactedStream::default();
     Box::new(move |bytes| {
-        let Some(rest) = left.checked_sub(bytes.len()) else {
-            left = 0;
-            return;
-        };
-        left = rest;
         let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
-        let parent = path.parent();
+        let rest = left.checked_sub(text.len());
+        left = rest.unwrap_or_default();
+        let parent = path.parent().filter(|_| rest.is_some());
         let made = parent.map(|dir| dir::create_all(&dir, Audience::User));
         if made.is_some_and(|made| made.is_ok()) {
             file::append(&path, text.as_bytes()).unwrap_or_default();
         }
+        text
     })
 }

@@ -82,7 +82,9 @@ struct Heard {
 impl Known {
     fn of(&self, config: &Arc<ServerConfig>) -> Option<Arc<[Described]>> {
         let known = self.lock();
-        let mut same = known.iter().filter(|heard| Arc::ptr_eq(&heard.config, config));
+        let mut same = known
+            .iter()
+            .filter(|heard| Arc::ptr_eq(&heard.config, config));
         same.next().map(|heard| Arc::clone(&heard.tools))
     }
 

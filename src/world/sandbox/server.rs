@@ -2,8 +2,9 @@
 //! thread follows it to its end; the program ends when this goes.
 
 use std::io::{self, pipe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::fd::OwnedFd;
 
@@ -18,14 +19,17 @@ use crate::world::sandbox::{Ended, Sandbox, Streams};
 /// How much is kept of what it writes on its standard error: the end, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Takes what a program writes on its standard error, piece by piece.
-pub(in crate::world) type Log = Box<dyn FnMut(&[u8]) + Send>;
+/// How long its end may take to be known once it answers no more.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Takes what a program writes on its standard error, piece by piece, and gives what of it may be told.
+pub(in crate::world) type Log = Box<dyn FnMut(&[u8]) -> String + Send>;
 
 /// A program that answers.
 #[derive(Debug)]
 pub(in crate::world) struct Answering {
     interrupt: Interrupt,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,10 +42,23 @@ pub(in crate::world) struct Pipes {
     pub(in crate::world) output: OwnedFd,
 }
 
+/// What the thread of a program tells.
 #[derive(Debug)]
 struct Shared {
+    said: Mutex<Said>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug)]
+struct Said {
     errors: Ring,
     ended: Option<Ended>,
+}
+
+impl Shared {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Answering {
@@ -64,10 +81,13 @@ impl Answering {
             stderr: stderr.into(),
         };
         let running = sandbox.start(confinement, streams, network.as_deref())?;
-        let shared = Arc::new(Mutex::new(Shared {
-            errors: Ring::new(KEPT_BYTES_MAX),
-            ended: None,
-        }));
+        let shared = Arc::new(Shared {
+            said: Mutex::new(Said {
+                errors: Ring::new(KEPT_BYTES_MAX),
+                ended: None,
+            }),
+            has_ended: Condvar::new(),
+        });
         let interrupt = Interrupt::new()?;
         let following = Following {
             running,
@@ -91,11 +111,16 @@ impl Answering {
         Ok((started, pipes))
     }
 
-    /// How it ended, if it has, and the last that it wrote on its standard error.
+    /// How it ended, if it has, and the last that it wrote on its standard error. It waits a moment
+    /// for the end of one that answers no more.
     pub(in crate::world) fn last_words(&self) -> (Option<Ended>, String) {
-        let mut shared = lock(&self.shared);
-        let text = shared.errors.part(0, KEPT_BYTES_MAX).text;
-        (shared.ended.clone(), text)
+        let said = self.shared.said();
+        let has_not_ended = |said: &mut Said| said.ended.is_none();
+        let ended = &self.shared.has_ended;
+        let waited = ended.wait_timeout_while(said, END_TIME_MAX, has_not_ended);
+        let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let text = said.errors.part(0, KEPT_BYTES_MAX).text;
+        (said.ended.clone(), text)
     }
 }
 
@@ -115,7 +140,7 @@ struct Following {
     disk: DiskWatch,
     network: Option<Arc<Proxy>>,
     interrupt: Interrupt,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Shared>,
     log: Log,
 }
 
@@ -127,18 +152,15 @@ impl Following {
             ..Bounds::default()
         };
         let mut taken = |bytes: &[u8]| {
-            lock(&self.shared).errors.add(bytes);
-            (self.log)(bytes);
+            let told = (self.log)(bytes);
+            self.shared.said().errors.add(told.as_bytes());
         };
         let ended = self
             .running
             .conduct(&mut [Stream::new(errors, &mut taken)], &bounds);
         // It answers as long as the program goes on.
         drop(self.network);
-        lock(&self.shared).ended = Some(ended.unwrap_or(Ended::Interrupted));
+        self.shared.said().ended = Some(ended.unwrap_or(Ended::Interrupted));
+        self.shared.has_ended.notify_all();
     }
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
