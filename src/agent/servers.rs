@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::tools::served::{Catalogue, SERVED_PREFIX};
 use crate::tools::spec::ToolOffer;
 use crate::world::exec::served;
+use crate::world::gate::Gate;
 
 impl Mind {
     /// Offers the model the tools that its servers have, as far as they are known.
@@ -21,7 +22,7 @@ impl Mind {
 
     /// Offers the tools that there are now, if a server has said that its tools are others.
     pub(super) async fn notice_servers(&mut self) {
-        let Some(gate) = self.gate.clone().filter(|gate| gate.has_servers()) else {
+        let Some(gate) = self.gate.clone().filter(Gate::has_servers) else {
             return;
         };
         let looked = tokio::task::spawn_blocking(move || served::look_again(&gate)).await;

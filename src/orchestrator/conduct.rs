@@ -172,11 +172,11 @@ impl Run {
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
-        team.deliver_from(Wings::new(of_run, &order.machine.executable));
-        team.serve_from(ServerGround {
-            logs: places.log().join(SERVER_LOGS),
-            redactor: order.redactor.clone(),
-        });
+        place(
+            &mut team,
+            (&layout, &places),
+            (&order.machine.executable, &order.redactor),
+        );
         team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
@@ -416,6 +416,19 @@ fn run_places(
         None => RunPlaces::create(&layout.logs, attempts, turn),
         Some(resumed) => Ok(RunPlaces::of(&resumed.log_dir, attempts, turn)),
     }
+}
+
+/// Tells the team where its stages lie in the run of these records, and what its servers leave.
+fn place(
+    team: &mut Team,
+    (layout, places): (&Layout, &RunPlaces),
+    (executable, redactor): (&AbsPath, &Redactor),
+) {
+    team.deliver_from(Wings::new((layout, places.name()), executable));
+    team.serve_from(ServerGround {
+        logs: places.log().join(SERVER_LOGS),
+        redactor: redactor.clone(),
+    });
 }
 
 /// How the run of this name delivers.

@@ -456,12 +456,7 @@ impl ToolCall {
                     access(second, Read, Followed),
                 ]
             }
-            ToolCall::CallServer(call) => {
-                let paths = call.paths.iter();
-                paths
-                    .map(|touched| access(&touched.path, touched.wanted, Followed))
-                    .collect()
-            }
+            ToolCall::CallServer(call) => call.accesses(),
             ToolCall::ListAllowedDirectories
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }

@@ -165,7 +165,7 @@ impl Checker<'_> {
                 );
                 None
             }
-            (Some("stdio"), None) | (None, None) => self.program(entry).map(Link::Program),
+            (Some("stdio") | None, None) => self.program(entry).map(Link::Program),
             (Some(_), _) | (None, Some(_)) => self.remote(entry).map(Link::Remote),
         };
         let texts = |key| {

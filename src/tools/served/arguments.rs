@@ -94,10 +94,10 @@ impl ServedTool {
         if text.trim().is_empty() {
             return Ok(Map::new());
         }
-        let value = match serde_json::from_str(text).map_err(ParseError::Malformed)? {
-            Value::String(inner) => serde_json::from_str(&inner).map_err(ParseError::Malformed)?,
-            value => value,
-        };
+        let mut value: Value = serde_json::from_str(text).map_err(ParseError::Malformed)?;
+        if let Value::String(inner) = &value {
+            value = serde_json::from_str(inner).map_err(ParseError::Malformed)?;
+        }
         match value {
             Value::Null => Ok(Map::new()),
             Value::Object(fields) => Ok(fields),

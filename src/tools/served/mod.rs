@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
-use crate::tools::call::UserPath;
+use crate::tools::call::{Access, FinalLink, UserPath};
 use crate::tools::spec::ToolOffer;
 
 /// What the names of all tools of servers begin with.
@@ -138,6 +138,20 @@ pub struct ServerCall<P = UserPath> {
     pub arguments: Map<String, Value>,
     /// The paths in the arguments.
     pub paths: Vec<Touched<P>>,
+}
+
+impl ServerCall {
+    /// Every path that the call names, with what the server may do there.
+    pub fn accesses(&self) -> Vec<Access<'_>> {
+        let paths = self.paths.iter();
+        paths
+            .map(|touched| Access {
+                path: &touched.path,
+                wanted: touched.wanted,
+                link: FinalLink::Followed,
+            })
+            .collect()
+    }
 }
 
 impl<P> ServerCall<P> {

@@ -34,7 +34,7 @@ pub(in crate::world) enum Success {
 }
 
 /// What a tool gave.
-pub(super) fn of_tool(result: CallToolResult) -> Answered {
+pub(super) fn of_tool(result: &CallToolResult) -> Answered {
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
     let has_text = result
         .content
@@ -48,7 +48,7 @@ pub(super) fn of_tool(result: CallToolResult) -> Answered {
         Some(true) => Success::Failed,
         Some(false) | None => Success::Done,
     };
-    answered(success, parts)
+    answered(success, &parts)
 }
 
 /// What can be read at a server.
@@ -57,15 +57,13 @@ pub(super) fn of_resources(resources: &[Resource]) -> Answered {
         let about = resource.description.as_ref().unwrap_or(&resource.name);
         format!("{}  {}", row(&resource.uri), row(about))
     });
-    list(rows.collect())
+    list(&rows.collect::<Vec<_>>())
 }
 
 /// What was read.
-pub(super) fn of_contents(result: ReadResourceResult) -> Answered {
-    answered(
-        Success::Done,
-        result.contents.iter().map(contents).collect(),
-    )
+pub(super) fn of_contents(result: &ReadResourceResult) -> Answered {
+    let parts: Vec<String> = result.contents.iter().map(contents).collect();
+    answered(Success::Done, &parts)
 }
 
 /// The prompts of a server.
@@ -80,16 +78,14 @@ pub(super) fn of_prompts(prompts: &[Prompt]) -> Answered {
             arguments.join(", ")
         ))
     });
-    list(rows.collect())
+    list(&rows.collect::<Vec<_>>())
 }
 
 /// A prompt.
-pub(super) fn of_prompt(result: GetPromptResult) -> Answered {
+pub(super) fn of_prompt(result: &GetPromptResult) -> Answered {
     let messages = result.messages.iter();
-    answered(
-        Success::Done,
-        messages.map(|message| part(&message.content)).collect(),
-    )
+    let parts: Vec<String> = messages.map(|message| part(&message.content)).collect();
+    answered(Success::Done, &parts)
 }
 
 fn part(part: &ContentBlock) -> String {
@@ -123,14 +119,14 @@ fn row(text: &str) -> String {
     visible(&one_line(text, ROW_CHARS_MAX))
 }
 
-fn list(rows: Vec<String>) -> Answered {
+fn list(rows: &[String]) -> Answered {
     if rows.is_empty() {
-        return answered(Success::Done, vec!["there is nothing".to_owned()]);
+        return answered(Success::Done, &["there is nothing".to_owned()]);
     }
     answered(Success::Done, rows)
 }
 
-fn answered(success: Success, parts: Vec<String>) -> Answered {
+fn answered(success: Success, parts: &[String]) -> Answered {
     let more = parts.len().saturating_sub(PARTS_MAX);
     let mut text = String::new();
     let mut is_cut = false;
@@ -152,11 +148,8 @@ fn answered(success: Success, parts: Vec<String>) -> Answered {
     if text.ends_with('\n') {
         text.pop();
     }
-    if is_cut {
-        text.push_str(&format!("\n[cut: more than {ANSWER_BYTES_MAX} bytes]"));
-    }
-    if more > 0 {
-        text.push_str(&format!("\n[{more} more parts left out]"));
-    }
+    let cut = is_cut.then(|| format!("\n[cut: more than {ANSWER_BYTES_MAX} bytes]"));
+    let left_out = (more > 0).then(|| format!("\n[{more} more parts left out]"));
+    text.extend([cut, left_out].into_iter().flatten());
     Answered { success, text }
 }

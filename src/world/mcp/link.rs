@@ -55,10 +55,16 @@ pub(super) enum Fault {
 
 impl From<ServiceError> for Fault {
     fn from(error: ServiceError) -> Self {
-        match error {
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => Fault::Gone,
-            ServiceError::McpError(error) => Fault::Failed(said(&error.message)),
-            other => Fault::Failed(said(&other.to_string())),
+        let is_gone = matches!(
+            error,
+            ServiceError::TransportClosed | ServiceError::TransportSend(_)
+        );
+        if is_gone {
+            Fault::Gone
+        } else if let ServiceError::McpError(error) = error {
+            Fault::Failed(said(&error.message))
+        } else {
+            Fault::Failed(said(&error.to_string()))
         }
     }
 }
@@ -146,15 +152,14 @@ impl Link {
         arguments: JsonObject,
     ) -> Result<Answered, Fault> {
         let peer = self.service.peer();
-        let wants_input =
-            || Fault::Failed("it asks for something that nobody is here to give".to_owned());
         match asks {
             Asks::Tool => {
                 let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-                match peer.call_tool_once(call).await? {
-                    CallToolResponse::Complete(result) => Ok(answer::of_tool(result)),
-                    _ => Err(wants_input()),
-                }
+                let answer = peer.call_tool_once(call).await?;
+                let CallToolResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_tool(&result))
             }
             Asks::ListResources => {
                 let page = peer.list_resources(None).await?;
@@ -162,10 +167,11 @@ impl Link {
             }
             Asks::ReadResource => {
                 let wanted = ReadResourceRequestParams::new(text(&arguments, "uri"));
-                match peer.read_resource_once(wanted).await? {
-                    ReadResourceResponse::Complete(result) => Ok(answer::of_contents(result)),
-                    _ => Err(wants_input()),
-                }
+                let answer = peer.read_resource_once(wanted).await?;
+                let ReadResourceResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_contents(&result))
             }
             Asks::ListPrompts => {
                 let page = peer.list_prompts(None).await?;
@@ -176,13 +182,19 @@ impl Link {
                 if let Some(Value::Object(given)) = arguments.get("arguments") {
                     wanted = wanted.with_arguments(given.clone());
                 }
-                match peer.get_prompt_once(wanted).await? {
-                    GetPromptResponse::Complete(result) => Ok(answer::of_prompt(result)),
-                    _ => Err(wants_input()),
-                }
+                let answer = peer.get_prompt_once(wanted).await?;
+                let GetPromptResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_prompt(&result))
             }
         }
     }
+}
+
+/// That a server wants to know something in the middle of a call.
+fn wants_input() -> Fault {
+    Fault::Failed("it asks for something that nobody is here to give".to_owned())
 }
 
 async fn greet(pipes: Pipes, host: Host) -> Result<RunningService<RoleClient, Host>, String> {

@@ -98,7 +98,7 @@ impl Answering {
             log,
         };
         let thread = thread::Builder::new().name("server".to_owned());
-        let thread = thread.spawn(move || following.to_the_end(errors))?;
+        let thread = thread.spawn(move || following.until_it_ends(errors))?;
         let started = Self {
             interrupt,
             shared,
@@ -145,7 +145,7 @@ struct Following {
 }
 
 impl Following {
-    fn to_the_end(mut self, errors: io::PipeReader) {
+    fn until_it_ends(mut self, errors: io::PipeReader) {
         let bounds = Bounds {
             interrupt: Some(&self.interrupt),
             disk: Some(&self.disk),
