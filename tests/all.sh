@@ -102,7 +102,8 @@ servers() {
   local scope=@modelcontextprotocol
   [ -e "$MASSGEN_TEST_SERVERS/complete" ] && return
   npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" \
-    "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31" &&
+    "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31" \
+    "$scope/conformance@0.1.13" &&
     /usr/bin/python3 -m pip install --quiet --target "$MASSGEN_TEST_SERVERS/python" \
       mcp-server-git==2026.10.19 &&
     touch "$MASSGEN_TEST_SERVERS/complete"

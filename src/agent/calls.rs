@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
+use crate::tools::served::OutsideEffects;
 use crate::wording::beginning;
 use crate::world::change::Change;
 use crate::world::clock::milliseconds;
@@ -84,6 +85,12 @@ impl FileCall {
     }
 }
 
+/// Whether a call changes something outside that must not happen again, although what it changed
+/// inside is gone.
+fn is_once_for_all(call: &Result<ToolCall, String>) -> bool {
+    matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
+}
+
 impl Mind {
     /// Carries out `calls`, adds one result for each in their order, and returns what they did.
     pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
@@ -150,11 +157,11 @@ impl Mind {
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
         let (content, worked) = match read {
-            Some((read, Effects::There)) => {
+            Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
                 self.look_again(call).await;
                 (read.to_string(), Worked::default())
             }
-            Some((read, Effects::Gone)) => {
+            Some((read, _)) => {
                 let (_, worked) = self.carry_out_now(&request, call).await;
                 (read.to_string(), worked)
             }

@@ -237,18 +237,19 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     })
 }
 
-/// Every key that this run could send: those of the config, and those of the environment.
+/// Every key that this run could send: those of the config, those of the environment, and what the
+/// config gives to servers.
 pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
         .flat_map(|agent| agent.backend.with_fallbacks())
         .filter_map(|model| model.api_key.as_ref());
-    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let written = written.chain(servers.flat_map(|server| server.secrets()));
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let set = key_variables()
         .filter_map(|name| host.env(name))
         .map(SecretString::from);
-    written.chain(set).collect()
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let of_servers = servers.flat_map(|server| server.secrets(&host.env));
+    written.chain(set).chain(of_servers).collect()
 }

@@ -1,13 +1,14 @@
 //! Owns the foreign servers of tools that a config names (`mcp_servers`). Where nothing is written,
 //! the defaults are the closed ones.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::config::command_line::Variable;
+use crate::config::secrets::is_secret;
 use crate::confinement::network::Network;
 use crate::confinement::public::is_public;
 use crate::path::AbsPath;
@@ -33,16 +34,20 @@ impl ServerConfig {
         &self.rules.server
     }
 
-    /// What of it must reach no record: headers, and variables that others were filled into.
-    pub fn secrets(&self) -> Vec<&SecretString> {
+    /// What of it must reach no record: headers, variables that others were filled into, and those
+    /// whose names say so. `own` is massgen's environment.
+    pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
+        let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
-            Link::Remote(remote) => remote.headers.values().collect(),
+            Link::Remote(remote) => remote.headers.values().map(copy).collect(),
             Link::Program(program) => {
-                let filled = program.env.values().filter_map(|value| match value {
-                    Variable::Filled(secret) => Some(secret),
+                let secret = |(name, value): (&String, &Variable)| match value {
+                    Variable::Filled(secret) => Some(copy(secret)),
+                    Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
+                    Variable::Passed if is_secret(name) => Some(own.get(name)?.as_str().into()),
                     Variable::Passed | Variable::Written(_) => None,
-                });
-                filled.collect()
+                };
+                program.env.iter().filter_map(secret).collect()
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Owns which addresses are public: those that the whole Internet could reach, and nothing that
 //! listens on a machine or beside it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Networks that are not the Internet, as an address and the number of bits that count:
 /// <https://www.iana.org/assignments/iana-ipv4-special-registry>, multicast and what is reserved.

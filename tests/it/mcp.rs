@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{Finished, Project};
-use crate::scripted_team::{agent, team};
+use crate::scripted_team::{FINAL, agent, team};
 
 /// A server that misbehaves where it is asked to.
 pub(crate) const HOSTILE: &str = include_str!("../servers/hostile.py");
@@ -406,6 +406,68 @@ fn calls_with_effects_outside_wait_where_agents_plan() {
         let finished = with_server(&server, &call, plan).success();
         assert_eq!(read(&finished), ["echo: sent"], "{harmless}");
     }
+}
+
+#[test]
+fn the_server_of_the_final_agent_writes_on_the_stage() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], permission: write}";
+    let file = |name: &str| json!({"path": format!("{{{{cwd}}}}/{name}"), "content": "served\n"});
+    let calls = [
+        ("mcp__h__write", file("notes.txt")),
+        ("mcp__h__write", file("new.txt")),
+        ("mcp__h__write", file(".git/config")),
+        ("mcp__h__write", json!({"path": "/tmp/x", "content": ""})),
+    ];
+    let rest = "orchestrator:
+  skip_coordination_rounds: true
+  context_paths: [{path: ., permission: write}]
+";
+    let finished = with_server(server, &calls, rest).run();
+    let read = read(&finished);
+    assert_eq!(
+        read[..2],
+        ["written", "written"],
+        "{read:#?}\n{}",
+        finished.stderr()
+    );
+    assert!(read[2].contains("denied: write to") && read[3].contains("denied: write to /tmp/x"));
+    finished
+        .has_file("notes.txt", "served\n")
+        .has_file("new.txt", "served\n")
+        .has_no(".git/config");
+}
+
+#[test]
+fn each_agent_has_an_instance_of_its_own() {
+    let replies = format!(
+        "
+- when: {{system: \"{FINAL}\"}}
+  text: presented
+- calls: [{{name: mcp__h__where, arguments: {{}}}}]
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
+  repeat: true
+"
+    );
+    let members = ["one", "two"].map(|id| agent(id, &format!("cwd: {id}"), &replies));
+    let servers = "orchestrator: {context_paths: [{path: .}]}
+mcp_servers: {h: {command: python3, args: [$HOSTILE]}}";
+    let project = Project::new().file("hostile.py", HOSTILE);
+    let path = project.path("hostile.py").display().to_string();
+    let finished = project
+        .file(
+            "team.yaml",
+            team(&members, &servers.replace("$HOSTILE", &path)),
+        )
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let homes: Vec<Value> = read(&finished)
+        .iter()
+        .filter_map(|answer| serde_json::from_str::<Value>(answer).ok())
+        .map(|answer| answer["home"].clone())
+        .collect();
+    assert_eq!(homes.len(), 2, "{:#?}", read(&finished));
+    assert_ne!(homes[0], homes[1]);
 }
 
 #[test]

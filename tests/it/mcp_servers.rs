@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::mcp::{events, read};
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
 /// The variable that names the directory that the servers are installed in.
@@ -362,4 +362,42 @@ fn a_name_that_stands_for_this_machine_is_not_connected_to() {
         "{stderr}"
     );
     assert_eq!(events(&finished, "replied").len(), 0);
+}
+
+/// Runs one scenario of the official suite for clients: it starts a server of its own and then
+/// massgen, which is told where.
+#[track_caller]
+fn conforms(scenario: &str, calls: &str) {
+    let keys = "cwd: w1\nmcp_servers: [{name: t, url: '@URL@', security: {allow_localhost: true}}]";
+    let replies = format!(
+        "- calls: [{calls}]\n- calls: [{{name: new_answer, arguments: {{content: done}}}}]"
+    );
+    let client = format!(
+        "cd \"$(dirname \"$0\")\" && sed \"s|@URL@|$1|\" team.in > team.yaml\n\
+         HOME=$PWD exec {} --config team.yaml task\n",
+        binary().display()
+    );
+    let project = Project::new()
+        .file("team.in", team(&[agent("one", keys, &replies)], ""))
+        .file("client.sh", client);
+    let suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+    let done = Command::new("node")
+        .arg(format!("{}/{suite}", installed()))
+        .args(["client", "--scenario", scenario, "--command"])
+        .arg(format!("sh {}", project.path("client.sh").display()))
+        .current_dir(project.path(""))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{scenario}\n{told}\n{errors}");
+}
+
+#[test]
+fn the_scenarios_for_clients_that_apply_are_passed() {
+    let call =
+        |tool: &str, arguments: &str| format!("{{name: mcp__t__{tool}, arguments: {arguments}}}");
+    conforms("initialize", &call("nothing", "{}"));
+    conforms("tools_call", &call("add_numbers", "{a: 2, b: 3}"));
+    conforms("sse-retry", &call("test_reconnection", "{}"));
 }

@@ -1,8 +1,8 @@
 //! Owns the keys about foreign servers: their names, what is started for them and where they are. A
 //! value that variables were filled into is never repeated, for it may be a secret.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use secrecy::SecretString;
