@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitationCapability, ErrorData, Implementation,
-    ListRootsResult, Root, RootsCapabilities,
+    ListRootsResult, ProtocolVersion, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use url::Url;
@@ -49,7 +49,9 @@ impl ClientHandler for Host {
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
         let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, massgen)
+        // Newer ones know no such greeting.
+        let version = ProtocolVersion::V_2025_11_25;
+        ClientConfig::new(capabilities, massgen).with_protocol_version(version)
     }
 
     async fn list_roots(

@@ -44,6 +44,9 @@ pub(super) fn told(error: &ClientInitializeError) -> String {
     if error.is_authorization_required() {
         return "it wants to know who asks: add its token to `headers`".to_owned();
     }
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return innermost(error.error.as_ref()).to_string();
+    }
     innermost(error).to_string()
 }
 
