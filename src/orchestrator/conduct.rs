@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::emit;
 use crate::brief::Task;
 use crate::config::Config;
+use crate::config::checks::Checks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
+use crate::evidence::Need;
 use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
@@ -161,23 +163,19 @@ impl Run {
             workspaces: &left,
         };
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
-        let anew = || Session::begin(&layout.sessions, order.redactor.clone());
-        let session = order.session.map_or_else(anew, Ok)?;
-        let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        beginning.forget_conflicts(&session);
+        let session = begin_or_go_on(order.session, &layout, &order.redactor)?;
+        let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
+        beginning.forget_conflicts(&session, &config);
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let confined = equip(&mut team, &session, &layout, &order.machine)?;
+        let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
-        let of_run = (&layout, places.name());
-        place(
-            &mut team,
-            (&layout, &places),
-            (&order.machine.executable, &order.redactor),
-        );
-        team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
+        let of_run = (&layout, &places);
+        place(&mut team, of_run, (&order.machine, &order.redactor));
+        let how = (beginning.until_ns, order.reviewer);
+        team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
@@ -217,7 +215,7 @@ impl Run {
             events,
             told: beginning.told,
             known: beginning.known,
-            first: beginning.given_up.into_iter().chain(confined).collect(),
+            first: beginning.given_up.into_iter().chain(first).collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -418,30 +416,42 @@ fn run_places(
     }
 }
 
+/// The session that the run is a turn of.
+fn begin_or_go_on(
+    session: Option<Session>,
+    layout: &Layout,
+    redactor: &Redactor,
+) -> Result<Session> {
+    let anew = || Session::begin(&layout.sessions, redactor.clone());
+    session.map_or_else(anew, Ok)
+}
+
 /// Tells the team where its stages lie in the run of these records, and what its servers leave.
 fn place(
     team: &mut Team,
     (layout, places): (&Layout, &RunPlaces),
-    (executable, redactor): (&AbsPath, &Redactor),
+    (machine, redactor): (&Machine, &Redactor),
 ) {
-    team.deliver_from(Wings::new((layout, places.name()), executable));
+    team.deliver_from(Wings::new((layout, places.name()), &machine.executable));
     team.serve_from(ServerGround {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
     });
 }
 
-/// How the run of this name delivers.
+/// How the run of this name delivers. Agents of one that goes on are told again what they had read
+/// `until_ns`.
 fn deliveries(
-    (layout, run): (&Layout, &str),
+    (layout, places): (&Layout, &RunPlaces),
     config: &Config,
-    reviewer: Option<Reviewer>,
+    (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
     stop: &Stop,
 ) -> Deliveries {
+    let run = places.name();
     Deliveries {
         dir: layout.deliveries.clone(),
         run: run.to_owned(),
-        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES)),
+        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES), until_ns),
         mode: config.delivery,
         on_red: config.checks.on_red,
         reviewer,
@@ -451,19 +461,54 @@ fn deliveries(
 
 /// Gives the team what only exists now: where our versions of files go that the user changes, and what
 /// holds its commands, which is told.
+/// Where that cannot be had, the session ends as one in which nothing was saved.
 fn equip(
     team: &mut Team,
-    session: &Session,
+    session: Session,
     layout: &Layout,
     machine: &Machine,
-) -> Result<Vec<Event>> {
-    let kept_in = directory(&session.conflicts()?)?;
-    team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let (runners, checked, served) = (team.runners(), team.checked(), team.served());
-    let shells = Shells::prepare(runners, checked, served, layout, machine)?;
-    let confined = shells.told();
-    team.run_commands_in(shells);
-    Ok(confined)
+) -> Result<(Session, Vec<Event>)> {
+    let mut equipped = || -> Result<Vec<Event>> {
+        let kept_in = directory(&session.conflicts()?)?;
+        team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        let (runners, checked, served) = (team.runners(), team.checked(), team.served());
+        let shells = Shells::prepare(runners, checked, served, layout, machine)?;
+        let mut told = shells.told();
+        let unfit = expect_checks(&shells, team.checks())?;
+        told.extend(unfit.map(|message| Event::Warning { message }));
+        team.run_commands_in(shells);
+        Ok(told)
+    };
+    match equipped() {
+        Ok(told) => Ok((session, told)),
+        Err(error) => {
+            session.end();
+            Err(error)
+        }
+    }
+}
+
+/// Refuses required checks that could not be run, before any model is paid; of others it is said.
+fn expect_checks(shells: &Shells, checks: &Checks) -> Result<Option<String>> {
+    let Some((agent, why)) = shells.unfit() else {
+        return Ok(None);
+    };
+    let required = checks
+        .list
+        .iter()
+        .find(|check| check.need == Need::Required);
+    let Some(required) = required else {
+        return Ok(Some(format!(
+            "checks on the work of {agent} cannot be run: {why}"
+        )));
+    };
+    let message = format!(
+        "the required check `{}` cannot be run on the work of `{agent}`: {why}",
+        required.name
+    );
+    Err(Error::new(ErrorKind::Environment, message)
+        .hint("`massgen doctor` shows what this machine can hold")
+        .hint("run the commands of the agents in containers, or write `required: false`"))
 }
 
 fn attempts(config: &Config) -> Attempts {

@@ -12,6 +12,7 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::servers::{Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
@@ -134,7 +135,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
-                checks: for_checks(agent.commands.as_ref()),
+                checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
                 servers: servings(agent),
                 history: Arc::default(),
             });
@@ -261,6 +262,11 @@ impl Team {
             outside,
             &self.known,
         ))
+    }
+
+    /// What tells whether answers hold.
+    pub fn checks(&self) -> &Checks {
+        &self.config.checks
     }
 
     /// Whether checks run at all. Those of a run that is played again have run.
@@ -523,7 +529,7 @@ fn servings(agent: &AgentConfig) -> Vec<Serving> {
                 mode: ExecutionMode::Local,
                 network: program.network.clone(),
                 env: program.env.clone(),
-                ..for_checks(agent.commands.as_ref())
+                ..for_checks(agent.commands.as_ref(), None)
             }),
         },
         config: Arc::clone(config),
@@ -540,11 +546,16 @@ async fn met(gate: &Gate) -> Result<Vec<String>> {
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what
 /// agents may run.
-fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+fn for_checks(
+    commands: Option<&CommandLineConfig>,
+    sandbox: Option<TierChoice>,
+) -> CommandLineConfig {
+    let commands = commands.cloned().unwrap_or_default();
     CommandLineConfig {
         allowed: None,
         blocked: Vec::new(),
-        ..commands.cloned().unwrap_or_default()
+        sandbox: sandbox.unwrap_or(commands.sandbox),
+        ..commands
     }
 }
 

@@ -81,9 +81,10 @@ pub(crate) fn read(finished: &Finished) -> Vec<String> {
     let answer = |call: Value| match call["denied"].as_str() {
         Some(reason) => reason.to_owned(),
         None => {
-            let done = finished
-                .iter()
-                .find(|done| done["call_id"] == call["call_id"]);
+            let same = |done: &&Value| {
+                done["call_id"] == call["call_id"] && done["agent"] == call["agent"]
+            };
+            let done = finished.iter().find(same);
             let done = done.expect("a call that was begun has an end");
             let content = done["content"].as_str().or(done["summary"].as_str());
             content.unwrap_or_default().to_owned()

@@ -29,6 +29,7 @@ fn project() -> Project {
         .file("given/notes.txt", "of the project\n")
         .file("given/hidden/plan.txt", "hidden plan\n")
         .file("outside/secret.txt", "not for agents\n")
+        .dir("ws")
 }
 
 /// Runs one agent with one server, which makes one call a step, and gives what it read of each.
@@ -48,7 +49,7 @@ fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Ve
         ));
     }
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
-    let keys = filled(&format!("cwd: w1\nmcp_servers: [{server}]"));
+    let keys = filled(&format!("cwd: '{{{{cwd}}}}/ws'\nmcp_servers: [{server}]"));
     let rest = filled(
         "orchestrator: {context_paths: [{path: '{{cwd}}/given', hidden_paths: [hidden]}, \
          {path: '{{servers}}'}]}",
@@ -140,28 +141,28 @@ fn the_filesystem_server_is_held_where_the_gate_looks_away() {
 fn the_filesystem_server_writes_where_it_may() {
     let project = project();
     let cwd = project.path("").display().to_string();
-    let calls = [
-        ("mcp__files__list_allowed_directories", json!({})),
-        (
-            "mcp__files__write_file",
-            json!({"path": format!("{cwd}given/new.txt"), "content": "x"}),
-        ),
-    ];
-    let (finished, answers) = run(
+    let at = |path: &str| json!({"path": format!("{cwd}{path}"), "content": "served\n"});
+    let finished = check(
         project,
         &format!("{FILESYSTEM} permission: write}}"),
-        &calls,
+        &[
+            ("mcp__files__write_file", at("ws/new.txt"), "Successfully"),
+            (
+                "mcp__files__write_file",
+                at("given/new.txt"),
+                "denied: write to",
+            ),
+            (
+                "mcp__files__write_file",
+                at("outside/new.txt"),
+                "denied: write to",
+            ),
+        ],
     );
-    assert!(answers[1].contains("denied: write to"), "{answers:#?}");
-    let workspace = answers[0]
-        .lines()
-        .find(|line| line.contains("/workspaces/"));
-    let workspace = workspace
-        .expect("the workspace is a root")
-        .trim()
-        .to_owned();
-    drop(finished);
-    assert!(!workspace.is_empty());
+    finished
+        .has_file("ws/new.txt", "served\n")
+        .has_no("given/new.txt")
+        .has_no("outside/new.txt");
 }
 
 const EVERYTHING: &str = "{name: all, command: node, \
@@ -223,7 +224,7 @@ fn the_server_of_everything_does_what_it_has() {
 }
 
 const GIT: &str = "{name: git, command: /usr/bin/python3, args: [-m, mcp_server_git], \
-    env: {PYTHONPATH: '{{servers}}/python'}}";
+    env: {PYTHONPATH: '{{servers}}/python'}";
 
 /// Makes a repository with one commit in `given`, and another in `outside`.
 fn with_repositories(project: Project) -> Project {
@@ -248,22 +249,14 @@ fn with_repositories(project: Project) -> Project {
 fn the_git_server_reaches_what_its_agent_reaches() {
     let project = with_repositories(project());
     let cwd = project.path("").display().to_string();
+    let given = format!("{cwd}given");
     let at = |path: &str| json!({"repo_path": format!("{cwd}{path}")});
-    let (secret, notes) = (
-        format!("{cwd}outside/secret.txt"),
-        format!("{cwd}given/notes.txt"),
-    );
-    // Nothing in a call names this: the repository's own config does.
-    let spy = format!("[core]\n\tfsmonitor = \"cat {secret} {notes} >&2; false\"\n");
-    let path = project.path("given/.git/config");
-    let config = fs::read_to_string(&path).unwrap();
-    fs::write(path, config + &spy).unwrap();
-    let finished = check(
+    check(
         project,
-        GIT,
+        &format!("{GIT}}}"),
         &[
             ("mcp__git__git_log", at("given"), "the commit of given"),
-            ("mcp__git__git_status", at("given"), ""),
+            ("mcp__git__git_status", at("given"), "nothing to commit"),
             ("mcp__git__git_log", at("outside"), "denied: read of"),
             (
                 "mcp__git__git_log",
@@ -272,21 +265,36 @@ fn the_git_server_reaches_what_its_agent_reaches() {
             ),
             (
                 "mcp__git__git_add",
-                json!({"repo_path": format!("{cwd}given"), "files": ["/etc/passwd"]}),
+                json!({"repo_path": given, "files": ["/etc/passwd"]}),
                 "denied: read of /etc/passwd",
-            ),
-            (
-                "mcp__git__git_branch",
-                json!({"repo_path": format!("{cwd}given"), "branch_type": "local"}),
-                "ma",
             ),
         ],
     );
-    let logs = finished.project().path(".massgen/massgen_logs");
-    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let told = fs::read_to_string(log.join("servers/one.git.coordination.log")).unwrap();
-    assert!(told.contains("of the project"), "the spy ran: {told}");
-    assert!(!told.contains("not for agents"), "{told}");
+}
+
+#[test]
+fn the_git_server_is_held_where_the_gate_looks_away() {
+    let project = with_repositories(project());
+    let cwd = project.path("").display().to_string();
+    // Nothing in a call names these paths: the repository's own config does.
+    let spy = format!(
+        "[core]\n\tfsmonitor = \"cat {cwd}outside/secret.txt {cwd}given/notes.txt > {cwd}ws/stolen.txt; \
+         cat {cwd}given/notes.txt > {cwd}given/new.txt; false\"\n"
+    );
+    let path = project.path("given/.git/config");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(path, config + &spy).unwrap();
+    let (finished, _) = run(
+        project,
+        &format!("{GIT}, permission: write, content_arguments: [repo_path]}}"),
+        &[(
+            "mcp__git__git_status",
+            json!({"repo_path": format!("{cwd}given")}),
+        )],
+    );
+    finished
+        .has_file("ws/stolen.txt", "of the project\n")
+        .has_no("given/new.txt");
 }
 
 /// A server on the network, which ends with the test.

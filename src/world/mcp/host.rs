@@ -6,15 +6,12 @@
     reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
 )]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitationCapability, ErrorData, Implementation,
     ListRootsResult, ProtocolVersion, Root, RootsCapabilities,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use rmcp::service::{RequestContext, RoleClient};
 use url::Url;
 
 use crate::path::AbsPath;
@@ -23,7 +20,6 @@ use crate::path::AbsPath;
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     roots: Vec<Root>,
-    has_changed: Arc<AtomicBool>,
 }
 
 impl Host {
@@ -32,13 +28,7 @@ impl Host {
         let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
         Self {
             roots: roots.iter().filter_map(root).collect(),
-            has_changed: Arc::default(),
         }
-    }
-
-    /// Whether the server has said since the last question that its tools are others now.
-    pub(super) fn has_changed(&self) -> bool {
-        self.has_changed.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -59,9 +49,5 @@ impl ClientHandler for Host {
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
         Ok(ListRootsResult::new(self.roots.clone()))
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.has_changed.store(true, Ordering::Relaxed);
     }
 }

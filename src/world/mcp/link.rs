@@ -2,6 +2,7 @@
 //! network. It asks and hears; what is asked has been permitted before.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -21,6 +22,7 @@ use crate::tools::served::offer::{Described, Shelf};
 use crate::wording::{one_line, visible};
 use crate::world::mcp::answer::{self, Answered};
 use crate::world::mcp::host::Host;
+use crate::world::mcp::watched::Watched;
 use crate::world::mcp::{Launch, remote};
 use crate::world::sandbox::server::{Answering, Log, Pipes};
 use crate::world::store::redact::{RedactedStream, Redactor};
@@ -42,6 +44,7 @@ const LAST_WORDS_CHARS_MAX: usize = 600;
 pub(super) struct Link {
     service: RunningService<RoleClient, Host>,
     program: Option<Answering>,
+    has_changed: Arc<AtomicBool>,
 }
 
 /// Why a question came to nothing.
@@ -84,12 +87,15 @@ impl Link {
         } = launch;
         let started = Answering::start(&sandbox, &confinement, network, log);
         let (program, pipes) = started.map_err(|error| error.to_string())?;
-        let opened = timeout(time_max, greet(pipes, Host::new(&roots))).await;
+        let has_changed = Arc::default();
+        let greeted = greet(pipes, Host::new(&roots), &has_changed);
+        let opened = timeout(time_max, greeted).await;
         let fault = match opened {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     service,
                     program: Some(program),
+                    has_changed,
                 });
             }
             Ok(Err(why)) => why,
@@ -100,12 +106,14 @@ impl Link {
 
     /// Connects to a server on the network.
     pub(super) async fn to_remote(remote: &RemoteServer) -> Result<Self, String> {
-        let transport = remote::transport(remote)?;
+        let has_changed = Arc::default();
+        let transport = Watched::new(remote::transport(remote)?, &has_changed);
         let service = serve_client(Host::new(&[]), transport).await;
         let service = service.map_err(|error| said(&remote::told(&error)))?;
         Ok(Self {
             service,
             program: None,
+            has_changed,
         })
     }
 
@@ -116,7 +124,7 @@ impl Link {
 
     /// Whether the server has said since the last question that its tools are others now.
     pub(super) fn has_changed(&self) -> bool {
-        self.service.service().has_changed()
+        self.has_changed.swap(false, Ordering::Relaxed)
     }
 
     /// How its program ended and what it wrote last, as the end of a sentence.
@@ -197,12 +205,16 @@ fn wants_input() -> Fault {
     Fault::Failed("it asks for something that nobody is here to give".to_owned())
 }
 
-async fn greet(pipes: Pipes, host: Host) -> Result<RunningService<RoleClient, Host>, String> {
+async fn greet(
+    pipes: Pipes,
+    host: Host,
+    has_changed: &Arc<AtomicBool>,
+) -> Result<RunningService<RoleClient, Host>, String> {
     let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
     let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
     let transport =
         AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
-    let service = serve_client(host, transport).await;
+    let service = serve_client(host, Watched::new(transport, has_changed)).await;
     service.map_err(|error| said(&error.to_string()))
 }
 

@@ -6,6 +6,7 @@ mod answer;
 mod host;
 mod link;
 mod remote;
+mod watched;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
