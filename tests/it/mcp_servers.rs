@@ -81,7 +81,7 @@ fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> Finis
 }
 
 const FILESYSTEM: &str = "{name: files, command: node, \
-    args: ['{{servers}}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js', '{{cwd}}/given'], ";
+    args: ['{{servers}}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js', '{{cwd}}/given', '{{cwd}}/ws'], ";
 
 #[test]
 fn the_filesystem_server_reaches_what_its_agent_reaches() {
@@ -256,7 +256,7 @@ fn the_git_server_reaches_what_its_agent_reaches() {
         &format!("{GIT}}}"),
         &[
             ("mcp__git__git_log", at("given"), "the commit of given"),
-            ("mcp__git__git_status", at("given"), "nothing to commit"),
+            ("mcp__git__git_status", at("given"), "Repository status"),
             ("mcp__git__git_log", at("outside"), "denied: read of"),
             (
                 "mcp__git__git_log",
