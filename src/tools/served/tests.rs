@@ -199,7 +199,7 @@ fn a_full_name_belongs_to_whoever_had_it_first() {
 }
 
 /// A tool with this schema of its properties, and what the user says of it.
-fn served(properties: Value, content: &[&str]) -> ServedTool {
+fn served(properties: &Value, content: &[&str]) -> ServedTool {
     let described = Described {
         schema: json!({
             "properties": properties,
@@ -230,7 +230,7 @@ fn paths(tool: &ServedTool, arguments: &Value) -> Result<Vec<String>, String> {
 
 #[track_caller]
 fn check_paths(arguments: &Value, expected: &[&str]) {
-    let found = paths(&served(json!({"a": {}, "b": {}}), &[]), arguments);
+    let found = paths(&served(&json!({"a": {}, "b": {}}), &[]), arguments);
     assert_eq!(found.unwrap(), expected, "{arguments}");
 }
 
@@ -283,7 +283,7 @@ fn what_the_kernel_takes_for_no_path_is_none() {
 
 #[test]
 fn what_servers_read_in_different_ways_is_refused() {
-    let tool = served(json!({"a": {}}), &[]);
+    let tool = served(&json!({"a": {}}), &[]);
     for text in ["~/x", "~", "~root/x", "file://host/x", "file:x%00"] {
         let error = paths(&tool, &json!({"a": text})).unwrap_err();
         assert!(
@@ -305,7 +305,7 @@ fn the_schema_says_what_is_no_path() {
         json!({"$ref": "#/$defs/text"}),
         json!({"anyOf": [{"type": "null"}, {"type": "string", "format": "date"}]}),
     ] {
-        let tool = served(json!({"a": schema}), &[]);
+        let tool = served(&json!({"a": schema}), &[]);
         assert_eq!(
             paths(&tool, &json!({"a": "/x"})).unwrap(),
             Vec::<String>::new(),
@@ -323,7 +323,7 @@ fn the_schema_says_what_is_no_path() {
         json!({"anyOf": [{"type": "string"}, {"type": "string", "format": "date"}]}),
         json!({"anyOf": [{"type": "null"}]}),
     ] {
-        let tool = served(json!({"a": schema}), &[]);
+        let tool = served(&json!({"a": schema}), &[]);
         assert_eq!(
             paths(&tool, &json!({"a": "/x"})).unwrap(),
             ["/x"],
@@ -331,7 +331,7 @@ fn the_schema_says_what_is_no_path() {
         );
     }
     let nested = json!({"a": {"type": "array", "items": {"contentMediaType": "x/y"}}});
-    let tool = served(nested, &[]);
+    let tool = served(&nested, &[]);
     assert!(paths(&tool, &json!({"a": ["/x"]})).unwrap().is_empty());
 }
 
@@ -346,14 +346,14 @@ fn the_config_says_what_is_content() {
         (["other.a"], vec!["/x", "/y", "deep"]),
         (["deep"], vec!["/x", "/y", "deep"]),
     ] {
-        let found = paths(&served(properties(), &content), &call).unwrap();
+        let found = paths(&served(&properties(), &content), &call).unwrap();
         assert_eq!(found, expected, "{content:?}");
     }
 }
 
 #[test]
 fn arguments_are_bounded() {
-    let tool = served(json!({"a": {}}), &[]);
+    let tool = served(&json!({"a": {}}), &[]);
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     assert!(paths(&tool, &json!({"a": nested(DEPTH_MAX - 1)})).is_ok());
     let error = paths(&tool, &json!({"a": nested(DEPTH_MAX)})).unwrap_err();
