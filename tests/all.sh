@@ -91,9 +91,22 @@ unprivileged() {
     setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
+      MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
       "$scratch/tests" --skip tidy:: --skip docs:: || status=1
   done
   return "$status"
+}
+
+# servers: installs the servers of tools that tests speak with, each at one version.
+servers() {
+  local scope=@modelcontextprotocol
+  [ -e "$MASSGEN_TEST_SERVERS/complete" ] && return
+  npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" \
+    "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31" \
+    "$scope/conformance@0.1.13" &&
+    /usr/bin/python3 -m pip install --quiet --target "$MASSGEN_TEST_SERVERS/python" \
+      mcp-server-git==2026.10.19 &&
+    touch "$MASSGEN_TEST_SERVERS/complete"
 }
 
 command -v cargo > /dev/null || {
@@ -103,6 +116,11 @@ command -v cargo > /dev/null || {
 need cc build-essential
 need python3 python3
 need go golang-go
+need git git
+need npm npm
+need pip3 python3-pip
+export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
+servers
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
+use crate::tools::served::OutsideEffects;
 use crate::wording::beginning;
 use crate::world::change::Change;
 use crate::world::clock::milliseconds;
@@ -90,6 +91,12 @@ impl FileCall {
     }
 }
 
+/// Whether a call changes something outside that must not happen again, although what it changed
+/// inside is gone.
+fn is_once_for_all(call: &Result<ToolCall, String>) -> bool {
+    matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
+}
+
 impl Mind {
     /// Carries out `calls`, adds one result for each in their order, and returns what they did.
     pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
@@ -156,11 +163,11 @@ impl Mind {
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
         let (content, worked) = match read {
-            Some((read, Effects::There)) => {
+            Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
                 self.look_again(call).await;
                 (read.to_string(), Worked::default())
             }
-            Some((read, Effects::Gone)) => {
+            Some((read, _)) => {
                 let (_, worked) = self.carry_out_now(&request, call).await;
                 (read.to_string(), worked)
             }
@@ -208,7 +215,7 @@ impl Mind {
         call: ToolCall,
         gate: Gate,
     ) -> (String, Worked) {
-        // A command ends when nobody waits for it any more, or when patience is over.
+        // What may take long ends when nobody waits for it any more, or when patience is over.
         let interrupt = call.takes_time().then(Interrupt::new);
         let interrupt = interrupt.and_then(Result::ok);
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);

@@ -9,6 +9,7 @@ pub mod patience;
 pub mod present;
 mod request;
 pub mod round;
+mod servers;
 mod shorten;
 mod step;
 
@@ -26,6 +27,7 @@ use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::tools::parse;
 use crate::tools::request::CallRequest;
+use crate::tools::served::Catalogue;
 use crate::tools::spec::ToolOffer;
 use crate::world::gate::Gate;
 
@@ -42,6 +44,8 @@ pub struct Mind {
     pub system: Arc<str>,
     /// The tools that it is offered, in every request.
     pub tools: Arc<[ToolOffer]>,
+    /// The tools of servers among them.
+    pub served: Arc<Catalogue>,
     /// What decides about its calls; without one it has no file access.
     pub gate: Option<Gate>,
     /// What was said so far.

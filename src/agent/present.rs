@@ -36,6 +36,7 @@ pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
     mind.patience = Some(patience.clone());
     let mut presentation = Presentation::default();
     for _ in 0..mind.steps_max {
+        mind.notice_servers().await;
         let step = tokio::select! {
             biased;
             over = patience.over() => Err(BrokenOff::Over(over)),
@@ -60,7 +61,7 @@ pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
             return presentation;
         }
         let files = said.calls.into_iter().map(|request| {
-            let call = match parse_call(&request.name, &request.arguments) {
+            let call = match parse_call(&request.name, &request.arguments, &mind.served) {
                 Ok(ModelCall::File(call)) => Ok(call),
                 Ok(ModelCall::Workflow(_)) => Err(brief::voting_is_over().to_owned()),
                 Err(error) => Err(error.to_string()),
@@ -102,18 +103,17 @@ pub async fn judge(mind: &mut Mind, patience: &Patience) -> Judgement {
     let Ok(said) = said else {
         return Judgement::Submit;
     };
-    let restart =
-        said.calls
-            .iter()
-            .find_map(|call| match parse_call(&call.name, &call.arguments) {
-                Ok(ModelCall::Workflow(WorkflowCall::Restart {
-                    reason,
-                    instructions,
-                })) => Some(Judgement::Restart {
-                    reason,
-                    instructions,
-                }),
-                Ok(_) | Err(_) => None,
-            });
+    let restart = said.calls.iter().find_map(|call| {
+        match parse_call(&call.name, &call.arguments, &mind.served) {
+            Ok(ModelCall::Workflow(WorkflowCall::Restart {
+                reason,
+                instructions,
+            })) => Some(Judgement::Restart {
+                reason,
+                instructions,
+            }),
+            Ok(_) | Err(_) => None,
+        }
+    });
     restart.unwrap_or(Judgement::Submit)
 }

@@ -15,6 +15,7 @@ use crate::brief::{self, AnswerView};
 use crate::event::Event;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::tools::request::CallRequest;
+use crate::tools::served::Catalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
 
 /// How long after the grace of a round an agent may take for its decision, until it drops out.
@@ -231,6 +232,7 @@ impl Seat {
                 self.mind.tell(brief::finish_soon());
             }
             self.round.steps = self.round.steps.saturating_add(1);
+            self.mind.notice_servers().await;
             let steps_max = self.mind.steps_max;
             if self.round.steps > steps_max {
                 let reason =
@@ -250,7 +252,7 @@ impl Seat {
                 Err(fault) => return self.stop(fault.message, false).await,
             };
             self.steps = self.steps.saturating_add(1);
-            let (decisions, files) = sort_calls(said.calls);
+            let (decisions, files) = sort_calls(said.calls, &self.mind.served);
             let idle = decisions.is_empty() && files.is_empty();
             self.use_tools(files).await;
             match decide(decisions) {
@@ -466,11 +468,14 @@ fn decide(mut calls: Vec<(String, WorkflowCall)>) -> Decision {
 
 /// Parts the calls of a reply into decisions and file tools, each in their order. A call that
 /// cannot be understood is answered as a file call.
-fn sort_calls(calls: Vec<CallRequest>) -> (Vec<(String, WorkflowCall)>, Vec<FileCall>) {
+fn sort_calls(
+    calls: Vec<CallRequest>,
+    served: &Catalogue,
+) -> (Vec<(String, WorkflowCall)>, Vec<FileCall>) {
     let mut decisions = Vec::new();
     let mut files = Vec::new();
     for request in calls {
-        match parse_call(&request.name, &request.arguments) {
+        match parse_call(&request.name, &request.arguments, served) {
             Ok(ModelCall::Workflow(call)) => decisions.push((request.id, call)),
             Ok(ModelCall::File(call)) => files.push(FileCall {
                 request,

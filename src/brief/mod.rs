@@ -19,7 +19,7 @@ use crate::evidence::Evidence;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
-use crate::wording::joined;
+use crate::wording::{joined, listed};
 
 /// One place that an agent may use, as it is told about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -299,6 +299,17 @@ pub fn decide_now(agents: usize) -> &'static str {
 /// Tells an agent that its time for this round is nearly over.
 pub fn finish_soon() -> &'static str {
     "Time is nearly over. Finish now: call `new_answer` with what you have, or `vote`."
+}
+
+/// Tells an agent that its servers have other tools now.
+pub fn served_tools_changed(names: &[&str]) -> String {
+    match names {
+        [] => "The tools of your servers have changed: there are none now.".to_owned(),
+        names => format!(
+            "The tools of your servers have changed. Now there are {}.",
+            listed(names, "and")
+        ),
+    }
 }
 
 /// Answers a tool call that comes after the time for tools is over.

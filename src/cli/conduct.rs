@@ -253,7 +253,8 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     })
 }
 
-/// Every key that this run could send: those of the config, and those of the environment.
+/// Every key that this run could send: those of the config, those of the environment, and what the
+/// config gives to servers.
 pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
@@ -264,5 +265,7 @@ pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let set = key_variables()
         .filter_map(|name| host.env(name))
         .map(SecretString::from);
-    written.chain(set).collect()
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let of_servers = servers.flat_map(|server| server.secrets(&host.env));
+    written.chain(set).chain(of_servers).collect()
 }

@@ -12,6 +12,7 @@ use crate::cli::output::Output;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
 use crate::config::sellers::asked;
+use crate::config::servers::{Link, ServerConfig};
 use crate::error::{ExitStatus, Result};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::earlier::{left, told};
@@ -54,6 +55,9 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
             line(&mut text, &format!("  commands: {}", in_a_line(commands)));
         }
+        for server in &agent.servers {
+            line(&mut text, &format!("  server: {}", in_words(server)));
+        }
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
@@ -91,6 +95,16 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
             &format!("  falls back on {vendor} {}", fallback.model),
         );
     }
+}
+
+/// What there is to know of a server without starting it.
+fn in_words(server: &ServerConfig) -> String {
+    let (name, permission) = (server.name(), server.rules.permission);
+    let reached = match &server.link {
+        Link::Program(program) => program.command.first().map_or("", String::as_str),
+        Link::Remote(remote) => remote.url.host_str().unwrap_or_default(),
+    };
+    format!("{name} ({reached}, {permission}); its tools are known when it is started")
 }
 
 /// What the agent's models cost.

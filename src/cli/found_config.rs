@@ -1,6 +1,7 @@
 //! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
 //! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, no
-//! path outside, and no command that does more than one without a config could. Naming it with `--config` is the user's word for it.
+//! path outside, no server of tools, and no command that does more than one without a config could.
+//! Naming it with `--config` is the user's word for it.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use url::Url;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
 use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig, IMAGE};
 use crate::config::place::{Place, STATE_DIR};
+use crate::config::servers::{Link, ServerConfig};
 use crate::config::vendors::{is_known_host, key_variables};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::network::Network;
@@ -41,6 +43,10 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         .filter_map(|agent| agent.commands.as_ref());
     if let Some(what) = commands.find_map(opened_to_commands) {
         return Err(beyond(what));
+    }
+    let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    if let Some(server) = servers.next() {
+        return Err(beyond(names_server(server)));
     }
     let root = locate(base)?.into_real();
     for path in opened(config)
@@ -113,6 +119,21 @@ fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
         Some("opens the network to commands".to_owned())
     } else {
         yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
+    }
+}
+
+/// What a server of the config would mean; the user has named no program and no other host.
+fn names_server(server: &ServerConfig) -> String {
+    let name = server.name();
+    match &server.link {
+        Link::Program(program) => {
+            let program = program.command.first().map_or("", String::as_str);
+            format!("would start the program `{program}` as the server `{name}`")
+        }
+        Link::Remote(remote) => {
+            let host = remote.url.host_str().unwrap_or_default();
+            format!("would send what agents work on to `{host}`, the server `{name}`")
+        }
     }
 }
 
@@ -293,6 +314,23 @@ mod tests {
         ] {
             let run = "type: openrouter, cwd: w, enable_mcp_command_line: true";
             check(&format!("{run}, {line}"), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_starts_and_reaches_no_server() {
+        for (line, expected) in [
+            ("mcp_servers: []", ""),
+            (
+                "mcp_servers: [{name: s, command: npx}]",
+                "would start the program `npx`",
+            ),
+            (
+                "mcp_servers: {s: {url: 'https://tools.example/mcp'}}",
+                "to `tools.example`",
+            ),
+        ] {
+            check(&format!("type: openrouter, cwd: w, {line}"), ".", expected);
         }
     }
 

@@ -37,8 +37,9 @@ use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::spec::{COMMANDS, PROGRAMS};
 use crate::world::files::read_capped;
-use crate::world::gate::{Gate, GatePolicy};
+use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
+use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::workspace::Workspace;
 
@@ -353,6 +354,7 @@ fn of_team(
     if let Needs::Commands(_) = needs {
         let runners = Runners {
             checked: Vec::new(),
+            served: Vec::new(),
             ..team.runners()
         };
         let shells = Shells::prepare(runners, &layout, &machine(&host))?;

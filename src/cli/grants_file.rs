@@ -16,8 +16,9 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
 use crate::permissions::path_rules::Ruling;
 use crate::world::commands::Commands;
-use crate::world::gate::{Gate, GatePolicy};
+use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
+use crate::world::policy::GatePolicy;
 
 /// The longest file of grants, in bytes.
 pub const GRANTS_BYTES_MAX: u64 = 1024 * 1024;

@@ -9,6 +9,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::host::Hangup;
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
+use crate::tools::served::Catalogue;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
@@ -32,7 +33,7 @@ pub(crate) fn carry_out(
     arguments: &str,
     hangup: Hangup,
 ) -> (String, ExitStatus) {
-    let call = match parse(name, arguments) {
+    let call = match parse(name, arguments, &Catalogue::default()) {
         Ok(call) => call,
         Err(error @ ParseError::UnknownTool { .. }) => return denied(&error.to_string()),
         Err(error) => return not_carried_out(&error.to_string(), "invalid", ExitStatus::Usage),

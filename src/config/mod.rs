@@ -3,6 +3,7 @@
 //! file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -15,6 +16,7 @@ use crate::config::place::Place;
 use crate::config::programs::ProgramsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
+use crate::config::servers::ServerConfig;
 use crate::config::vendors::Vendor;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::id::AgentId;
@@ -45,6 +47,7 @@ pub mod reference;
 pub mod schema;
 pub mod secrets;
 pub mod sellers;
+pub mod servers;
 pub mod size;
 pub mod team;
 pub mod vendors;
@@ -304,6 +307,8 @@ pub struct AgentConfig {
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; with it, the agent works by them and by nothing else.
     pub programs: Option<ProgramsConfig>,
+    /// The servers whose tools it may use.
+    pub servers: Vec<Arc<ServerConfig>>,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.

@@ -177,6 +177,12 @@ fn linked(shape: &Shape) -> String {
             format!("a list of texts or {}", link("mappings", section))
         }
         Shape::TextOr(section) => format!("text or {}", link("a mapping", section)),
+        Shape::Named(section) => {
+            format!(
+                "a list of {}, or a mapping of names to them",
+                link("mappings", section)
+            )
+        }
         Shape::Any
         | Shape::Verbatim
         | Shape::Text

@@ -115,6 +115,13 @@ fn shape_schema(shape: &Shape) -> Value {
         Shape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
         Shape::Mapping(section) => reference(section),
         Shape::TextOr(section) => json!({ "anyOf": [{ "type": "string" }, reference(section)] }),
+        Shape::Named(section) => json!({
+            "anyOf": [
+                { "type": "array", "items": reference(section) },
+                { "type": "object", "additionalProperties": reference(section) },
+                nothing,
+            ],
+        }),
     }
 }
 

@@ -11,6 +11,13 @@ const SECRET_NAMES: &[&str] = &[
     "_token",
 ];
 
+/// Whether a variable of this name holds a secret, as far as its name says so.
+pub fn is_secret(variable: &str) -> bool {
+    let name = variable.to_ascii_lowercase();
+    let mut endings = SECRET_NAMES.iter().chain(&["_key"]);
+    name == "token" || endings.any(|ending| name.ends_with(ending))
+}
+
 /// The text with every value of a secret key replaced by asterisks of the same length in bytes.
 /// References such as `${OPENAI_API_KEY}` stay: they name a key and do not hold it.
 pub fn blot(text: &str) -> String {
@@ -106,6 +113,22 @@ mod tests {
             "model: gpt\n",
         ] {
             check(text, text);
+        }
+    }
+
+    #[test]
+    fn names_of_variables_say_whether_they_hold_secrets() {
+        for name in [
+            "TOKEN",
+            "GITHUB_TOKEN",
+            "SIGNING_KEY",
+            "MY_API_KEY",
+            "DbPassword",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["HOME", "TOKENS", "KEYBOARD", "LANG"] {
+            assert!(!is_secret(name), "{name}");
         }
     }
 }

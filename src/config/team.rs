@@ -279,6 +279,7 @@ fn agent(
         tools: ToolFilter::default(),
         commands: None,
         programs: None,
+        servers: Vec::new(),
         record: None,
         limits: Limits::default(),
         permissions: Permissions::default(),

@@ -4,6 +4,7 @@
 
 pub mod limits;
 pub mod network;
+pub mod public;
 pub mod report;
 pub mod tier;
 pub mod toolchains;

@@ -27,7 +27,7 @@ use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
 use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::Team;
+use crate::orchestrator::team::{ServerGround, Team};
 use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
@@ -37,7 +37,7 @@ use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::bases::Bases;
 use crate::world::delivery::store::BASES;
-use crate::world::gate::Conflicts;
+use crate::world::policy::Conflicts;
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
@@ -53,6 +53,8 @@ use crate::world::telemetry::settings::Settings;
 
 /// Events that may wait to be recorded and shown; whoever has more waits.
 const EVENTS_WAITING_MAX: usize = 1024;
+/// The directory of what servers write on their standard error, in that of a run's logs.
+const SERVER_LOGS: &str = "servers";
 
 /// What a run is made from.
 #[derive(Debug)]
@@ -161,8 +163,7 @@ impl Run {
             workspaces: &left,
         };
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
-        let anew = || Session::begin(&layout.sessions, order.redactor.clone());
-        let session = order.session.map_or_else(anew, Ok)?;
+        let session = begin_or_go_on(order.session, &layout, &order.redactor)?;
         let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
         beginning.forget_conflicts(&session, &config);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
@@ -174,9 +175,9 @@ impl Run {
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
-        let of_run = (&layout, places.name());
+        let of_run = (&layout, &places);
+        place(&mut team, of_run, (&order.machine, &order.redactor));
         let how = (beginning.until_ns, order.reviewer);
-        team.deliver_from(Wings::new(of_run, &order.machine.executable));
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
@@ -430,14 +431,38 @@ fn run_places(
     }
 }
 
+/// The session that the run is a turn of.
+fn begin_or_go_on(
+    session: Option<Session>,
+    layout: &Layout,
+    redactor: &Redactor,
+) -> Result<Session> {
+    let anew = || Session::begin(&layout.sessions, redactor.clone());
+    session.map_or_else(anew, Ok)
+}
+
+/// Tells the team where its stages lie in the run of these records, and what its servers leave.
+fn place(
+    team: &mut Team,
+    (layout, places): (&Layout, &RunPlaces),
+    (machine, redactor): (&Machine, &Redactor),
+) {
+    team.deliver_from(Wings::new((layout, places.name()), &machine.executable));
+    team.serve_from(ServerGround {
+        logs: places.log().join(SERVER_LOGS),
+        redactor: redactor.clone(),
+    });
+}
+
 /// How the run of this name delivers. Agents of one that goes on are told again what they had read
 /// `until_ns`.
 fn deliveries(
-    (layout, run): (&Layout, &str),
+    (layout, places): (&Layout, &RunPlaces),
     config: &Config,
     (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
     stop: &Stop,
 ) -> Deliveries {
+    let run = places.name();
     Deliveries {
         dir: layout.deliveries.clone(),
         run: run.to_owned(),

@@ -81,7 +81,8 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     }
     let message = message(team, member, task, coordinated);
     let (stage, notes) = team.stage(member, attempt).await?;
-    let mut mind = team.mind(member, (Phase::Final, stage.as_ref()), &message, line)?;
+    let phase = (Phase::Final, stage.as_ref());
+    let mut mind = team.mind(member, phase, &message, line).await?;
     let agent = member.id.clone();
     mind.emit(Event::FinalStarted { agent }).await;
     for message in notes {

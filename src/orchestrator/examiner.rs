@@ -29,7 +29,8 @@ use crate::world::commands::Commands;
 use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::trial::{Ending, try_out};
 use crate::world::exec::{self, Outcome};
-use crate::world::gate::{Gate, GatePolicy};
+use crate::world::gate::Gate;
+use crate::world::policy::GatePolicy;
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// How much of what a check wrote is kept, in lines and in characters of each.

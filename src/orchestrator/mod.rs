@@ -193,7 +193,7 @@ impl Turn {
         let mut participants = Vec::new();
         for member in &self.team.members {
             let line = self.line(&member.id, Phase::Coordination)?;
-            participants.push(self.team.participant(member, task, line)?);
+            participants.push(self.team.participant(member, task, line).await?);
         }
         let orchestrator = &self.config.orchestrator;
         let answers_max = orchestrator.max_new_answers_per_agent;

@@ -18,6 +18,7 @@ use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase, Scope};
 use crate::programs::Language;
+use crate::tools::served::ServerName;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::docker::container::{Container, Purpose};
@@ -49,6 +50,8 @@ pub struct Shells {
     checking: BTreeMap<AgentId, Commands>,
     /// What the programs of an agent run in.
     programs: BTreeMap<AgentId, Programs>,
+    /// What the servers of an agent run in.
+    serving: BTreeMap<(AgentId, ServerName), Commands>,
     /// On whose work checks cannot be run, and why.
     unfit: BTreeMap<AgentId, &'static str>,
     /// Their directories, which go at the end of the run.
@@ -88,21 +91,32 @@ pub struct Runners<'a> {
     pub checked: Vec<Runner<'a>>,
     /// Those that work by programs.
     pub programs: Vec<Programmer<'a>>,
+    /// The servers that are programs, and those whom they serve.
+    pub served: Vec<(&'a ServerName, Runner<'a>)>,
+}
+
+impl Runners<'_> {
+    /// Whether nobody needs anything.
+    fn are_none(&self) -> bool {
+        let agents = self.commands.is_empty() && self.checked.is_empty();
+        agents && self.programs.is_empty() && self.served.is_empty()
+    }
 }
 
 impl Shells {
     /// Finds out what can hold what `runners` run, and makes directories and containers. What the
     /// config names and cannot be had is an error; where nothing can enforce, commands are refused,
-    /// and an agent that works by programs is an error, for it could do nothing.
+    /// an agent that works by programs is an error, for it could do nothing, and so is a server.
     pub fn prepare(runners: Runners<'_>, layout: &Layout, machine: &Machine) -> Result<Self> {
+        if runners.are_none() {
+            return Ok(Self::default());
+        }
         let Runners {
             commands,
             checked,
             programs,
+            served,
         } = runners;
-        if commands.is_empty() && checked.is_empty() && programs.is_empty() {
-            return Ok(Self::default());
-        }
         let mut builder = Builder {
             rooms: Sandboxes::make(&layout.sandboxes)?,
             sandboxes: Vec::new(),
@@ -136,6 +150,15 @@ impl Shells {
             let held = builder.commands(programmer.runner, &room)?;
             shells.programs.insert(id.clone(), ready(programmer, held)?);
         }
+        for (server, runner) in served {
+            let room = builder.rooms.server_of(runner.id, server)?;
+            let commands = builder.commands(runner, &room)?;
+            if commands.tier() == Tier::D {
+                return Err(nothing_holds(server, runner.id, &commands.enclosure()));
+            }
+            let key = (runner.id.clone(), server.clone());
+            shells.serving.insert(key, commands);
+        }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
     }
@@ -143,6 +166,11 @@ impl Shells {
     /// What the programs of an agent run in; `None` where it works by none.
     pub fn programs(&self, agent: &AgentId) -> Option<&Programs> {
         self.programs.get(agent)
+    }
+
+    /// What a server of an agent runs in; `None` if it is no program.
+    pub fn serving(&self, agent: &AgentId, server: &ServerName) -> Option<&Commands> {
+        self.serving.get(&(agent.clone(), server.clone()))
     }
 
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
@@ -231,6 +259,18 @@ fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
         Error::new(ErrorKind::Environment, message).hint(remedy)
     })?;
     Ok(programs)
+}
+
+/// That a server cannot be started, because it could do whatever the user may do.
+fn nothing_holds(server: &ServerName, agent: &AgentId, by: &Enclosure) -> Error {
+    let reasons = match by {
+        Enclosure::Sandbox { reasons, .. } => reasons.join("; "),
+        Enclosure::Container { .. } => String::new(),
+    };
+    let message =
+        format!("nothing on this machine can hold the server `{server}` of `{agent}`: {reasons}");
+    Error::new(ErrorKind::Environment, message)
+        .hint("see `massgen doctor` for what is missing, or remove the server")
 }
 
 /// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::Mind;
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
+use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
@@ -16,7 +16,8 @@ use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
-use crate::config::{AgentConfig, Config};
+use crate::config::servers::{Link, ServerConfig};
+use crate::config::{AgentConfig, Config, Planning};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -32,18 +33,22 @@ use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
-use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::permissions::history::History;
 use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
+use crate::tools::served::ServerName;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
-use crate::world::consultation::Consult;
 use crate::world::delivery::store::Delivery;
-use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::exec::served;
+use crate::world::gate::Gate;
+use crate::world::mcp::{Equipped, Known, Outside, Servers};
+use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
+use crate::world::store::redact::Redactor;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -63,6 +68,8 @@ pub struct Member {
     checks: CommandLineConfig,
     /// What holds its programs, if it works by them.
     programs: Option<CommandLineConfig>,
+    /// Its servers.
+    servers: Vec<Serving>,
     history: Arc<Mutex<History>>,
 }
 
@@ -77,6 +84,23 @@ impl Member {
     }
 }
 
+/// A server of one agent.
+#[derive(Clone, Debug)]
+struct Serving {
+    config: Arc<ServerConfig>,
+    /// How it is held, if it is a program.
+    held: Option<CommandLineConfig>,
+}
+
+/// Where servers leave something in a run.
+#[derive(Clone, Debug)]
+pub struct ServerGround {
+    /// The directory of what they write on their standard error.
+    pub logs: AbsPath,
+    /// What must not get there.
+    pub redactor: Redactor,
+}
+
 /// The members of a run in registration order.
 #[derive(Debug)]
 pub struct Team {
@@ -87,6 +111,9 @@ pub struct Team {
     conflicts: Option<Conflicts>,
     reach: Reach,
     shells: Option<Shells>,
+    server_ground: Option<ServerGround>,
+    /// What the servers of the run have said of their tools.
+    known: Known,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
@@ -158,6 +185,7 @@ impl Team {
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
                 programs: agent.programs.as_ref().map(ProgramsConfig::held),
+                servers: servings(agent),
                 history: Arc::default(),
             });
         }
@@ -169,6 +197,8 @@ impl Team {
             conflicts: None,
             reach: Reach::Delivers,
             shells: None,
+            server_ground: None,
+            known: Known::default(),
             deliveries: None,
             wings: None,
             asker: None,
@@ -208,6 +238,7 @@ impl Team {
             commands: self.commanders().collect(),
             checked: self.checked().collect(),
             programs: self.programmers().collect(),
+            served: self.served().collect(),
         }
     }
 
@@ -250,6 +281,63 @@ impl Team {
             grants: &member.grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
+    }
+
+    /// The programs that serve members, and how they are held. Those of a run that is played again
+    /// have answered.
+    fn served(&self) -> impl Iterator<Item = (&ServerName, Runner<'_>)> {
+        let members = self.members.iter();
+        let members = members.filter(|_| self.reach == Reach::Delivers);
+        members.flat_map(|member| {
+            let workspace = member.workspace.as_ref().unwrap_or(&self.base);
+            member.servers.iter().filter_map(move |serving| {
+                let runner = Runner {
+                    id: &member.id,
+                    config: serving.held.as_ref()?,
+                    grants: &member.grants,
+                    workspace,
+                };
+                Some((serving.config.name(), runner))
+            })
+        })
+    }
+
+    /// From now on servers can be started, and leave what they have to say there.
+    pub fn serve_from(&mut self, ground: ServerGround) {
+        self.server_ground = Some(ground);
+    }
+
+    /// The servers of `member` in `phase`, none of them started; `None` if it has none.
+    fn servers(&self, member: &Member, phase: Phase) -> Option<Servers> {
+        let ground = self.server_ground.as_ref()?;
+        if member.servers.is_empty() || self.reach == Reach::OnlyReads {
+            return None;
+        }
+        let shells = self.shells.as_ref();
+        let equipped = |serving: &Serving| {
+            let name = serving.config.name();
+            Equipped {
+                config: Arc::clone(&serving.config),
+                commands: shells
+                    .and_then(|shells| shells.serving(&member.id, name))
+                    .cloned(),
+                log: ground
+                    .logs
+                    .join(format!("{}.{name}.{phase}.log", member.id)),
+                redactor: ground.redactor.clone(),
+            }
+        };
+        let outside = match (&self.config.orchestrator.planning, phase) {
+            (Planning::On { .. }, Phase::Coordination) => Outside::Waits,
+            (Planning::On { .. }, Phase::Final) | (Planning::Off, _) => Outside::Open,
+        };
+        let equipped = member.servers.iter().map(equipped).collect();
+        Some(Servers::new(
+            equipped,
+            &member.config.tools,
+            outside,
+            &self.known,
+        ))
     }
 
     /// What tells whether answers hold.
@@ -358,32 +446,25 @@ impl Team {
     ) -> Result<Option<Gate>> {
         let seconds = member.config.permissions.ask_seconds();
         let consult = self.asker.as_ref();
-        let consult = consult.map(|asker| asker.of(&member.id, seconds));
-        self.gate_with(
-            member,
-            (phase, stage),
-            (member.config.read_before_delete, consult),
-        )
+        let policy = GatePolicy {
+            read_before_delete: member.config.read_before_delete,
+            servers: self.servers(member, phase),
+            consult: consult.map(|asker| asker.of(&member.id, seconds)),
+            ..self.policy(member, stage)?
+        };
+        self.open_gate(member, phase, policy)
     }
 
     /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
     /// itself.
     pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
-        self.gate_with(member, (Phase::Final, stage), (ReadBeforeDelete::Off, None))
+        self.open_gate(member, Phase::Final, self.policy(member, stage)?)
     }
 
-    fn gate_with(
-        &self,
-        member: &Member,
-        (phase, stage): (Phase, Option<&Stage>),
-        (read_before_delete, consult): (ReadBeforeDelete, Option<Arc<dyn Consult>>),
-    ) -> Result<Option<Gate>> {
-        if member.grants.is_empty() {
-            return Ok(None);
-        }
-        let policy = GatePolicy {
-            base: grants::real(member.begins_at().as_ref().unwrap_or(&self.base))?,
-            read_before_delete,
+    /// What every gate of `member` holds to.
+    fn policy(&self, member: &Member, stage: Option<&Stage>) -> Result<GatePolicy> {
+        let base = grants::real(member.begins_at().as_ref().unwrap_or(&self.base))?;
+        Ok(GatePolicy {
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
                 FolderGuard::On { .. } => ParentNames::Refused,
@@ -395,8 +476,14 @@ impl Team {
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
             rules: Arc::clone(&member.rules),
-            consult,
-        };
+            ..GatePolicy::single_call(base)
+        })
+    }
+
+    fn open_gate(&self, member: &Member, phase: Phase, policy: GatePolicy) -> Result<Option<Gate>> {
+        if member.grants.is_empty() {
+            return Ok(None);
+        }
         let phase = match self.reach {
             Reach::Delivers => phase,
             Reach::OnlyReads => Phase::Coordination,
@@ -499,23 +586,37 @@ impl Team {
     }
 
     /// `member` with its conversation begun: `task` is told.
-    pub fn participant(&self, member: &Member, task: &str, line: Line) -> Result<Participant> {
+    pub async fn participant(
+        &self,
+        member: &Member,
+        task: &str,
+        line: Line,
+    ) -> Result<Participant> {
         Ok(Participant {
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            mind: self.mind(member, (Phase::Coordination, None), task, line)?,
+            mind: self
+                .mind(member, (Phase::Coordination, None), task, line)
+                .await?,
         })
     }
 
-    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told.
-    pub fn mind(
+    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told. Its
+    /// servers are met: one that cannot be used is an error.
+    pub async fn mind(
         &self,
         member: &Member,
         (phase, stage): (Phase, Option<&Stage>),
         first: &str,
         line: Line,
     ) -> Result<Mind> {
+        let gate = self.gate(member, phase, stage)?;
+        if let Some(gate) = &gate {
+            for message in met(gate).await? {
+                emit(&line.events, Event::Warning { message }).await;
+            }
+        }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
         let mut mind = Mind {
@@ -524,7 +625,8 @@ impl Team {
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
-            gate: self.gate(member, phase, stage)?,
+            served: Arc::default(),
+            gate,
             conversation: Conversation::default(),
             steps_max: member.config.steps_per_round_max,
             patience: None,
@@ -532,9 +634,35 @@ impl Team {
             memory: line.memory,
             events: line.events,
         };
+        mind.take_up_served();
         mind.tell(first);
         Ok(mind)
     }
+}
+
+/// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
+/// variables of its own. None runs in a container.
+fn servings(agent: &AgentConfig) -> Vec<Serving> {
+    let serving = |config: &Arc<ServerConfig>| Serving {
+        held: match &config.link {
+            Link::Remote(_) => None,
+            Link::Program(program) => Some(CommandLineConfig {
+                mode: ExecutionMode::Local,
+                network: program.network.clone(),
+                env: program.env.clone(),
+                ..for_checks(agent.commands.as_ref(), None)
+            }),
+        },
+        config: Arc::clone(config),
+    };
+    agent.servers.iter().map(serving).collect()
+}
+
+/// Finds out which tools the servers of a gate have. Only the first agent with a server waits for it.
+async fn met(gate: &Gate) -> Result<Vec<String>> {
+    let gate = gate.clone();
+    let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
+    met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::permissions::grant::Permission;
+use crate::tools::served::ServerCall;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
 /// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs mean nothing in it.
@@ -302,6 +303,8 @@ pub enum ToolCall<P = UserPath> {
         /// How long it may take, in seconds; as the config says without a number.
         timeout_seconds: Option<u64>,
     },
+    /// A tool of a foreign server.
+    CallServer(ServerCall<P>),
 }
 
 /// The number of a background command: its agent's first is 1.
@@ -354,8 +357,9 @@ pub struct Access<'a> {
 
 impl ToolCall {
     /// The name of the tool.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
+            ToolCall::CallServer(call) => &call.full_name,
             ToolCall::ReadTextFile { .. } => "read_text_file",
             ToolCall::ReadMultipleFiles { .. } => "read_multiple_files",
             ToolCall::WriteFile { .. } => "write_file",
@@ -392,6 +396,7 @@ impl ToolCall {
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
                 | ToolCall::ExecuteCode { .. }
+                | ToolCall::CallServer(_)
         );
         let reads = |access: &Access<'_>| access.wanted == Permission::Read;
         !starts_or_stops && self.accesses().iter().all(reads)
@@ -460,6 +465,7 @@ impl ToolCall {
                     access(second, Read, Followed),
                 ]
             }
+            ToolCall::CallServer(call) => call.accesses(),
             ToolCall::ListAllowedDirectories
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }
@@ -495,9 +501,10 @@ impl<P> ToolCall<P> {
         }
     }
 
-    /// Whether the call starts something that goes on until it ends or is ended.
+    /// Whether the call may take long, and ends early when nobody waits for it any more.
     pub fn takes_time(&self) -> bool {
-        self.command().is_some() || matches!(self, ToolCall::ExecuteCode { .. })
+        let is_foreign = matches!(self, ToolCall::ExecuteCode { .. } | ToolCall::CallServer(_));
+        is_foreign || self.command().is_some()
     }
 
     /// The same call with every path replaced by what `place` makes of it, in the order of
@@ -511,6 +518,7 @@ impl<P> ToolCall<P> {
                         $($path: place($path)?,)*
                         $($rest,)*
                     },)*
+                    ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(place)?),
                     ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
                         paths: paths.into_iter().map(place).collect::<Result<_, _>>()?,
                     },

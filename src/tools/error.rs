@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
+use crate::tools::served::SERVED_PREFIX;
+use crate::tools::served::arguments::ArgumentFault;
 use crate::tools::spec::{Need, ToolSpec};
 use crate::wording::beginning;
 
@@ -14,7 +16,7 @@ const EXCERPT_CHARS_MAX: usize = 60;
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// No tool has this name.
-    #[error("there is no tool `{name}`{}", suggestion(*.nearest))]
+    #[error("there is no tool `{name}`{}", suggestion(name, *.nearest))]
     UnknownTool {
         /// The name, shortened.
         name: String,
@@ -89,6 +91,14 @@ pub enum ParseError {
         /// What is wrong with it.
         source: globset::Error,
     },
+    /// The arguments of a server's tool cannot be passed on.
+    #[error("the arguments of `{tool}` {fault}")]
+    Served {
+        /// The tool.
+        tool: String,
+        /// What is wrong with them.
+        fault: ArgumentFault,
+    },
     /// Two parameters contradict each other.
     #[error("`{first}` and `{second}` of `{tool}` exclude each other: expected one of them")]
     Conflict {
@@ -101,8 +111,14 @@ pub enum ParseError {
     },
 }
 
-fn suggestion(nearest: Option<&'static str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+fn suggestion(name: &str, nearest: Option<&'static str>) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if name.starts_with(SERVED_PREFIX) => {
+            "; the tools of servers are those that you were offered".to_owned()
+        }
+        None => String::new(),
+    }
 }
 
 fn parameters(tool: &ToolSpec) -> String {

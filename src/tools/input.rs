@@ -47,6 +47,7 @@ impl ToolCall {
                 "show_content_diff": *content == ContentDiff::Lines,
             }),
             ToolCall::ListAllowedDirectories | ToolCall::ListBackgroundCommands => json!({}),
+            ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
             ToolCall::ExecuteCommand { .. }
             | ToolCall::StartBackgroundCommand { .. }
             | ToolCall::GetBackgroundOutput { .. }

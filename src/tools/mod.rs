@@ -9,6 +9,7 @@ pub mod input;
 pub mod menu;
 pub mod parse;
 pub mod request;
+pub mod served;
 pub mod spec;
 pub mod workflow;
 

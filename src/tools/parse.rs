@@ -7,6 +7,7 @@ use crate::tools::call::{
     ToolCall,
 };
 use crate::tools::error::{ParseError, excerpt};
+use crate::tools::served::Catalogue;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
@@ -27,8 +28,12 @@ pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 /// A name at least this similar to a tool's (0 to 1, Jaro-Winkler) is taken for a mistyped one.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Reads one call of a file tool, or of one that runs commands or programs; `arguments` is the JSON text of the model.
-pub fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
+/// Reads one call of a file tool, of one that runs commands or programs, or of one of the servers' in
+/// `served`; `arguments` is the JSON text of the model.
+pub fn parse(name: &str, arguments: &str, served: &Catalogue) -> Result<ToolCall, ParseError> {
+    if let Some(tool) = served.find(name) {
+        return tool.read(arguments);
+    }
     let tool = find(name, &[TOOLS, COMMANDS, PROGRAMS])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     build(tool, &mut arguments)

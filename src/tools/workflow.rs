@@ -7,6 +7,7 @@ use crate::tools::arguments::Arguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::ParseError;
 use crate::tools::parse;
+use crate::tools::served::Catalogue;
 use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, Parameter, TOOLS, ToolOffer, ToolSpec};
 
 /// Whatever a model may call.
@@ -128,8 +129,16 @@ pub fn evaluation_offers() -> Vec<ToolOffer> {
     EVALUATION.iter().map(ToolSpec::offer).collect()
 }
 
-/// Reads one call of any tool; `arguments` is the JSON text of the model.
-pub fn parse_call(name: &str, arguments: &str) -> Result<ModelCall, ParseError> {
+/// Reads one call of any tool, those of the servers in `served` among them; `arguments` is the JSON
+/// text of the model.
+pub fn parse_call(
+    name: &str,
+    arguments: &str,
+    served: &Catalogue,
+) -> Result<ModelCall, ParseError> {
+    if let Some(tool) = served.find(name) {
+        return tool.read(arguments).map(ModelCall::File);
+    }
     let tool = parse::find(name, &[TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));

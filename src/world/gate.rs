@@ -32,26 +32,27 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::call_rules::CallRules;
 use crate::call_rules::judge::Judgement;
 use crate::commands::judge::judge;
 use crate::confinement::Identity;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::history::{History, ReadBeforeDelete, Version};
+use crate::permissions::history::{History, Version};
 use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
-use crate::world::bases::{Bases, Occasion};
+use crate::tools::served::{Catalogue, OutsideEffects};
+use crate::world::bases::Occasion;
 use crate::world::commands::Commands;
-use crate::world::consultation::{Answer, Consult, Question};
-use crate::world::programs::Programs;
+use crate::world::consultation::{Answer, Question};
+use crate::world::mcp::{Outside, Servers};
+use crate::world::policy::{GatePolicy, ParentNames, cannot_open};
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -85,86 +86,6 @@ struct Inner {
     /// Where a file waits for a moment before it is put in its place or removed.
     aside: Option<Dir>,
     policy: GatePolicy,
-}
-
-/// What a gate holds an agent to beside the grants.
-#[derive(Clone, Debug)]
-pub struct GatePolicy {
-    /// The directory that relative paths begin at: the agent's workspace.
-    pub base: RealPath,
-    /// Whether `..` may stand in a path.
-    pub parents: ParentNames,
-    /// Whether files have to be read before they are deleted or overwritten.
-    pub read_before_delete: ReadBeforeDelete,
-    /// How the user's own edits during the run are protected; `None` where there is no run.
-    pub conflicts: Option<Conflicts>,
-    /// What the agent has read and made. The agent's gate of the final phase gets the same one.
-    pub history: Arc<Mutex<History>>,
-    /// How the agent's commands are run; without it they are denied.
-    pub commands: Option<Commands>,
-    /// How the agent's programs are run; without it they are denied.
-    pub programs: Option<Programs>,
-    /// What is kept of the user's files that the agent reads and may write to.
-    pub bases: Option<Bases>,
-    /// What is seen and changed in the place of the write paths; without it, these themselves.
-    pub stage: Option<Stage>,
-    /// What `permissions` of the config says about commands and tools; what it says about paths is
-    /// part of the grants.
-    pub rules: Arc<CallRules>,
-    /// Who is asked about calls; without one, what would be asked is denied.
-    pub consult: Option<Arc<dyn Consult>>,
-}
-
-impl GatePolicy {
-    /// The policy of a single call outside a run: no history, and nobody to come into conflict with.
-    pub fn single_call(base: RealPath) -> Self {
-        Self {
-            base,
-            parents: ParentNames::Followed,
-            read_before_delete: ReadBeforeDelete::Off,
-            conflicts: None,
-            history: Arc::default(),
-            commands: None,
-            programs: None,
-            bases: None,
-            stage: None,
-            rules: Arc::default(),
-            consult: None,
-        }
-    }
-}
-
-/// Whether `..` may stand in a path that a model writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParentNames {
-    /// It is followed like any name, and what it leads to is decided about.
-    Followed,
-    /// The path is denied, with `/` and with `\`; so it is under a folder guard.
-    Refused,
-}
-
-/// How the user's own edits during the run are protected.
-#[derive(Clone, Debug)]
-pub struct Conflicts {
-    /// When the run began, in nanoseconds since 1970. A file in a context path that changed since
-    /// then, and not by this agent, belongs to the user.
-    pub run_started_ns: i128,
-    /// The directory that receives what could not be written; it is made when it is needed.
-    pub kept_in: RealPath,
-}
-
-impl Conflicts {
-    /// Protects what the user does from now on. `kept_in` has just been made, so that it shows the
-    /// time by the clock that stamps files; that one lags behind the time of day by up to a tick,
-    /// and what the user saves within it must not seem older than the run.
-    pub fn from_now(kept_in: RealPath) -> Result<Self> {
-        let made = Dir::open(&kept_in).and_then(Meta::of);
-        let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
-        Ok(Self {
-            run_started_ns: made.version.changed_ns,
-            kept_in,
-        })
-    }
 }
 
 /// What was decided to happen: the call with every path as a place beneath an open grant.
@@ -266,9 +187,12 @@ impl Gate {
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
         self.check_program(&call)?;
+        self.check_server(&call)?;
         let mut asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
-        let (tool, input) = (call.name(), call.input());
+        let told = self
+            .is_ruled()
+            .then(|| (call.name().to_owned(), call.input()));
         // What a command changes is not known before it runs: for it, what is asked is closed.
         let consent = if call.is_about_commands() {
             Consent::Missing
@@ -300,11 +224,12 @@ impl Gate {
             _ => Err(self.deny(&path, Permission::Write, Refusal::outside())),
         })?;
         if let Some(reason) = asked {
+            let (tool, input) = told.unwrap_or_default();
             if deeds.is_empty() {
                 deeds.push(input.to_string());
             }
             let question = Question {
-                tool: tool.to_string(),
+                tool,
                 input,
                 deeds,
                 reason,
@@ -398,12 +323,17 @@ impl Gate {
 
     /// The first directory that the agent may read; those that the user names come before those that
     /// massgen adds.
-    fn first_directory(&self) -> Option<UserPath> {
+    pub(super) fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == Scope::Tree);
         let named = trees().find(|root| root.kind == GrantKind::Context);
         let first = named.or_else(|| trees().next())?;
         UserPath::parse(first.path.as_path().to_str()?).ok()
+    }
+
+    /// Whether `permissions` of the config says anything of this agent's calls.
+    fn is_ruled(&self) -> bool {
+        !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
     }
 
     /// Asks the text rules about what `call` gives to the shell.
@@ -450,6 +380,45 @@ impl Gate {
         programs
             .judge(code)
             .map_err(|refusal| denial("program", refusal.to_string()))
+    }
+
+    /// Asks whether a tool of a server may be called now at all.
+    fn check_server(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        let ToolCall::CallServer(call) = call else {
+            return Ok(());
+        };
+        let denied = |rule, reason: &str, way_out: &str| Denial {
+            refused: Refused::Call {
+                subject: call.full_name.clone(),
+                way_out: way_out.to_owned(),
+            },
+            rule,
+            reason: reason.to_owned(),
+        };
+        let Some(servers) = &self.0.policy.servers else {
+            let reason = "you may not use servers";
+            return Err(denied("no-servers", reason, "work with your other tools"));
+        };
+        let waits = servers.outside() == Outside::Waits && call.outside == OutsideEffects::Some;
+        if waits {
+            return Err(denied(
+                "planning",
+                "it may change something outside your directories, and agents only plan now",
+                "say in your answer what is to be called in the final phase, with which arguments",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the agent may use servers.
+    pub fn has_servers(&self) -> bool {
+        self.0.policy.servers.is_some()
+    }
+
+    /// The tools of servers that the agent may use, as far as they are known.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        let servers = self.0.policy.servers.as_ref();
+        servers.map(Servers::catalogue).unwrap_or_default()
     }
 
     /// How the agent's commands are run; `None` if it may run none.
@@ -758,21 +727,5 @@ fn aside(policy: &GatePolicy) -> Option<Dir> {
         (Some(conflicts), _) => Dir::open(&conflicts.kept_in).ok(),
         (None, Some(commands)) => Dir::own(commands.room().root()).ok(),
         (None, None) => None,
-    }
-}
-
-fn cannot_open(root: &RealPath, fault: Fault) -> Error {
-    if fault.is_missing_feature() {
-        Error::new(
-            ErrorKind::Environment,
-            "the kernel does not offer `openat2`, which keeps agents inside their directories",
-        )
-        .hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
-    } else {
-        Error::new(
-            ErrorKind::Config,
-            format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
-        )
-        .hint("name a directory that exists and that you may enter")
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder};
 use serde_json::Value;
@@ -79,6 +80,12 @@ impl HttpClient {
         let names = models.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
         Some(names.collect())
     }
+}
+
+/// A client that connects to nothing but the addresses that `resolver` gives, and knows no proxy,
+/// which would look names up itself.
+pub(crate) fn only_to<R: Resolve + 'static>(resolver: Arc<R>) -> Result<Client, SetupError> {
+    set_up(Client::builder().no_proxy().dns_resolver(resolver))
 }
 
 fn set_up(builder: ClientBuilder) -> Result<Client, SetupError> {

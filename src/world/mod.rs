@@ -23,6 +23,8 @@ pub mod commands;
 pub mod consultation;
 pub mod verdict;
 pub mod programs;
+pub mod mcp;
+pub mod policy;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

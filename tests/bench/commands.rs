@@ -34,6 +34,7 @@ use massgen::layout::RunName;
 use massgen::path::RealPath;
 use massgen::permissions::grant::{Permission, Scope};
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::commands::room::Room as CommandRoom;
 use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::docker::container::{Container, Purpose};
@@ -41,7 +42,8 @@ use massgen::world::docker::credentials::User;
 use massgen::world::docker::engine::Engine;
 use massgen::world::docker::mounts::Reachable;
 use massgen::world::exec::{self, Outcome};
-use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::gate::Gate;
+use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{ENFORCING, Ended, Sandbox};
 
@@ -274,7 +276,7 @@ fn gate(room: &Room) -> Option<Gate> {
 
 fn call(gate: &Gate, command: &str) {
     let arguments = serde_json::json!({ "command": command }).to_string();
-    let call = parse("execute_command", &arguments).unwrap();
+    let call = parse("execute_command", &arguments, &Catalogue::default()).unwrap();
     let observation = exec::run(gate.check(call).unwrap());
     assert_eq!(
         observation.outcome,

@@ -14,7 +14,8 @@ use massgen::path::RealPath;
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::{Lines, ToolCall, UserPath};
-use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::gate::Gate;
+use massgen::world::policy::GatePolicy;
 
 fn main() {
     divan::main();

@@ -7,6 +7,7 @@ use massgen::confinement::tier::{Tier, TierChoice};
 use massgen::programs::Language;
 use massgen::programs::package::Checks;
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::change::ChangeKind;
 use massgen::world::exec::program::try_language;
 use massgen::world::exec::{self, Outcome};
@@ -222,7 +223,7 @@ fn what_goes_on_for_ever_is_ended() {
     let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
     let ended = |program: &str| {
         let arguments = json!({"code": program, "timeout": 1}).to_string();
-        let call = parse("execute_code", &arguments).unwrap();
+        let call = parse("execute_code", &arguments, &Catalogue::default()).unwrap();
         let observation = exec::run(gate.check(call).unwrap());
         assert_eq!(observation.outcome, Outcome::Failed);
         told(&observation, "notes").to_string()
@@ -242,6 +243,7 @@ fn an_interrupt_ends_a_program() {
     let call = parse(
         "execute_code",
         &json!({"code": "while True: pass"}).to_string(),
+        &Catalogue::default(),
     )
     .unwrap();
     let interrupt = Interrupt::new().unwrap();

@@ -16,10 +16,12 @@ use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::commands::room::Room;
 use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::exec;
-use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::gate::Gate;
+use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -203,7 +205,12 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         let manager = PathPermissionManager::new(grants, Phase::Coordination);
         let gate = Gate::open(manager, policy).unwrap();
         let run = || {
-            let call = parse("execute_command", r#"{"command": "cat ../project/file"}"#).unwrap();
+            let call = parse(
+                "execute_command",
+                r#"{"command": "cat ../project/file"}"#,
+                &Catalogue::default(),
+            )
+            .unwrap();
             exec::run(gate.check(call).unwrap()).content
         };
         let before = run();
@@ -417,7 +424,7 @@ orchestrator: {skip_coordination_rounds: true}
         return;
     }
     let project = Project::new().config(config).file("src/a.txt", "inside\n");
-    let finished = project.args(["look"]).run();
+    let finished = project.args(["where am I"]).run();
     let told = finished.stderr();
     assert!(told.contains(" s: inside\n"), "{told}");
     assert!(told.contains("is denied execute_command"), "{told}");

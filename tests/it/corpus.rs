@@ -12,8 +12,10 @@ use massgen::cli::selftest::case::{self as shipped, Expect};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::exec::{self, Outcome};
-use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::gate::Gate;
+use massgen::world::policy::GatePolicy;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -138,7 +140,7 @@ fn run(case: &Case) -> Result<(), String> {
 /// The outcome of the call, if it was let through, and what the model reads.
 fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<Outcome>, String) {
     let arguments = filled(disk, &case.args).to_string();
-    let call = match parse(&case.tool, &arguments) {
+    let call = match parse(&case.tool, &arguments, &Catalogue::default()) {
         Ok(call) => call,
         Err(error) => return (None, error.to_string()),
     };

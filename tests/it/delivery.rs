@@ -22,8 +22,9 @@ use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{Delivery, Offer, Origin, Written};
 use massgen::world::delivery::transaction::{apply, take_parts};
 use massgen::world::delivery::undo::{Delivered, Direction, Now, Outcome, Since as Changed};
-use massgen::world::gate::{Gate, GatePolicy};
+use massgen::world::gate::Gate;
 use massgen::world::locate::{Located, locate};
+use massgen::world::policy::GatePolicy;
 use serde_json::json;
 use tempfile::TempDir;
 

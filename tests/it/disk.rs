@@ -14,9 +14,11 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::permissions::history::{History, ReadBeforeDelete};
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::exec::{self, Observation, Outcome};
-use massgen::world::gate::{Conflicts, Gate, GatePolicy};
+use massgen::world::gate::Gate;
 use massgen::world::locate::{Located, locate};
+use massgen::world::policy::{Conflicts, GatePolicy};
 use massgen::world::verdict::Denial;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
@@ -179,7 +181,7 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
 
 /// Lets `gate` decide about a call and carries it out if it may be.
 pub(crate) fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
-    let call = parse(tool, &arguments.to_string()).unwrap();
+    let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
     Ok(exec::run(gate.check(call)?))
 }
 

@@ -6,7 +6,9 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::UserPath;
 use massgen::tools::parse::parse;
-use massgen::world::gate::{Gate, GatePolicy, ParentNames};
+use massgen::tools::served::Catalogue;
+use massgen::world::gate::Gate;
+use massgen::world::policy::{GatePolicy, ParentNames};
 use massgen::world::verdict::Refused;
 use serde_json::{Value, json};
 
@@ -30,7 +32,7 @@ impl Asked<'_> {
             "delete" => ("delete_file", json!({"path": path})),
             _ => ("move_file", json!({"source": path, "destination": "moved"})),
         };
-        let call = parse(tool, &arguments.to_string()).unwrap();
+        let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
         let verdicts = gate.explain(&call);
         let mut refusals = verdicts
             .iter()
@@ -337,7 +339,7 @@ fn every_path_of_a_tool_is_declared_in_order() {
         ("list_allowed_directories", json!({})),
     ];
     for (tool, arguments) in calls {
-        let call = parse(tool, &arguments.to_string()).unwrap();
+        let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
         let declared: Vec<String> = call
             .accesses()
             .iter()

@@ -57,6 +57,8 @@ mod guard;
 mod hostile;
 mod interactive;
 mod limits;
+mod mcp;
+mod mcp_servers;
 mod logs;
 mod openai_replies;
 mod openai_runs;

@@ -17,12 +17,15 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::programs::Language;
 use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
 use massgen::world::commands::room::Room;
 use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::exec::{self, Observation};
-use massgen::world::gate::{Denial, Gate, GatePolicy, ParentNames};
+use massgen::world::gate::Gate;
+use massgen::world::policy::{GatePolicy, ParentNames};
 use massgen::world::programs::{Layers, Programs};
 use massgen::world::sandbox::Sandbox;
+use massgen::world::verdict::Denial;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -255,7 +258,7 @@ impl Scene {
 /// Runs a program through a gate.
 pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> {
     let arguments = json!({"code": program}).to_string();
-    let call = parse("execute_code", &arguments).unwrap();
+    let call = parse("execute_code", &arguments, &Catalogue::default()).unwrap();
     gate.check(call).map(exec::run)
 }
 

@@ -14,6 +14,7 @@ use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
+use crate::tools::served::Catalogue;
 use crate::world::verdict::{Refusal, Verdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
@@ -124,7 +125,7 @@ fn reply(
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
     let gates = speaker(agents, question.agent.as_deref())?;
     let phase = question.phase.unwrap_or(Phase::Coordination);
-    let written = match parse(&question.tool, question.args.get()) {
+    let written = match parse(&question.tool, question.args.get(), &Catalogue::default()) {
         Ok(call) => {
             let gate = gates.gate(phase);
             serde_json::to_writer(answer, &decided(&gate.judged(&call), &gate.explain(&call)))

@@ -1,5 +1,7 @@
 //! Owns the agents of a config: their names, what they are told and what they may touch.
 
+use std::sync::Arc;
+
 use crate::config::check::limits::{retention, steps_per_round};
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::view::{Text, View};
@@ -8,6 +10,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
 use crate::config::permissions::Permissions;
+use crate::config::servers::ServerConfig;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
@@ -15,15 +18,14 @@ use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::names_tool;
+use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
-
-/// What the name of a server's tool begins with; no server is started, so there is none to miss.
-const SERVER_PREFIX: &str = "mcp__";
 
 /// What the whole config says and every agent shares.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
     context_paths: &'a [ContextPath],
+    servers: &'a [Arc<ServerConfig>],
     steps_per_round_max: u32,
     permissions: &'a Permissions,
 }
@@ -39,9 +41,11 @@ impl Checker<'_> {
         let holders = [Some(root.clone()), root.section("orchestrator")];
         let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &Permissions::default());
+        let servers = self.servers(&root);
         let shared = Shared {
             permissions: &permissions,
             context_paths: &orchestrator.context_paths,
+            servers: &servers,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
         };
         let agents = self.agents(&root, shared);
@@ -131,6 +135,7 @@ impl Checker<'_> {
         let tools = self.tool_filter(&view_of_backend);
         let commands = self.commands(&view_of_backend);
         let programs = self.programs(&view_of_backend);
+        let servers = self.servers_of(&view_of_backend, shared.servers);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
@@ -158,6 +163,7 @@ impl Checker<'_> {
             tools,
             commands,
             programs,
+            servers,
             record,
             limits,
             permissions,
@@ -252,7 +258,7 @@ impl Checker<'_> {
                 .iter()
                 .chain(COMMANDS)
                 .any(|tool| names_tool(text.written, tool));
-            if is_known || text.written.starts_with(SERVER_PREFIX) {
+            if is_known || text.written.starts_with(SERVED_PREFIX) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));

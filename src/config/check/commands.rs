@@ -183,11 +183,19 @@ impl Checker<'_> {
 
     fn network(&mut self, backend: &View<'_>) -> Network {
         let key = "command_line_network";
-        match backend.text(key).map(|text| text.written) {
+        if backend.get(key).is_some() {
+            self.network_of(backend, key)
+        } else {
+            self.domains(backend, "command_line_srt_network_allowed_domains")
+        }
+    }
+
+    /// What a key opens of the network: nothing, everything, or a list of domains.
+    pub(super) fn network_of(&mut self, view: &View<'_>, key: &str) -> Network {
+        match view.text(key).map(|text| text.written) {
             Some("on") => Network::On,
             Some(_) => Network::Off,
-            None if backend.get(key).is_some() => self.domains(backend, key),
-            None => self.domains(backend, "command_line_srt_network_allowed_domains"),
+            None => self.domains(view, key),
         }
     }
 
@@ -222,7 +230,7 @@ impl Checker<'_> {
         texts
     }
 
-    fn variables(&mut self, backend: &View<'_>) -> BTreeMap<String, Variable> {
+    pub(super) fn variables(&mut self, backend: &View<'_>) -> BTreeMap<String, Variable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(backend, "env") {
             if self.is_variable(&text) {

@@ -22,6 +22,7 @@ mod overlap;
 mod parameters;
 mod paths;
 mod permissions;
+mod servers;
 mod view;
 mod walk;
 

@@ -15,7 +15,9 @@ use crate::wording::listed;
 /// Keys whose value is useless with a variable that is not set in it.
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
 /// Keys that a vendor's key may stand in: what stands in others can end in what models are told.
-const MAY_HOLD_KEYS: &[&str] = &["api_key", "env"];
+const MAY_HOLD_KEYS: &[&str] = &["api_key", "env", "headers"];
+/// The key in whose values every variable has to be set: a server would be sent its name.
+const SERVERS: &str = "mcp_servers";
 /// The key of a workspace, and the variable that stands for it.
 const CWD: &str = "cwd";
 /// What a key begins with that is a place for anchors and nothing else.
@@ -140,6 +142,16 @@ impl Checker<'_> {
             (Shape::Mapping(section), _) | (Shape::TextOr(section), Value::Mapping(_)) => {
                 self.walk_section(node, section, path, cwd);
             }
+            (Shape::Named(section), Value::List(items)) => {
+                for (index, node) in items.iter_mut().enumerate() {
+                    self.walk_section(node, section, &format!("{path}[{index}]"), cwd);
+                }
+            }
+            (Shape::Named(section), Value::Mapping(entries)) => {
+                for entry in entries {
+                    self.walk_section(&mut entry.value, section, &join(path, &entry.key), cwd);
+                }
+            }
             (Shape::OneOfOrList(_), Value::List(_)) => {
                 self.walk_value(node, &Shape::List(&Shape::Text), path, cwd);
             }
@@ -192,13 +204,14 @@ impl Checker<'_> {
         for unset in expansion.unset {
             let (message, hint) = if self.context.env.contains_key(&unset) {
                 let message = format!("the variable `{unset}` holds a key");
-                let hint = "keys stand in `api_key`, and in `env` for commands";
+                let hint =
+                    "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
                 (message, hint.to_owned())
             } else {
                 let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
                 (format!("the variable `{unset}` is not set"), hint)
             };
-            let diagnostic = if NEEDS_VARIABLES.contains(&name) {
+            let diagnostic = if NEEDS_VARIABLES.contains(&name) || path.contains(SERVERS) {
                 Diagnostic::error(path, message)
             } else {
                 Diagnostic::warning(path, format!("{message}: the text stays as it is"))
@@ -296,7 +309,8 @@ fn fits(node: &Node, shape: &Shape) -> bool {
             | Shape::Number(..)
             | Shape::Names
             | Shape::List(_)
-            | Shape::Mapping(_),
+            | Shape::Mapping(_)
+            | Shape::Named(_),
             _,
         ) => false,
     }

@@ -6,6 +6,7 @@ use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::servers;
 use crate::config::keys::{Key, Others, Section, Shape};
 use crate::permissions::guard::Preset;
 
@@ -361,10 +362,11 @@ pub static BACKEND: Section = Section {
         docker::SUDO,
         docker::CREDENTIALS,
         docker::PACKAGES,
+        servers::OF_AGENT,
         Key::unserved(
-            &["mcp_servers", "direct_mcp_servers"],
+            &["direct_mcp_servers"],
             Shape::Any,
-            "no MCP server is started; the agent has massgen's own tools",
+            "all servers are those of `mcp_servers`",
         ),
         Key::unserved(
             &[

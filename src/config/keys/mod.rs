@@ -12,6 +12,7 @@ pub mod models;
 pub mod orchestrator;
 pub mod permissions;
 pub mod root;
+pub mod servers;
 
 /// What keys about commands begin with.
 pub const ABOUT_COMMANDS: &str = "command_line_";
@@ -103,6 +104,8 @@ pub enum Shape {
     Mapping(&'static Section),
     /// Text, or a mapping with the keys of a section.
     TextOr(&'static Section),
+    /// A list of mappings with the keys of a section, or a mapping of names to such mappings.
+    Named(&'static Section),
 }
 
 impl Shape {
@@ -125,6 +128,7 @@ impl Shape {
             Shape::List(_) => "a list".to_owned(),
             Shape::Mapping(_) => "a mapping".to_owned(),
             Shape::TextOr(_) => "text or a mapping".to_owned(),
+            Shape::Named(_) => "a list of mappings, or a mapping of names to mappings".to_owned(),
         }
     }
 }
@@ -246,6 +250,8 @@ pub static SECTIONS: &[&Section] = &[
     &docker::DOCKER_CREDENTIALS,
     &docker::DOCKER_PACKAGES,
     &docker::DOCKER_PREINSTALL,
+    &servers::MCP_SERVER,
+    &servers::SECURITY,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,
     &agents::FOLDER_GUARD,

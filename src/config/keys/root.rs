@@ -4,6 +4,7 @@ use crate::config::keys::agents::AGENT;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
+use crate::config::keys::servers;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The longest time that can be set, in seconds: one week.
@@ -88,11 +89,7 @@ pub static ROOT: Section = Section {
             Shape::Any,
             "agents remember the conversation of the run and nothing else",
         ),
-        Key::unserved(
-            &["mcp_servers"],
-            Shape::Any,
-            "no MCP server is started; agents have massgen's own tools",
-        ),
+        servers::OF_ALL,
         Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::unserved(

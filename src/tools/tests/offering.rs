@@ -7,6 +7,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::parse::parse;
+use crate::tools::served::Catalogue;
 use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, TOOLS, ToolOffer, ToolSpec};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_call};
 
@@ -88,7 +89,7 @@ fn table_schema_and_parser_agree() {
 
         for parameter in tool.parameters {
             let complete = arguments(tool, Some(parameter.name));
-            let call = parse_call(tool.name, &complete.to_string());
+            let call = parse_call(tool.name, &complete.to_string(), &Catalogue::default());
             assert!(call.is_ok(), "{tool} {complete}: {call:?}");
             if let Ok(ModelCall::File(call)) = call {
                 assert_eq!(call.name(), tool.name);
@@ -96,26 +97,31 @@ fn table_schema_and_parser_agree() {
 
             let mut lacking = complete.clone();
             lacking.as_object_mut().unwrap().remove(parameter.name);
-            let call = parse_call(tool.name, &lacking.to_string());
+            let call = parse_call(tool.name, &lacking.to_string(), &Catalogue::default());
             let needed = parameter.need == Need::Required;
             assert_eq!(call.is_err(), needed, "{tool} {lacking}");
 
             let mut wrong = complete;
             wrong[parameter.name] = json!([[]]);
-            let call = parse_call(tool.name, &wrong.to_string());
+            let call = parse_call(tool.name, &wrong.to_string(), &Catalogue::default());
             assert!(call.is_err(), "{tool} {wrong}");
         }
 
         let mut unknown = arguments(tool, None);
         unknown["surprise"] = json!(1);
-        assert!(parse_call(tool.name, &unknown.to_string()).is_err());
+        assert!(parse_call(tool.name, &unknown.to_string(), &Catalogue::default()).is_err());
     }
 }
 
 #[test]
 fn a_tool_that_writes_is_listed_as_one() {
     for tool in TOOLS {
-        let call = parse(tool.name, &arguments(tool, None).to_string()).unwrap();
+        let call = parse(
+            tool.name,
+            &arguments(tool, None).to_string(),
+            &Catalogue::default(),
+        )
+        .unwrap();
         let writes = call
             .accesses()
             .iter()

@@ -5,7 +5,13 @@ use crate::tools::call::{
     Case, ContentDiff, Edit, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
     UserPath,
 };
-use crate::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_MAX, parse};
+use crate::tools::error::ParseError;
+use crate::tools::parse::{self, CONTEXT_LINES_MAX, GREP_RESULTS_MAX};
+use crate::tools::served::Catalogue;
+
+fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
+    parse::parse(name, arguments, &Catalogue::default())
+}
 
 fn path(text: &str) -> UserPath {
     UserPath::parse(text).unwrap()

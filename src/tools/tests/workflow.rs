@@ -1,11 +1,12 @@
 //! What agents say to the coordination.
 
 use crate::id::AgentNumber;
+use crate::tools::served::Catalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
 
 #[track_caller]
 fn check(name: &str, arguments: &str, expected: WorkflowCall) {
-    match parse_call(name, arguments) {
+    match parse_call(name, arguments, &Catalogue::default()) {
         Ok(call) => assert_eq!(call, ModelCall::Workflow(expected), "{name} {arguments}"),
         Err(error) => panic!("{name} {arguments}: {error}"),
     }
@@ -13,7 +14,7 @@ fn check(name: &str, arguments: &str, expected: WorkflowCall) {
 
 #[track_caller]
 fn check_refused(name: &str, arguments: &str, message: &str) {
-    let error = parse_call(name, arguments).expect_err(arguments);
+    let error = parse_call(name, arguments, &Catalogue::default()).expect_err(arguments);
     assert_eq!(error.to_string(), message, "{name} {arguments}");
 }
 
@@ -98,7 +99,7 @@ fn a_judgement_submits_or_starts_again() {
 #[test]
 fn file_tools_come_in_through_the_same_door() {
     assert!(matches!(
-        parse_call("list_directory", "{}"),
+        parse_call("list_directory", "{}", &Catalogue::default()),
         Ok(ModelCall::File(_))
     ));
     check_refused(

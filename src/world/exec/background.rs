@@ -19,7 +19,8 @@ use crate::world::exec::command::{
     Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, on_stage, reachable, show,
 };
 use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
-use crate::world::gate::{Gate, GatePolicy};
+use crate::world::gate::Gate;
+use crate::world::policy::GatePolicy;
 use crate::world::sandbox::Ended;
 use crate::world::sandbox::background::{Afterwards, Follow, Status};
 use crate::world::sandbox::interrupt::Interrupt;
@@ -65,6 +66,7 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
     // Without the commands: they last as long as somebody holds them, and end those in here.
     let policy = GatePolicy {
         commands: None,
+        servers: None,
         ..gate.policy().clone()
     };
     let manager = gate.manager().in_phase(gate.phase());

@@ -4,19 +4,23 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
+
+use tokio::runtime::Handle;
 
 use crate::brief::not_offered;
 use crate::programs::frame::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical, parse};
+use crate::tools::served::Catalogue;
 use crate::tools::spec::ToolOffer;
 use crate::wording::{counted, one_line};
 use crate::world::change::Change;
 use crate::world::exec::{Outcome, run_until};
-use crate::world::gate::{Denial, Gate};
+use crate::world::gate::Gate;
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::verdict::Denial;
 
 /// How many calls of a program are carried out at the same time.
 const PARALLEL_CALLS_MAX: usize = 8;
@@ -36,6 +40,10 @@ const PATH_CHARS_MAX: usize = 120;
 pub(super) struct Calls<'g> {
     gate: &'g Gate,
     tools: Vec<ToolOffer>,
+    /// Those of them that servers have.
+    catalogue: Arc<Catalogue>,
+    /// What waits for servers; outside a run there are none.
+    runtime: Option<Handle>,
     /// Calls that only read are carried out beside each other; every other one alone.
     turn: RwLock<()>,
     made: Mutex<Made>,
@@ -94,6 +102,8 @@ impl<'g> Calls<'g> {
         Self {
             gate,
             tools,
+            catalogue: gate.catalogue(),
+            runtime: Handle::try_current().ok(),
             turn: RwLock::default(),
             made: Mutex::default(),
         }
@@ -170,6 +180,7 @@ impl<'g> Calls<'g> {
         (line, sending): (&UnixStream, &Mutex<()>),
         over: &Interrupt,
     ) {
+        let _inside = self.runtime.as_ref().map(Handle::enter);
         loop {
             let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(call) = next else { return };
@@ -188,7 +199,7 @@ impl<'g> Calls<'g> {
             tool,
             arguments,
         } = frame;
-        let (outcome, content, told) = match parse(&tool, arguments.get()) {
+        let (outcome, content, told) = match parse(&tool, arguments.get(), &self.catalogue) {
             _ if !self.offers(&tool) => {
                 let content = not_offered(&one_line(&tool, PATH_CHARS_MAX));
                 ("denied", content, tool)

@@ -26,6 +26,7 @@ mod relocate;
 mod rounds;
 mod ruled;
 mod selection;
+pub mod served;
 mod sweep;
 mod text;
 pub mod trial;
@@ -40,10 +41,11 @@ use crate::world::change::Change;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
 use crate::world::exec::pass_through::Passed;
-use crate::world::gate::{Action, Denial, Gate, Permitted, Place};
+use crate::world::gate::{Action, Gate, Permitted, Place};
 use crate::world::sandbox::Streams;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sys::meta::Kind;
+use crate::world::verdict::Denial;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +201,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
             code,
             timeout_seconds,
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
+        Action::CallServer(call) => served::call(gate, &call, interrupt),
     }
 }
 
@@ -230,7 +233,8 @@ impl Shape {
             | Action::GetBackgroundStatus { .. }
             | Action::StopBackgroundCommand { .. }
             | Action::ListBackgroundCommands
-            | Action::ExecuteCode { .. } => Shape::Text,
+            | Action::ExecuteCode { .. }
+            | Action::CallServer(_) => Shape::Text,
             Action::CopyFile { .. } => Shape::Json("copy_file"),
             Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
             Action::DeleteFile { .. } => Shape::Json("delete_file"),

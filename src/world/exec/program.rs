@@ -14,8 +14,8 @@ use crate::confinement::compile::compile;
 use crate::confinement::network::Reach;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::programs::Language;
 use crate::programs::package::{Parents, Roots, SourceFile, files};
+use crate::programs::{Language, offer};
 use crate::tools::menu::Commands as OfferedCommands;
 use crate::tools::spec::ToolOffer;
 use crate::world::commands::{Order, Place};
@@ -23,7 +23,8 @@ use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::calls::{Calls, Made};
 use crate::world::exec::command::{EXIT_CODE_NONE, seconds, summary};
 use crate::world::exec::{Observation, Outcome};
-use crate::world::gate::{Gate, ParentNames};
+use crate::world::gate::Gate;
+use crate::world::policy::ParentNames;
 use crate::world::programs::Programs;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::{Ended, Finished, Wait};
@@ -52,6 +53,26 @@ const GO_VARIABLES: &[(&str, &str)] = &[
     ("GOWORK", "off"),
 ];
 
+/// How an agent that works by programs is offered that now; `None` if it does not.
+pub fn offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
+    let programs = gate.policy().programs.as_ref()?;
+    Some(offer::offers(
+        programs.language(),
+        &callable(gate, programs),
+    ))
+}
+
+/// The tools that the programs of an agent may call, those of its servers among them.
+fn callable(gate: &Gate, programs: &Programs) -> Vec<ToolOffer> {
+    let commands = match gate.commands() {
+        Some(_) => OfferedCommands::Offered,
+        None => OfferedCommands::NotOffered,
+    };
+    let mut tools = programs.tools(gate.manager(), commands);
+    tools.extend(gate.catalogue().offers());
+    tools
+}
+
 /// `execute_code`
 pub(super) fn execute_code(
     gate: &Gate,
@@ -62,11 +83,7 @@ pub(super) fn execute_code(
     let Some(programs) = &gate.policy().programs else {
         return Err(Stop::failed("no programs are run here"));
     };
-    let commands = match gate.commands() {
-        Some(_) => OfferedCommands::Offered,
-        None => OfferedCommands::NotOffered,
-    };
-    let tools = programs.tools(gate.manager(), commands);
+    let tools = callable(gate, programs);
     let roots = roots(gate, programs);
     write(programs, program, &tools, &roots).map_err(|error| not_run(&error))?;
     let never = Interrupt::new().map_err(|error| not_run(&error))?;

@@ -35,6 +35,7 @@ pub mod background;
 pub mod home;
 mod terminal;
 pub mod passage;
+pub(in crate::world) mod server;
 
 /// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
 /// told what to do on the socket that is its standard input, and returns its exit status.

@@ -7,6 +7,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::tools::served::ServerName;
 use crate::world::exec::unswept::sweep_left_over;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
@@ -88,6 +89,11 @@ impl Sandboxes {
     /// The directory of one agent's programs, which nobody else uses.
     pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
         self.room(&format!("{id}.programs"))
+    }
+
+    /// The directory of one server of one agent, which nobody else uses.
+    pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
+        self.room(&format!("{id}.server.{server}"))
     }
 
     /// The directory of the commands of whoever makes a single call.

@@ -2,9 +2,14 @@
 
 use super::commands::with_commands;
 use super::docker::in_docker;
+use super::servers::with_servers;
 use super::*;
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one arm for each section, and nothing else"
+)]
 fn every_default_of_the_table_is_the_default_of_the_code() {
     let mut written = 0;
     for section in SECTIONS {
@@ -36,6 +41,16 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                         "command_line_docker_packages: {{preinstall: {{{line}}}}}"
                     )),
                     in_docker("command_line_docker_packages: {preinstall: {}}"),
+                ),
+                "agents[].backend.mcp_servers[]" => (
+                    with_servers(&format!("[{{name: s, command: npx, {line}}}]")),
+                    with_servers("[{name: s, command: npx}]"),
+                ),
+                "agents[].backend.mcp_servers[].security" => (
+                    with_servers(&format!(
+                        "[{{name: s, command: npx, security: {{{line}}}}}]"
+                    )),
+                    with_servers("[{name: s, command: npx}]"),
                 ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
@@ -334,9 +349,9 @@ fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
 #[test]
 fn keys_that_are_not_served_are_one_warning_each() {
     check(
-        &with_backend("mcp_servers: [{name: x, command: sh}]\nenable_web_search: true"),
+        &with_backend("direct_mcp_servers: [x]\nenable_web_search: true"),
         &[
-            "warning agent.backend.mcp_servers: `mcp_servers` is not supported: no MCP server is started",
+            "warning agent.backend.direct_mcp_servers: `direct_mcp_servers` is not supported: all servers",
             "warning agent.backend.enable_web_search: `enable_web_search` is not sent to `ollama`",
         ],
     );

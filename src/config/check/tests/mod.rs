@@ -2,6 +2,7 @@
 
 mod commands;
 mod docker;
+mod servers;
 mod keys;
 mod places;
 
@@ -265,7 +266,10 @@ fn variables_are_filled_in_or_told() {
     );
     check(
         &with_backend("mcp_servers: [{env: {A: '${NOT_SET}'}}]"),
-        &["warning agent.backend.mcp_servers"],
+        &[
+            "error agent.backend.mcp_servers[0].name: `name` is missing",
+            "error agent.backend.mcp_servers[0].env: the variable `NOT_SET` is not set",
+        ],
     );
 }
 

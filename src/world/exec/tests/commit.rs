@@ -16,7 +16,8 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
-use crate::world::gate::{Conflicts, Gate, GatePolicy};
+use crate::world::gate::Gate;
+use crate::world::policy::{Conflicts, GatePolicy};
 
 #[test]
 fn what_a_command_did_is_done_to_the_tree() {

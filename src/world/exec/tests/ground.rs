@@ -21,7 +21,8 @@ use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::world::change::ChangeKind;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::commit::commit;
-use crate::world::gate::{Conflicts, Gate, GatePolicy};
+use crate::world::gate::Gate;
+use crate::world::policy::{Conflicts, GatePolicy};
 
 /// Longer than the clock that stamps files lags behind the time of day.
 pub(super) const TICK: Duration = Duration::from_millis(20);

@@ -1,0 +1,441 @@
+//! Owns the keys about foreign servers: their names, what is started for them and where they are. A
+//! value that variables were filled into is never repeated, for it may be a secret.
+
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use url::{Host, Url};
+
+use crate::config::check::Checker;
+use crate::config::check::view::{Text, View, text_of};
+use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::node::{Node, Value};
+use crate::config::servers::{
+    Addresses, Allowed, CALL_SECONDS_DEFAULT, Link, RemoteServer, ServerConfig, ServerProgram,
+};
+use crate::permissions::grant::Permission;
+use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
+
+/// The most servers of one list.
+const SERVERS_MAX: usize = 32;
+/// The longest command, in characters.
+const COMMAND_CHARS_MAX: usize = 1000;
+/// The most arguments of a program, and the longest one, in characters.
+const ARGUMENTS_MAX: usize = 50;
+const ARGUMENT_CHARS_MAX: usize = 500;
+/// The longest address and the longest directory, in characters.
+const URL_CHARS_MAX: usize = 2048;
+const CWD_CHARS_MAX: usize = 500;
+/// The longest name and value of a variable or header, in characters.
+const NAME_CHARS_MAX: usize = 100;
+const VALUE_CHARS_MAX: usize = 1000;
+/// What would mean something to a shell; no shell reads a command, so it would mean nothing here.
+const METACHARACTERS: &[char] = &[
+    ';', '&', '|', '`', '$', '(', ')', '<', '>', '\n', '\r', '\0',
+];
+/// Programs that a server may be, whatever the level.
+const PROGRAMS: &[&str] = &[
+    "bash",
+    "bun",
+    "bunx",
+    "cargo",
+    "cmd",
+    "deno",
+    "fastmcp",
+    "fish",
+    "go",
+    "java",
+    "node",
+    "npm",
+    "npx",
+    "pip",
+    "pipx",
+    "pnpm",
+    "powershell",
+    "pwsh",
+    "py",
+    "ruby",
+    "rust",
+    "sh",
+    "uv",
+    "uvx",
+    "yarn",
+    "zsh",
+];
+/// What `moderate` adds.
+const MODERATE_PROGRAMS: &[&str] = &["git", "nodejs"];
+/// What `permissive` adds to that.
+const PERMISSIVE_PROGRAMS: &[&str] = &["curl", "wget"];
+
+/// What is said where a list or mapping of servers is wanted.
+const HOW_TO_WRITE: &str =
+    "write `mcp_servers: [{name: files, command: npx, args: [PACKAGE]}]`, or a mapping of names";
+
+impl Checker<'_> {
+    /// The servers of an agent: its own, and those of all agents that it has not written anew.
+    pub(super) fn servers_of(
+        &mut self,
+        backend: &View<'_>,
+        of_all: &[Arc<ServerConfig>],
+    ) -> Vec<Arc<ServerConfig>> {
+        let mut servers = self.servers(backend);
+        let has_workspace = backend.get("cwd").is_some();
+        if !servers.is_empty() && !has_workspace {
+            let path = backend.path_of("mcp_servers");
+            let warning = Diagnostic::warning(path, "servers need a workspace: none is started");
+            let warning = warning.at(backend.span_of("mcp_servers"));
+            self.findings.push(warning.suggest("add `cwd: workspace1`"));
+        }
+        if !has_workspace {
+            return Vec::new();
+        }
+        for server in of_all {
+            if !servers.iter().any(|own| own.name() == server.name()) {
+                servers.push(Arc::clone(server));
+            }
+        }
+        servers
+    }
+
+    /// The servers that a mapping lists.
+    pub(super) fn servers(&mut self, view: &View<'_>) -> Vec<Arc<ServerConfig>> {
+        let entries = server_views(view);
+        if entries.len() > SERVERS_MAX {
+            let message = format!(
+                "{} servers are too many: at most {SERVERS_MAX}",
+                entries.len()
+            );
+            let error = Diagnostic::error(view.path_of("mcp_servers"), message);
+            self.findings.push(error.at(view.span_of("mcp_servers")));
+        }
+        let mut servers: Vec<Arc<ServerConfig>> = Vec::new();
+        for (name, entry) in entries.into_iter().take(SERVERS_MAX) {
+            let Some(name) = self.server_name(name, &entry) else {
+                continue;
+            };
+            if servers.iter().any(|server| *server.name() == name) {
+                let message = format!("the name `{name}` is taken by another server");
+                self.refuse_key(
+                    &entry,
+                    "name",
+                    &message,
+                    "give each server a name of its own",
+                );
+            }
+            let server = self.server(name, &entry);
+            servers.extend(server.map(Arc::new));
+        }
+        servers
+    }
+
+    fn server_name(&mut self, name: Option<Text<'_>>, entry: &View<'_>) -> Option<ServerName> {
+        let Some(text) = name else {
+            self.refuse_key(entry, "name", "`name` is missing", HOW_TO_WRITE);
+            return None;
+        };
+        let name = ServerName::parse(text.written);
+        if name.is_none() {
+            let message = format!("{} is no name of a server", quote(text.written));
+            let hint =
+                format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
+            let error = Diagnostic::error(&text.path, message).at(text.span);
+            self.findings.push(error.suggest(hint));
+        }
+        name
+    }
+
+    fn server(&mut self, name: ServerName, entry: &View<'_>) -> Option<ServerConfig> {
+        let written = entry.text("type");
+        let link = match (written.as_ref().map(|text| text.written), entry.get("url")) {
+            (Some("sse"), _) => {
+                let message = "the older protocol over events of a server (`sse`) is not spoken";
+                let hint =
+                    "ask for the address of its `streamable-http`, often the same with `/mcp`";
+                self.refuse_key(entry, "type", message, hint);
+                None
+            }
+            (Some("stdio"), Some(_)) => {
+                self.refuse_key(
+                    entry,
+                    "url",
+                    "a `stdio` server has no `url`",
+                    "remove one of them",
+                );
+                None
+            }
+            (Some("stdio") | None, None) => self.program(entry).map(Link::Program),
+            (Some(_), _) | (None, Some(_)) => self.remote(entry).map(Link::Remote),
+        };
+        let texts = |key| {
+            let texts = entry.texts(key).into_iter();
+            texts
+                .map(|text| text.written.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let is = |key, word| entry.text(key).is_some_and(|text| text.written == word);
+        Some(ServerConfig {
+            rules: ServerRules {
+                server: name,
+                allowed: entry.get("allowed_tools").map(|_| texts("allowed_tools")),
+                excluded: texts("exclude_tools"),
+                permission: if is("permission", "write") {
+                    Permission::Write
+                } else {
+                    Permission::Read
+                },
+                content: texts("content_arguments"),
+                outside: if is("outside_effects", "none") {
+                    OutsideEffects::None
+                } else {
+                    OutsideEffects::Some
+                },
+                harmless: texts("tools_without_outside_effects"),
+            },
+            link: link?,
+            call_seconds: entry
+                .integer("timeout_seconds")
+                .unwrap_or(CALL_SECONDS_DEFAULT),
+        })
+    }
+
+    fn program(&mut self, entry: &View<'_>) -> Option<ServerProgram> {
+        self.refuse_keys(entry, &["headers"], "a program is sent no headers");
+        let Some(text) = entry.text("command") else {
+            let hint = "add `command: npx`, or `url: https://…` for a server on the network";
+            self.refuse_key(entry, "command", "`command` is missing", hint);
+            return None;
+        };
+        let mut command: Vec<String> = text.written.split_whitespace().map(str::to_owned).collect();
+        self.check_command(entry, &text, command.first());
+        let arguments = entry.texts("args");
+        if arguments.len() > ARGUMENTS_MAX {
+            let message = format!(
+                "{} arguments are too many: at most {ARGUMENTS_MAX}",
+                arguments.len()
+            );
+            self.refuse_key(
+                entry,
+                "args",
+                &message,
+                "put them into a file that the program reads",
+            );
+        }
+        for argument in &arguments {
+            self.limit_chars(argument, "the argument", ARGUMENT_CHARS_MAX);
+        }
+        command.extend(arguments.iter().map(|text| text.written.to_owned()));
+        let env = self.variables(entry);
+        self.limit_pairs(entry, "env");
+        let cwd = entry.text("cwd").and_then(|text| {
+            self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
+            self.path(&text)
+        });
+        Some(ServerProgram {
+            command,
+            cwd,
+            env,
+            network: self.network_of(entry, "network"),
+        })
+    }
+
+    fn check_command(&mut self, entry: &View<'_>, text: &Text<'_>, program: Option<&String>) {
+        self.limit_chars(text, "the command", COMMAND_CHARS_MAX);
+        let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
+        if text.written.contains(METACHARACTERS) {
+            let message = format!("{raw} holds a character that only a shell would read");
+            let hint =
+                "no shell reads it: write the program into `command`, each argument into `args`";
+            return self.refuse_key(entry, "command", &message, hint);
+        }
+        let level = entry.section("security");
+        let level = level.and_then(|view| view.text("level").map(|text| text.written));
+        let is_known = |program: &String| {
+            let name = program.rsplit('/').next().unwrap_or(program);
+            let name = name.trim_end_matches(".exe");
+            let more: &[&[&str]] = match level {
+                Some("permissive") => &[PROGRAMS, MODERATE_PROGRAMS, PERMISSIVE_PROGRAMS],
+                Some("moderate") => &[PROGRAMS, MODERATE_PROGRAMS],
+                Some(_) | None => &[PROGRAMS],
+            };
+            let is_python = name.strip_prefix("python").is_some_and(|version| {
+                let mut bytes = version.bytes();
+                bytes.all(|byte| byte.is_ascii_digit() || byte == b'.')
+            });
+            let is_own = level == Some("permissive") && program.starts_with('/');
+            is_own || is_python || more.iter().any(|list| list.contains(&name))
+        };
+        if !program.is_some_and(is_known) {
+            let message = format!("{raw} is not among the programs that a server may be");
+            let hint = "name an interpreter or what starts packages (`npx`, `uvx`, `python3`, `node`, …); \
+                        with `security: {level: permissive}` also the whole path of any program";
+            self.refuse_key(entry, "command", &message, hint);
+        }
+    }
+
+    fn remote(&mut self, entry: &View<'_>) -> Option<RemoteServer> {
+        let keys = ["command", "args", "env", "cwd", "network"];
+        self.refuse_keys(
+            entry,
+            &keys,
+            "nothing is started for a server on the network",
+        );
+        let Some(text) = entry.text("url") else {
+            let hint = "add `url: https://…`, or `command: npx` for a program";
+            self.refuse_key(entry, "url", "`url` is missing", hint);
+            return None;
+        };
+        self.limit_chars(&text, "the address", URL_CHARS_MAX);
+        let security = entry.section("security");
+        let allowed = |key| match security.as_ref().and_then(|view| view.flag(key)) {
+            Some(true) => Allowed::Yes,
+            Some(false) | None => Allowed::No,
+        };
+        let addresses = Addresses {
+            this_machine: allowed("allow_localhost"),
+            private: allowed("allow_private_ips"),
+        };
+        let url = Url::parse(text.written).ok();
+        let fault = match &url {
+            None => Some("`url` is not an address"),
+            Some(url) if !matches!(url.scheme(), "http" | "https") => {
+                Some("`url` is not an address of the web")
+            }
+            Some(url) if !url.username().is_empty() || url.password().is_some() => {
+                Some("`url` holds a password: that belongs into `headers`")
+            }
+            Some(url) => fault_of_host(url, addresses),
+        };
+        if let Some(fault) = fault {
+            let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
+                        `allow_private_ips: true` for a private network";
+            let is_address = fault.contains("leads");
+            let hint = if is_address {
+                hint
+            } else {
+                "write `https://host/path`"
+            };
+            self.refuse_key(entry, "url", fault, hint);
+        }
+        Some(RemoteServer {
+            url: url?,
+            headers: self.headers(entry),
+            addresses,
+        })
+    }
+
+    fn headers(&mut self, entry: &View<'_>) -> BTreeMap<String, SecretString> {
+        self.limit_pairs(entry, "headers");
+        let mut headers = BTreeMap::new();
+        let Some(view) = entry.section("headers") else {
+            if entry.get("headers").is_some() {
+                let hint = "write `headers: {Authorization: 'Bearer ${TOKEN}'}`";
+                self.refuse_key(entry, "headers", "`headers` is no mapping", hint);
+            }
+            return headers;
+        };
+        for header in view.node.entries() {
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            let value = text_of(&header.value, String::new()).map(|text| text.written);
+            let is_value = value.is_some_and(|value| !value.contains(char::is_control));
+            if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
+                let message = format!("{} is no header with a text", quote(&header.key));
+                let error = Diagnostic::error(view.path_of(&header.key), message);
+                self.findings.push(error.at(&header.key_span));
+            }
+            headers.extend(value.map(|value| (header.key.clone(), SecretString::from(value))));
+        }
+        headers
+    }
+
+    /// Refuses keys that mean nothing for this kind of server.
+    fn refuse_keys(&mut self, entry: &View<'_>, keys: &[&str], why: &str) {
+        for key in keys.iter().filter(|key| entry.get(key).is_some()) {
+            let message = format!("`{key}` has no effect: {why}");
+            self.refuse_key(entry, key, &message, "remove it");
+        }
+    }
+
+    /// Refuses a text that is longer than `chars_max` characters.
+    fn limit_chars(&mut self, text: &Text<'_>, what: &str, chars_max: usize) {
+        let chars = text.written.chars().count();
+        if chars > chars_max {
+            let message = format!("{what} has {chars} characters: at most {chars_max}");
+            self.findings
+                .push(Diagnostic::error(&text.path, message).at(text.span));
+        }
+    }
+
+    /// Refuses names and texts of a mapping that are too long.
+    fn limit_pairs(&mut self, entry: &View<'_>, key: &str) {
+        let Some(view) = entry.section(key) else {
+            return;
+        };
+        for pair in view.node.entries() {
+            let name = Text {
+                written: &pair.key,
+                path: view.path.clone(),
+                span: &pair.key_span,
+            };
+            self.limit_chars(&name, "the name", NAME_CHARS_MAX);
+            if let Some(value) = text_of(&pair.value, view.path_of(&pair.key)) {
+                self.limit_chars(&value, "the text", VALUE_CHARS_MAX);
+            }
+        }
+    }
+
+    fn refuse_key(&mut self, entry: &View<'_>, key: &str, message: &str, hint: &str) {
+        let error = Diagnostic::error(entry.path_of(key), message).at(entry.span_of(key));
+        self.findings.push(error.suggest(hint));
+    }
+}
+
+/// The entries of `mcp_servers`, each with its name if it has one.
+fn server_views<'n>(view: &View<'n>) -> Vec<(Option<Text<'n>>, View<'n>)> {
+    let key = "mcp_servers";
+    match view.get(key).map(|node| &node.value) {
+        Some(Value::List(_)) => {
+            let items = view.items(key).into_iter();
+            let items = items.filter(|(_, node)| matches!(node.value, Value::Mapping(_)));
+            let entry = |(path, node): (String, &'n Node)| {
+                let entry = View { node, path };
+                (entry.text("name"), entry)
+            };
+            items.map(entry).collect()
+        }
+        Some(Value::Mapping(entries)) => {
+            let named = entries.iter().map(|entry| {
+                let path = format!("{}.{}", view.path_of(key), entry.key);
+                let name = named(&entry.key, path.clone(), &entry.key_span);
+                let node = &entry.value;
+                (Some(name), View { node, path })
+            });
+            named.collect()
+        }
+        Some(Value::Null | Value::Scalar(_)) | None => Vec::new(),
+    }
+}
+
+fn named<'n>(written: &'n str, path: String, span: &'n Span) -> Text<'n> {
+    Text {
+        written,
+        path,
+        span,
+    }
+}
+
+/// Why an address may not be reached, as far as it says so itself. Names are looked up when it is.
+fn fault_of_host(url: &Url, addresses: Addresses) -> Option<&'static str> {
+    match url.host() {
+        None => Some("`url` names no server"),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            let is_closed = is_local && addresses.this_machine == Allowed::No;
+            is_closed.then_some("`url` leads to this machine")
+        }
+        Some(Host::Ipv4(address)) => addresses.fault_of(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => addresses.fault_of(IpAddr::V6(address)),
+    }
+}

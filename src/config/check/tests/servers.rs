@@ -1,0 +1,311 @@
+//! The keys about foreign servers.
+
+use super::*;
+use crate::config::command_line::Variable;
+use crate::config::servers::{Addresses, Allowed, Link, ServerConfig};
+use crate::confinement::network::Network;
+use crate::permissions::grant::Permission;
+use crate::tools::served::OutsideEffects;
+
+/// An agent with a workspace and these servers, as YAML in one line.
+pub(super) fn with_servers(servers: &str) -> String {
+    with_backend(&format!("cwd: w1\nmcp_servers: {servers}"))
+}
+
+/// The servers of the first agent.
+#[track_caller]
+fn servers(yaml: &str) -> Vec<ServerConfig> {
+    let servers = &config(yaml).agents[0].servers;
+    servers.iter().map(|server| (**server).clone()).collect()
+}
+
+/// Checks what is said of one server; `{…}` is its mapping but for its name.
+#[track_caller]
+fn check_server(keys: &str, expected: &[&str]) {
+    check(&with_servers(&format!("[{{name: s, {keys}}}]")), expected);
+}
+
+#[test]
+fn a_list_and_a_mapping_are_the_same() {
+    for yaml in [
+        "[{name: files, command: npx -y, args: [pkg, '/p']}, {name: web, url: 'https://e.org/mcp'}]",
+        "{files: {command: npx, args: [-y, pkg, '/p']}, web: {type: http, url: 'https://e.org/mcp'}}",
+    ] {
+        let servers = servers(&with_servers(yaml));
+        let names: Vec<&str> = servers
+            .iter()
+            .map(|server| server.name().as_str())
+            .collect();
+        assert_eq!(names, ["files", "web"], "{yaml}");
+        let Link::Program(program) = &servers[0].link else {
+            panic!("{yaml}");
+        };
+        assert_eq!(program.command, ["npx", "-y", "pkg", "/p"]);
+        assert_eq!(program.network, Network::Off);
+        let rules = &servers[0].rules;
+        assert_eq!(rules.permission, Permission::Read);
+        assert_eq!(rules.outside, OutsideEffects::Some);
+        let Link::Remote(remote) = &servers[1].link else {
+            panic!("{yaml}");
+        };
+        assert_eq!(remote.url.as_str(), "https://e.org/mcp");
+        assert_eq!(remote.addresses, Addresses::default());
+    }
+}
+
+#[test]
+fn every_key_of_a_server_is_read() {
+    let servers = servers(&with_servers(
+        "[{name: s, type: stdio, command: python3, args: [x], env: {A: b, C: '${TOKEN}'}, \
+         cwd: /srv/x, network: [example.org], allowed_tools: [t], exclude_tools: [u], \
+         permission: write, content_arguments: [t.text], outside_effects: none, \
+         tools_without_outside_effects: [v], timeout_seconds: 7, security: {level: moderate}}]",
+    ));
+    let [server] = servers.as_slice() else {
+        panic!("one server");
+    };
+    let rules = &server.rules;
+    assert_eq!(rules.allowed.as_deref(), Some(&["t".to_owned()][..]));
+    assert_eq!(rules.excluded, ["u"]);
+    assert_eq!(rules.permission, Permission::Write);
+    assert_eq!(rules.content, ["t.text"]);
+    assert_eq!(rules.outside, OutsideEffects::None);
+    assert_eq!(rules.harmless, ["v"]);
+    assert_eq!(server.call_seconds, 7);
+    let Link::Program(program) = &server.link else {
+        panic!("a program");
+    };
+    assert!(matches!(&program.env["A"], Variable::Written(value) if value == "b"));
+    assert!(matches!(&program.network, Network::Domains(list) if list.len() == 1));
+    assert_eq!(program.cwd.as_ref().unwrap().to_string(), "/srv/x");
+}
+
+#[test]
+fn servers_of_all_agents_and_of_one_are_both_there() {
+    let yaml = format!(
+        "{}mcp_servers: [{{name: all, command: npx}}, {{name: own, command: npx}}]\n",
+        with_servers("[{name: own, command: uvx}]\n"),
+    );
+    let servers = servers(&yaml);
+    let programs: Vec<String> = servers
+        .iter()
+        .map(|server| match &server.link {
+            Link::Program(program) => format!("{} {}", server.name(), program.command[0]),
+            Link::Remote(_) => panic!("a program"),
+        })
+        .collect();
+    assert_eq!(programs, ["own uvx", "all npx"]);
+    let without = with_backend("mcp_servers: [{name: s, command: npx}]");
+    check(
+        &without,
+        &["warning agent.backend.mcp_servers: servers need a workspace"],
+    );
+    assert!(
+        try_load(&without).unwrap().config.agents[0]
+            .servers
+            .is_empty()
+    );
+}
+
+#[test]
+fn names_are_plain_and_differ() {
+    check(
+        &with_servers("[{command: npx}]"),
+        &["error agent.backend.mcp_servers[0].name: `name` is missing"],
+    );
+    check(
+        &with_servers("[{name: a b, command: npx}]"),
+        &["`a b` is no name of a server"],
+    );
+    check(
+        &with_servers("{'a b': {command: npx}}"),
+        &["`a b` is no name of a server"],
+    );
+    let twice = "[{name: a, command: npx}, {name: a, command: npx}]";
+    check(
+        &with_servers(twice),
+        &["the name `a` is taken by another server"],
+    );
+    check(
+        &with_servers("npx"),
+        &["error agent.backend.mcp_servers: `mcp_servers` is `npx`"],
+    );
+    check(
+        &with_servers("[npx]"),
+        &["error agent.backend.mcp_servers[0]: `mcp_servers[0]` is `npx`"],
+    );
+    let many: Vec<String> = (0..33)
+        .map(|n| format!("{{name: s{n}, command: npx}}"))
+        .collect();
+    check(
+        &with_servers(&format!("[{}]", many.join(", "))),
+        &["33 servers are too many"],
+    );
+}
+
+#[test]
+fn commands_are_programs_that_a_server_may_be() {
+    for command in [
+        "npx",
+        "python3",
+        "python3.12",
+        "/usr/bin/node",
+        "uvx tool",
+        "bash",
+        "fastmcp",
+    ] {
+        check_server(&format!("command: '{command}'"), &[]);
+    }
+    for command in ["curl", "git", "./run", "/opt/mine", "pythonx", "''"] {
+        check_server(
+            &format!("command: {command}"),
+            &["is not among the programs"],
+        );
+    }
+    check_server("command: git, security: {level: moderate}", &[]);
+    check_server(
+        "command: curl, security: {level: moderate}",
+        &["not among the programs"],
+    );
+    check_server("command: curl, security: {level: permissive}", &[]);
+    check_server("command: /opt/mine, security: {level: permissive}", &[]);
+    for command in [
+        "npx; rm", "npx && x", "npx | x", "npx `x`", "npx $(x)", "npx > x",
+    ] {
+        check_server(
+            &format!("command: '{command}'"),
+            &["only a shell would read"],
+        );
+    }
+}
+
+#[test]
+fn lengths_are_bounded() {
+    let long = |length: usize| "x".repeat(length);
+    check_server(&format!("command: npx {}", long(996)), &[]);
+    check_server(
+        &format!("command: npx {}", long(997)),
+        &["the command has 1001 characters"],
+    );
+    check_server(&format!("command: npx, args: [{}]", long(500)), &[]);
+    check_server(
+        &format!("command: npx, args: [{}]", long(501)),
+        &["the argument has 501"],
+    );
+    let args = vec!["x"; 51].join(", ");
+    check_server(
+        &format!("command: npx, args: [{args}]"),
+        &["51 arguments are too many"],
+    );
+    check_server(
+        &format!("command: npx, env: {{A: {}}}", long(1001)),
+        &["the text has 1001"],
+    );
+    check_server(
+        &format!("command: npx, env: {{{}: x}}", long(101)),
+        &["the name has 101"],
+    );
+    check_server(
+        &format!("command: npx, cwd: /{}", long(500)),
+        &["the directory has 501"],
+    );
+    check_server(
+        &format!("url: 'https://e.org/{}'", long(2048)),
+        &["the address has 2062"],
+    );
+}
+
+#[test]
+fn variables_have_to_be_set_and_are_not_told() {
+    check_server(
+        "command: npx, args: ['${NOT_SET}']",
+        &["error agent.backend.mcp_servers[0].args"],
+    );
+    check_server(
+        "url: 'https://e.org', headers: {X: '${NOT_SET}'}",
+        &["`NOT_SET` is not set"],
+    );
+    check_server("command: npx, args: ['${TOKEN}']", &[]);
+    for line in findings(&with_servers("[{name: s, command: 'x${TOKEN}'}]")) {
+        assert!(!line.contains("t-1"), "{line}");
+    }
+}
+
+#[test]
+fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
+    for url in [
+        "https://e.org/mcp",
+        "http://93.184.215.14/mcp",
+        "https://[2606:4700::1111]/",
+    ] {
+        check_server(&format!("url: '{url}'"), &[]);
+    }
+    for url in [
+        "http://localhost:1/",
+        "http://a.localhost/",
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://0/",
+    ] {
+        check_server(&format!("url: '{url}'"), &["leads to this machine"]);
+        check_server(
+            &format!("url: '{url}', security: {{allow_localhost: true}}"),
+            &[],
+        );
+    }
+    for url in [
+        "http://10.1.2.3/",
+        "http://192.168.0.1/",
+        "http://[fd00::1]/",
+    ] {
+        check_server(&format!("url: '{url}'"), &["leads into a private network"]);
+        check_server(
+            &format!("url: '{url}', security: {{allow_private_ips: true}}"),
+            &[],
+        );
+    }
+    let metadata = "url: 'http://169.254.169.254/', security: {allow_private_ips: true, allow_localhost: true}";
+    check_server(metadata, &["leads into a private network"]);
+    check_server("url: 'ftp://e.org/'", &["is not an address of the web"]);
+    check_server("url: nothing", &["`url` is not an address"]);
+    check_server("url: 'https://a:b@e.org/'", &["holds a password"]);
+}
+
+#[test]
+fn keys_fit_the_kind_of_server() {
+    check_server("type: stdio", &["`command` is missing"]);
+    check_server("type: http", &["`url` is missing"]);
+    check_server("allowed_tools: [x]", &["`command` is missing"]);
+    check_server(
+        "type: sse, url: 'https://e.org/sse'",
+        &["(`sse`) is not spoken"],
+    );
+    check_server(
+        "type: stdio, command: npx, url: 'https://e.org'",
+        &["has no `url`"],
+    );
+    check_server(
+        "url: 'https://e.org', command: npx",
+        &["`command` has no effect"],
+    );
+    check_server(
+        "command: npx, headers: {A: b}",
+        &["`headers` has no effect"],
+    );
+    check_server(
+        "url: 'https://e.org', headers: [A]",
+        &["`headers` is no mapping"],
+    );
+    check_server(
+        "url: 'https://e.org', headers: {'A B': c}",
+        &["is no header"],
+    );
+    check_server("command: npx, netwrk: on", &["did you mean `network`"]);
+    let allowed = servers(&with_servers(
+        "[{name: s, url: 'http://[::1]/', security: {allow_localhost: true}}]",
+    ));
+    let Link::Remote(remote) = &allowed[0].link else {
+        panic!("on the network");
+    };
+    assert_eq!(remote.addresses.this_machine, Allowed::Yes);
+}

@@ -1,0 +1,160 @@
+//! Owns the keys of a foreign server of tools.
+
+use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// The servers of one agent.
+pub(super) const OF_AGENT: Key = Key::served(
+    &["mcp_servers"],
+    Shape::Named(&MCP_SERVER),
+    "Servers whose tools this agent may use: a list of mappings with `name`, or a mapping of names. \
+     They need `cwd`. One that the top of the file names too counts as it is written here.",
+);
+/// The servers of all agents.
+pub(super) const OF_ALL: Key = Key::served(
+    &["mcp_servers"],
+    Shape::Named(&MCP_SERVER),
+    "Servers whose tools every agent with a `cwd` may use. Each agent has its own instance of a \
+     program.",
+);
+
+/// One server.
+pub static MCP_SERVER: Section = Section {
+    path: "agents[].backend.mcp_servers[]",
+    doc: "A server that speaks the Model Context Protocol. A config that massgen has found and you \
+          have not named with `--config` cannot name one. See [mcp.md](mcp.md).",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["name"],
+            Shape::Text,
+            "Letters, digits, `_` and `-`. Its tools are called `mcp__NAME__TOOL`.",
+        ),
+        Key::served(
+            &["type"],
+            Shape::OneOf(&["stdio", "streamable-http", "http", "sse"]),
+            "How it is reached: a program that massgen starts, or a server on the network (`http` is \
+             `streamable-http`). Without it, `url` or `command` says so. `sse`, the older protocol, \
+             is an error.",
+        ),
+        Key::served(
+            &["command"],
+            Shape::Text,
+            "The program of a `stdio` server, or several words with its first arguments.",
+        ),
+        Key::served(&["args"], Shape::List(&Shape::Text), "Its arguments.").or("[]"),
+        Key::served(
+            &["env"],
+            Shape::Names,
+            "Variables that the program has besides the usual ones: names of yours, or names with \
+             values.",
+        )
+        .or("[]"),
+        Key::served(
+            &["cwd"],
+            Shape::Text,
+            "The directory that the program begins in, which has to be open to the agent. The \
+             agent's workspace without it.",
+        ),
+        Key::served(
+            &["network"],
+            Shape::OneOfOrList(&["off", "on"]),
+            "What the program reaches of the network: nothing, everything, or hosts of these domains, \
+             as in `command_line_network`.",
+        )
+        .or("off"),
+        Key::served(
+            &["url"],
+            Shape::Text,
+            "The address of a server on the network.",
+        ),
+        Key::served(
+            &["headers"],
+            Shape::Names,
+            "A mapping of headers that every request carries to their texts.",
+        ),
+        Key::served(
+            &["allowed_tools"],
+            Shape::List(&Shape::Text),
+            "Only these of its tools, as the server calls them.",
+        ),
+        Key::served(
+            &["exclude_tools"],
+            Shape::List(&Shape::Text),
+            "Never these of its tools.",
+        )
+        .or("[]"),
+        Key::served(
+            &["permission"],
+            Shape::OneOf(&["read", "write"]),
+            "What its tools may do at the paths that they are given. The program of a server with \
+             `read` writes to none of the agent's directories.",
+        )
+        .or("read"),
+        Key::served(
+            &["content_arguments"],
+            Shape::List(&Shape::Text),
+            "Arguments that are content, so that nothing in them is taken for a path: `argument`, or \
+             `tool.argument`.",
+        )
+        .or("[]"),
+        Key::served(
+            &["outside_effects"],
+            Shape::OneOf(&["some", "none"]),
+            "Whether its tools change anything outside the agent's directories. Where agents only \
+             plan, calls of one that does wait for the final phase.",
+        )
+        .or("some"),
+        Key::served(
+            &["tools_without_outside_effects"],
+            Shape::List(&Shape::Text),
+            "Tools that change nothing outside, whatever `outside_effects` says.",
+        )
+        .or("[]"),
+        Key::served(
+            &["timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "How long one call may take.",
+        )
+        .or("120"),
+        Key::served(
+            &["security"],
+            Shape::Mapping(&SECURITY),
+            "What may be started and reached.",
+        ),
+        Key::unserved(
+            &["description"],
+            Shape::Text,
+            "models read what the server says of its tools",
+        ),
+    ],
+};
+
+/// What may be started and reached for a server.
+pub static SECURITY: Section = Section {
+    path: "agents[].backend.mcp_servers[].security",
+    doc: "What may be started and reached. Whatever this says, programs run in the agent's sandbox.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["level"],
+            Shape::OneOf(&["strict", "moderate", "permissive"]),
+            "Which programs a server may be: interpreters and what starts packages; `moderate` adds \
+             `git` and `nodejs`, `permissive` adds `curl`, `wget` and any program that is named by its \
+             whole path.",
+        )
+        .or("strict"),
+        Key::served(
+            &["allow_localhost"],
+            Shape::Flag,
+            "Whether `url` may lead to this machine.",
+        )
+        .or("false"),
+        Key::served(
+            &["allow_private_ips"],
+            Shape::Flag,
+            "Whether `url` may lead into a private network.",
+        )
+        .or("false"),
+    ],
+};

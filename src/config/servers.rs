@@ -1,0 +1,131 @@
+//! Owns the foreign servers of tools that a config names (`mcp_servers`). Where nothing is written,
+//! the defaults are the closed ones.
+
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::config::command_line::Variable;
+use crate::config::secrets::is_secret;
+use crate::confinement::network::Network;
+use crate::confinement::public::is_public;
+use crate::path::AbsPath;
+use crate::tools::served::{ServerName, ServerRules};
+
+/// How long a call may take where the config does not say it, in seconds.
+pub const CALL_SECONDS_DEFAULT: u64 = 120;
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What the user says about its tools, its name among it.
+    pub rules: ServerRules,
+    /// How it is reached.
+    pub link: Link,
+    /// How long one call may take, in seconds (`timeout_seconds`).
+    pub call_seconds: u64,
+}
+
+impl ServerConfig {
+    /// Its name.
+    pub fn name(&self) -> &ServerName {
+        &self.rules.server
+    }
+
+    /// What of it must reach no record: headers, variables that others were filled into, and those
+    /// whose names say so. `own` is massgen's environment.
+    pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
+        let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
+        match &self.link {
+            Link::Remote(remote) => remote.headers.values().map(copy).collect(),
+            Link::Program(program) => {
+                let secret = |(name, value): (&String, &Variable)| match value {
+                    Variable::Filled(secret) => Some(copy(secret)),
+                    Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
+                    Variable::Passed if is_secret(name) => Some(own.get(name)?.as_str().into()),
+                    Variable::Passed | Variable::Written(_) => None,
+                };
+                program.env.iter().filter_map(secret).collect()
+            }
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Link {
+    /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
+    Program(ServerProgram),
+    /// A server on the network (`type: streamable-http`).
+    Remote(RemoteServer),
+}
+
+/// A server that is a program.
+#[derive(Clone, Debug)]
+pub struct ServerProgram {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The directory that it begins in; the agent's workspace without one.
+    pub cwd: Option<AbsPath>,
+    /// Variables besides those that every command has.
+    pub env: BTreeMap<String, Variable>,
+    /// What it reaches of the network.
+    pub network: Network,
+}
+
+/// A server on the network.
+#[derive(Clone, Debug)]
+pub struct RemoteServer {
+    /// Where it is.
+    pub url: Url,
+    /// What every request carries besides.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Which addresses that are not public it may have.
+    pub addresses: Addresses,
+}
+
+/// Which addresses that are not public a server on the network may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Those of this machine (`allow_localhost`).
+    pub this_machine: Allowed,
+    /// Those of private networks (`allow_private_ips`).
+    pub private: Allowed,
+}
+
+/// Whether something is allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allowed {
+    /// It is not.
+    #[default]
+    No,
+    /// It is.
+    Yes,
+}
+
+impl Addresses {
+    /// Why a server may not have an address; `None` if it may.
+    pub fn fault_of(self, address: IpAddr) -> Option<&'static str> {
+        let address = address.to_canonical();
+        if is_public(address) {
+            return None;
+        }
+        let is_this_machine = address.is_loopback() || address.is_unspecified();
+        match (is_this_machine, self.this_machine, self.private) {
+            (true, Allowed::Yes, _) => None,
+            (true, Allowed::No, _) => Some("`url` leads to this machine"),
+            (false, _, Allowed::Yes) if is_private(address) => None,
+            (false, _, _) => Some("`url` leads into a private network"),
+        }
+    }
+}
+
+/// Whether an address belongs to a private network; what serves a cloud's metadata does not.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
+}

@@ -1,0 +1,269 @@
+//! Owns the arguments of a call of a server's tool: bounded JSON, and which texts in it name paths.
+//! A text is a path unless the schema of the tool or the user's config says that it is something
+//! else: whoever doubts asks the gate.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
+use crate::tools::call::{ToolCall, USER_PATH_BYTES_MAX, UserPath};
+use crate::tools::error::{ParseError, excerpt};
+use crate::tools::served::{ServedTool, ServerCall, Touched};
+
+/// How deep arguments may be nested.
+pub const DEPTH_MAX: usize = 32;
+/// The most different texts of one call that may be paths: each is asked about at the gate.
+pub const TEXTS_MAX: usize = 1024;
+/// The longest name of a file, in bytes (`NAME_MAX` of Linux).
+const FILE_NAME_BYTES_MAX: usize = 255;
+/// References that are followed in a schema for one value.
+const REFERENCES_MAX: usize = 8;
+/// Formats of a schema that no path has.
+const FORMATS_OF_NO_PATH: &[&str] = &[
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "json-pointer",
+    "regex",
+    "time",
+    "uuid",
+];
+
+/// What is wrong with the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentFault {
+    /// They are no object.
+    #[error("are no JSON object")]
+    NotAnObject,
+    /// They are nested too deeply.
+    #[error("are nested deeper than {DEPTH_MAX} levels: send a flatter object")]
+    TooDeep,
+    /// There is too much to ask the gate about.
+    #[error(
+        "hold more than {TEXTS_MAX} texts that may be paths: divide the work into several calls"
+    )]
+    TooManyTexts,
+    /// It depends on the server what a text stands for.
+    #[error("hold `{0}`, which servers read in different ways: write the whole path")]
+    Ambiguous(String),
+}
+
+impl ServedTool {
+    /// Reads one call; `arguments` is the JSON text of the model. Nothing is an empty object.
+    pub fn read(&self, arguments: &str) -> Result<ToolCall, ParseError> {
+        if arguments.len() > ARGUMENTS_BYTES_MAX {
+            return Err(ParseError::TooLong {
+                bytes: arguments.len(),
+            });
+        }
+        let arguments = self.object(arguments)?;
+        let paths = self
+            .paths(&arguments)
+            .map_err(|fault| self.refused(fault))?;
+        let touched = |path| Touched {
+            path,
+            wanted: self.permission,
+        };
+        Ok(ToolCall::CallServer(ServerCall {
+            server: self.server.clone(),
+            tool: self.name.clone(),
+            full_name: self.offer.name.to_string(),
+            asks: self.asks,
+            outside: self.outside,
+            arguments,
+            paths: paths.into_iter().map(touched).collect(),
+        }))
+    }
+
+    fn refused(&self, fault: ArgumentFault) -> ParseError {
+        ParseError::Served {
+            tool: self.offer.name.to_string(),
+            fault,
+        }
+    }
+
+    fn object(&self, text: &str) -> Result<Map<String, Value>, ParseError> {
+        if text.trim().is_empty() {
+            return Ok(Map::new());
+        }
+        let mut value: Value = serde_json::from_str(text).map_err(ParseError::Malformed)?;
+        if let Value::String(inner) = &value {
+            value = serde_json::from_str(inner).map_err(ParseError::Malformed)?;
+        }
+        match value {
+            Value::Null => Ok(Map::new()),
+            Value::Object(fields) => Ok(fields),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Err(self.refused(ArgumentFault::NotAnObject))
+            }
+        }
+    }
+
+    /// The paths that the arguments name, each once.
+    fn paths(&self, arguments: &Map<String, Value>) -> Result<Vec<UserPath>, ArgumentFault> {
+        let mut search = Search {
+            root: &self.offer.parameters,
+            texts: BTreeSet::new(),
+        };
+        for (name, value) in arguments {
+            let is_content = self.content.contains(name);
+            search.field(name, value, (search.root, is_content), DEPTH_MAX)?;
+        }
+        let mut paths: Vec<UserPath> = Vec::new();
+        for text in search.texts {
+            let meant = [Some(text), option_value(text)];
+            for text in meant.into_iter().flatten() {
+                paths.extend(path(text)?.filter(|path| !paths.contains(path)));
+            }
+        }
+        Ok(paths)
+    }
+}
+
+/// The search for texts that may be paths.
+struct Search<'a> {
+    root: &'a Value,
+    texts: BTreeSet<&'a str>,
+}
+
+impl<'a> Search<'a> {
+    /// Looks into one field of an object that `schema` describes, `depth` levels above the last.
+    fn field(
+        &mut self,
+        name: &'a str,
+        value: &'a Value,
+        (schema, is_content): (&'a Value, bool),
+        depth: usize,
+    ) -> Result<(), ArgumentFault> {
+        let schema = self.resolved(schema);
+        let declared = schema.get("properties").and_then(|all| all.get(name));
+        if declared.is_none() {
+            self.text(name)?;
+        }
+        let other = schema.get("additionalProperties").unwrap_or(&Value::Null);
+        self.value(value, (declared.unwrap_or(other), is_content), depth)
+    }
+
+    fn value(
+        &mut self,
+        value: &'a Value,
+        (schema, is_content): (&'a Value, bool),
+        depth: usize,
+    ) -> Result<(), ArgumentFault> {
+        let below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
+        let schema = self.resolved(schema);
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+            Value::String(_) if is_content || self.is_no_path(schema, value) => Ok(()),
+            Value::String(text) => self.text(text),
+            Value::Array(items) => {
+                let of_items = schema.get("items").unwrap_or(&Value::Null);
+                let mut items = items.iter();
+                items.try_for_each(|item| self.value(item, (of_items, is_content), below))
+            }
+            Value::Object(fields) => {
+                let mut fields = fields.iter();
+                fields.try_for_each(|(name, value)| {
+                    if is_content {
+                        self.value(value, (&Value::Null, true), below)
+                    } else {
+                        self.field(name, value, (schema, false), below)
+                    }
+                })
+            }
+        }
+    }
+
+    fn text(&mut self, text: &'a str) -> Result<(), ArgumentFault> {
+        if could_be_path(text.trim()) {
+            self.texts.insert(text.trim());
+        }
+        if self.texts.len() > TEXTS_MAX {
+            return Err(ArgumentFault::TooManyTexts);
+        }
+        Ok(())
+    }
+
+    /// The schema that a reference within the same schema leads to.
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
+        let mut schema = schema;
+        for _ in 0..REFERENCES_MAX {
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            let Some(pointer) = reference.and_then(|text| text.strip_prefix('#')) else {
+                return schema;
+            };
+            schema = self.root.pointer(pointer).unwrap_or(&Value::Null);
+        }
+        &Value::Null
+    }
+
+    /// Whether a schema says of a text that it is something else than a path.
+    fn is_no_path(&self, schema: &'a Value, value: &Value) -> bool {
+        let has = |key| schema.get(key).is_some();
+        if has("contentMediaType") || has("contentEncoding") {
+            return true;
+        }
+        let is_listed = |list: &Value| list.as_array().is_some_and(|list| list.contains(value));
+        if schema.get("const") == Some(value) || schema.get("enum").is_some_and(is_listed) {
+            return true;
+        }
+        let format = schema.get("format").and_then(Value::as_str);
+        if format.is_some_and(|format| FORMATS_OF_NO_PATH.contains(&format)) {
+            return true;
+        }
+        let ways = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key));
+        let mut ways = ways.filter_map(Value::as_array);
+        let takes_text = |way: &&&Value| way.get("type").is_none_or(|kind| kind == "string");
+        ways.any(|ways| {
+            let ways: Vec<&Value> = ways.iter().map(|way| self.resolved(way)).collect();
+            let mut texts = ways.iter().filter(takes_text).peekable();
+            texts.peek().is_some() && texts.all(|way| self.is_no_path(way, value))
+        })
+    }
+}
+
+/// Whether the kernel would take a text for a path at all.
+fn could_be_path(text: &str) -> bool {
+    let is_name = |name: &str| name.len() <= FILE_NAME_BYTES_MAX;
+    let is_uri = is_file_uri(text);
+    !text.is_empty()
+        && !text.contains('\0')
+        && (is_uri || (text.len() <= USER_PATH_BYTES_MAX && text.split('/').all(is_name)))
+}
+
+fn is_file_uri(text: &str) -> bool {
+    let scheme = text.get(.."file:".len());
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
+}
+
+/// What an option such as `--file=/etc/passwd` is set to.
+fn option_value(text: &str) -> Option<&str> {
+    let (_, value) = text.strip_prefix('-')?.split_once('=')?;
+    could_be_path(value).then_some(value)
+}
+
+/// The path that a text names.
+fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
+    let ambiguous = || ArgumentFault::Ambiguous(excerpt(text));
+    if is_file_uri(text) {
+        let path = Url::parse(text)
+            .ok()
+            .and_then(|url| url.to_file_path().ok());
+        let path = path.and_then(|path| UserPath::parse(path.to_str()?).ok());
+        return path.map(Some).ok_or_else(ambiguous);
+    }
+    let first = text.split('/').next().unwrap_or_default();
+    let names_home = first.starts_with('~') && !first.contains(char::is_whitespace);
+    if names_home {
+        return Err(ambiguous());
+    }
+    Ok(UserPath::parse(text).ok())
+}

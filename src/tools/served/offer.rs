@@ -1,0 +1,255 @@
+//! Owns the way from what a server says of its tools to what models are offered. All of it is a
+//! stranger's text: what is too long, too deep or not what it has to be stays out, with a note.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::tools::served::{
+    Asks, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
+};
+use crate::tools::spec::ToolOffer;
+use crate::wording::{beginning, counted, spelled, visible};
+
+/// The most tools of one server that are offered: each is sent with every request.
+pub const TOOLS_PER_SERVER_MAX: usize = 128;
+/// The longest name of a tool that all vendors take, in bytes:
+/// <https://platform.openai.com/docs/api-reference/chat/create>.
+pub const FULL_NAME_BYTES_MAX: usize = 64;
+/// How much of a tool's description is passed on, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 2048;
+/// The longest schema of a tool's arguments, in bytes of JSON.
+pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// How deep such a schema may be nested.
+pub const SCHEMA_DEPTH_MAX: usize = 32;
+/// How much of a stranger's name a note repeats, in characters.
+const NAME_CHARS_MAX: usize = 80;
+
+/// A tool as a server describes it. Nothing about it has been checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// What the server calls it.
+    pub name: String,
+    /// What it says that the tool does.
+    pub description: String,
+    /// What it says that the tool takes.
+    pub schema: Value,
+    /// What is asked of the server.
+    pub asks: Asks,
+}
+
+/// What massgen offers of a server beside its own tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// The server has things to read.
+    Resources,
+    /// The server has prompts.
+    Prompts,
+}
+
+impl Shelf {
+    /// The two tools by which a model gets at what is there.
+    pub fn described(self) -> [Described; 2] {
+        let tool = |name: &str, description: &str, schema, asks| Described {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            schema,
+            asks,
+        };
+        let nothing = || json!({"type": "object", "properties": {}});
+        let text = || json!({"type": "string"});
+        match self {
+            Shelf::Resources => [
+                tool(
+                    "list_resources",
+                    "List what can be read at this server.",
+                    nothing(),
+                    Asks::ListResources,
+                ),
+                tool(
+                    "read_resource",
+                    "Read something that list_resources names.",
+                    json!({"type": "object", "properties": {"uri": text()}, "required": ["uri"]}),
+                    Asks::ReadResource,
+                ),
+            ],
+            Shelf::Prompts => [
+                tool(
+                    "list_prompts",
+                    "List the prompts of this server.",
+                    nothing(),
+                    Asks::ListPrompts,
+                ),
+                tool(
+                    "get_prompt",
+                    "Get a prompt that list_prompts names.",
+                    json!({
+                        "type": "object",
+                        "properties": {"name": text(), "arguments": {"type": "object"}},
+                        "required": ["name"],
+                    }),
+                    Asks::GetPrompt,
+                ),
+            ],
+        }
+    }
+}
+
+/// The tools of a server that an agent may be offered, with a note for each that stays out without
+/// the user's having said so.
+pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>, Vec<String>) {
+    let (mut tools, mut notes) = (Vec::new(), Vec::new());
+    let mut taken = BTreeSet::new();
+    let server = &rules.server;
+    let mut wanted: Vec<&Described> = described
+        .iter()
+        .filter(|tool| rules.is_chosen(&tool.name))
+        .collect();
+    if let Some(more) = wanted
+        .len()
+        .checked_sub(TOOLS_PER_SERVER_MAX)
+        .filter(|more| *more > 0)
+    {
+        wanted.truncate(TOOLS_PER_SERVER_MAX);
+        let more = counted(more, "tool");
+        notes.push(format!(
+            "{more} of `{server}` too many: {TOOLS_PER_SERVER_MAX} are offered; choose with \
+             `allowed_tools`"
+        ));
+    }
+    for tool in wanted {
+        let name = spelled(&beginning(&tool.name, NAME_CHARS_MAX));
+        match rules.offer(tool) {
+            Ok(offered) if taken.insert(offered.offer.name.clone()) => tools.push(offered),
+            Ok(_) => notes.push(format!(
+                "`{name}` of `{server}` is not offered: another of its tools has this name"
+            )),
+            Err(why) => notes.push(format!("`{name}` of `{server}` is not offered: {why}")),
+        }
+    }
+    let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
+    let listed = rules.allowed.iter().flatten();
+    notes.extend(
+        listed
+            .filter(|name| !known(name))
+            .map(|name| format!("`{server}` has no tool `{name}`, which `allowed_tools` names")),
+    );
+    (tools, notes)
+}
+
+impl ServerRules {
+    /// Whether an entry of a list means the tool that the server calls `name`.
+    fn names(&self, entry: &str, name: &str) -> bool {
+        entry == name || full_name(self, name).is_some_and(|full| entry == full)
+    }
+
+    fn is_chosen(&self, name: &str) -> bool {
+        let listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
+        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+    }
+
+    /// The tool as it is offered, or why it is not.
+    fn offer(&self, tool: &Described) -> Result<ServedTool, String> {
+        let Some(full) = full_name(self, &tool.name) else {
+            return Err("a name has letters, digits, `_`, `-`, `.` and `/`".to_owned());
+        };
+        if full.len() > FULL_NAME_BYTES_MAX {
+            return Err(format!(
+                "its name `{full}` is longer than the {FULL_NAME_BYTES_MAX} bytes that vendors \
+                 take; give the server a shorter name"
+            ));
+        }
+        let is_harmless = self
+            .harmless
+            .iter()
+            .any(|entry| self.names(entry, &tool.name));
+        Ok(ServedTool {
+            server: self.server.clone(),
+            name: tool.name.clone(),
+            asks: tool.asks,
+            offer: ToolOffer {
+                name: Cow::Owned(full),
+                description: description(&tool.description),
+                parameters: schema(&tool.schema)?,
+            },
+            permission: self.permission,
+            outside: if is_harmless {
+                OutsideEffects::None
+            } else {
+                self.outside
+            },
+            content: self.content_of(&tool.name),
+        })
+    }
+
+    /// The arguments of a tool that are content.
+    fn content_of(&self, tool: &str) -> Vec<String> {
+        let argument = |entry: &String| match entry.rsplit_once('.') {
+            None => Some(entry.clone()),
+            Some((of, argument)) => self.names(of, tool).then(|| argument.to_owned()),
+        };
+        self.content.iter().filter_map(argument).collect()
+    }
+}
+
+/// The name under which models know a tool; `None` if it has characters that no name has.
+fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if name.is_empty() || !name.chars().all(is_part) {
+        return None;
+    }
+    let name = name.replace(['.', '/'], "_");
+    Some(format!("{SERVED_PREFIX}{}{SEPARATOR}{name}", rules.server))
+}
+
+/// A description without anything in it that is not seen as what it is.
+fn description(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    beginning(lines.join("\n").trim(), DESCRIPTION_CHARS_MAX)
+}
+
+/// A schema that a vendor can be sent, or why it is none.
+fn schema(schema: &Value) -> Result<Value, String> {
+    let Value::Object(fields) = schema else {
+        return Err("its schema is no JSON object".to_owned());
+    };
+    let bytes = schema.to_string().len();
+    if bytes > SCHEMA_BYTES_MAX {
+        return Err(format!(
+            "its schema has {bytes} bytes: expected at most {SCHEMA_BYTES_MAX}"
+        ));
+    }
+    if fields.get("type").is_some_and(|kind| kind != "object") {
+        return Err("its schema is not about an object".to_owned());
+    }
+    let Some(Value::Object(mut clean)) = cleaned(schema, SCHEMA_DEPTH_MAX) else {
+        return Err(format!(
+            "its schema is nested deeper than {SCHEMA_DEPTH_MAX} levels"
+        ));
+    };
+    clean.insert("type".to_owned(), json!("object"));
+    clean.entry("properties").or_insert_with(|| json!({}));
+    Ok(Value::Object(clean))
+}
+
+/// The same with every text in it made visible; `None` below `depth` levels.
+fn cleaned(value: &Value, depth: usize) -> Option<Value> {
+    let below = depth.checked_sub(1)?;
+    Some(match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => {
+            let lines: Vec<String> = text.split('\n').map(visible).collect();
+            Value::String(lines.join("\n"))
+        }
+        Value::Array(items) => {
+            let items = items.iter().map(|item| cleaned(item, below));
+            Value::Array(items.collect::<Option<_>>()?)
+        }
+        Value::Object(fields) => {
+            let field =
+                |(name, value): (&String, &Value)| Some((visible(name), cleaned(value, below)?));
+            Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
+        }
+    })
+}

@@ -1,0 +1,135 @@
+//! Owns calls of the tools of foreign servers: a server that is a program may do what the gate's
+//! grants open, and no more than the config gives it.
+
+use std::sync::Arc;
+
+use rustix::fd::AsFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::runtime::Handle;
+
+use crate::confinement::Confinement;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::{Permission, Scope};
+use crate::tools::served::{Catalogue, ServerCall};
+use crate::world::commands::{Order, Place as CommandPlace};
+use crate::world::exec::answer::{Answer, Stop};
+use crate::world::exec::command::{compiled, on_stage};
+use crate::world::exec::{Observation, Outcome};
+use crate::world::gate::{Gate, Place};
+use crate::world::mcp::{Answered, Launch, Servers, Success, Wanted};
+use crate::world::sandbox::interrupt::Interrupt;
+
+/// Finds out which tools the agent's servers have, and says what the user should know of them. It
+/// blocks; servers that nobody has heard of yet are started.
+///
+/// # Errors
+/// A server cannot be used.
+pub fn meet(gate: &Gate) -> Result<Vec<String>> {
+    let Some(servers) = gate.policy().servers.clone() else {
+        return Ok(Vec::new());
+    };
+    let launcher = |wanted: Wanted<'_>| launch(gate, wanted);
+    let met = Handle::current().block_on(servers.meet(&launcher));
+    met.map_err(|why| {
+        Error::new(ErrorKind::Environment, why).hint(
+            "see `docs/mcp.md` for what a server may do where it runs, and what to open for it",
+        )
+    })
+}
+
+/// The tools that there are now, if a server has said that its tools are others, and what there is to
+/// say of it. It blocks.
+pub fn look_again(gate: &Gate) -> Option<(Arc<Catalogue>, Vec<String>)> {
+    let servers: Servers = gate.policy().servers.clone()?;
+    let notes = Handle::current().block_on(servers.look_again())?;
+    Some((servers.catalogue(), notes))
+}
+
+/// A tool of a server.
+pub(super) fn call(gate: &Gate, call: &ServerCall<Place>, interrupt: Option<&Interrupt>) -> Answer {
+    let servers = gate.policy().servers.clone();
+    let servers = servers.ok_or_else(|| Stop::failed("no servers are used here"))?;
+    let launcher = |wanted: Wanted<'_>| launch(gate, wanted);
+    let calling = async {
+        tokio::select! {
+            answered = servers.call(call, &launcher) => answered,
+            () = raised(interrupt) => Err("nobody waits for the call any more".to_owned()),
+        }
+    };
+    let Answered { success, text } = Handle::current().block_on(calling).map_err(Stop::failed)?;
+    Ok(Observation {
+        outcome: match success {
+            Success::Done => Outcome::Done,
+            Success::Failed => Outcome::Failed,
+        },
+        ..Observation::done(text)
+    })
+}
+
+/// Waits until `interrupt` is raised; for ever where it cannot be watched.
+async fn raised(interrupt: Option<&Interrupt>) {
+    let handle = interrupt.and_then(|interrupt| interrupt.as_fd().try_clone_to_owned().ok());
+    // It is no pipe, but all that is asked is whether it is readable.
+    let watched = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());
+    match &watched {
+        Some(watched) => drop(watched.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// What a program may do that is a server of this agent's.
+fn launch(gate: &Gate, wanted: Wanted<'_>) -> std::result::Result<Launch, String> {
+    let Wanted {
+        program,
+        commands,
+        permission,
+    } = wanted;
+    let CommandPlace::Sandbox(sandbox) = commands.place() else {
+        return Err("servers do not run in containers".to_owned());
+    };
+    let order = Order {
+        program: program.command.clone(),
+        dir: directory(gate, program.cwd.as_ref())?,
+        venv: None,
+    };
+    let (reach, network) = commands.network().map_err(|error| error.to_string())?;
+    let facts = commands.facts(order, reach);
+    let compiled = compiled(gate, commands, facts).map_err(|stop| stop.message)?;
+    Ok(Launch {
+        confinement: narrowed(compiled, permission),
+        sandbox: on_stage(gate, sandbox),
+        network,
+        roots: trees(gate),
+    })
+}
+
+/// Where a program begins: where the config says, or in the agent's workspace, or where that is
+/// closed in the first directory that is open.
+fn directory(gate: &Gate, cwd: Option<&AbsPath>) -> std::result::Result<AbsPath, String> {
+    let base = &gate.policy().base;
+    match cwd {
+        Some(dir) => Ok(dir.clone()),
+        None if gate.allows(base, Permission::Read) => Ok(base.to_abs()),
+        None => {
+            let open = gate.first_directory();
+            let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
+            open.ok_or_else(|| "no directory is open to the agent".to_owned())
+        }
+    }
+}
+
+/// A server that only reads finds every directory of the agent's closed for writing.
+fn narrowed(mut confinement: Confinement, permission: Permission) -> Confinement {
+    for opening in &mut confinement.open {
+        opening.permission = opening.permission.min(permission);
+    }
+    confinement
+}
+
+/// The directories that are open to the agent.
+fn trees(gate: &Gate) -> Vec<AbsPath> {
+    let roots = gate.roots().into_iter();
+    let trees = roots.filter(|root| root.scope == Scope::Tree);
+    trees.map(|root| root.path.to_abs()).collect()
+}

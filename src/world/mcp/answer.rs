@@ -1,0 +1,155 @@
+//! Owns what a model reads of a server's answer: text, bounded and without anything that is not seen
+//! as what it is. What no model is passed on here, such as images, is told with its kind and size.
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceContents,
+};
+
+use crate::wording::{one_line, visible};
+
+/// The most that is passed on of one answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// The most parts of one answer, and rows of one list.
+const PARTS_MAX: usize = 500;
+/// How much of a name or a description in a list is shown, in characters.
+const ROW_CHARS_MAX: usize = 300;
+
+/// A server's answer, as a model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::world) struct Answered {
+    /// Whether the server says that it did what was asked.
+    pub(in crate::world) success: Success,
+    /// The text.
+    pub(in crate::world) text: String,
+}
+
+/// Whether a server says that it did what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::world) enum Success {
+    /// It did.
+    Done,
+    /// It did not; the text says why.
+    Failed,
+}
+
+/// What a tool gave.
+pub(super) fn of_tool(result: &CallToolResult) -> Answered {
+    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    let has_text = result
+        .content
+        .iter()
+        .any(|part| matches!(part, ContentBlock::Text(_)));
+    // The protocol wants the same as text too; only a server without text is read so.
+    if let (Some(structured), false) = (&result.structured_content, has_text) {
+        parts.push(structured.to_string());
+    }
+    let success = match result.is_error {
+        Some(true) => Success::Failed,
+        Some(false) | None => Success::Done,
+    };
+    answered(success, &parts)
+}
+
+/// What can be read at a server.
+pub(super) fn of_resources(resources: &[Resource]) -> Answered {
+    let rows = resources.iter().map(|resource| {
+        let about = resource.description.as_ref().unwrap_or(&resource.name);
+        format!("{}  {}", row(&resource.uri), row(about))
+    });
+    list(&rows.collect::<Vec<_>>())
+}
+
+/// What was read.
+pub(super) fn of_contents(result: &ReadResourceResult) -> Answered {
+    let parts: Vec<String> = result.contents.iter().map(contents).collect();
+    answered(Success::Done, &parts)
+}
+
+/// The prompts of a server.
+pub(super) fn of_prompts(prompts: &[Prompt]) -> Answered {
+    let rows = prompts.iter().map(|prompt| {
+        let arguments = prompt.arguments.iter().flatten();
+        let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
+        let about = prompt.description.as_deref().unwrap_or_default();
+        row(&format!(
+            "{}({})  {about}",
+            prompt.name,
+            arguments.join(", ")
+        ))
+    });
+    list(&rows.collect::<Vec<_>>())
+}
+
+/// A prompt.
+pub(super) fn of_prompt(result: &GetPromptResult) -> Answered {
+    let messages = result.messages.iter();
+    let parts: Vec<String> = messages.map(|message| part(&message.content)).collect();
+    answered(Success::Done, &parts)
+}
+
+fn part(part: &ContentBlock) -> String {
+    match part {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => not_shown("image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => not_shown("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Resource(resource) => contents(&resource.resource),
+        ContentBlock::ResourceLink(link) => format!("[link to {}]", row(&link.uri)),
+        _ => "[a part of a kind that is not known]".to_owned(),
+    }
+}
+
+fn contents(contents: &ResourceContents) -> String {
+    match contents {
+        ResourceContents::TextResourceContents { text, .. } => text.clone(),
+        ResourceContents::BlobResourceContents {
+            blob, mime_type, ..
+        } => not_shown("data", mime_type.as_deref().unwrap_or("unknown"), blob),
+        _ => "[a part of a kind that is not known]".to_owned(),
+    }
+}
+
+/// What is said of something that is no text; `base64` is what was sent.
+fn not_shown(what: &str, mime_type: &str, base64: &str) -> String {
+    let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
+    format!("[{what} {}, {bytes} bytes, not shown]", row(mime_type))
+}
+
+fn row(text: &str) -> String {
+    visible(&one_line(text, ROW_CHARS_MAX))
+}
+
+fn list(rows: &[String]) -> Answered {
+    if rows.is_empty() {
+        return answered(Success::Done, &["there is nothing".to_owned()]);
+    }
+    answered(Success::Done, rows)
+}
+
+fn answered(success: Success, parts: &[String]) -> Answered {
+    let more = parts.len().saturating_sub(PARTS_MAX);
+    let mut text = String::new();
+    let mut is_cut = false;
+    for line in parts.iter().take(PARTS_MAX).flat_map(|part| part.lines()) {
+        let line = visible(line);
+        if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
+            is_cut = true;
+            let left = ANSWER_BYTES_MAX.saturating_sub(text.len());
+            text.extend(
+                line.char_indices()
+                    .take_while(|(at, _)| *at < left)
+                    .map(|(_, c)| c),
+            );
+            break;
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    let cut = is_cut.then(|| format!("\n[cut: more than {ANSWER_BYTES_MAX} bytes]"));
+    let left_out = (more > 0).then(|| format!("\n[{more} more parts left out]"));
+    text.extend([cut, left_out].into_iter().flatten());
+    Answered { success, text }
+}

@@ -1,0 +1,289 @@
+//! Owns one open connection to a server: over the pipes of a program in a sandbox, or over the
+//! network. It asks and hears; what is asked has been permitted before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, JsonObject,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Tool,
+};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use serde_json::Value;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::config::servers::RemoteServer;
+use crate::path::AbsPath;
+use crate::tools::served::Asks;
+use crate::tools::served::offer::{Described, Shelf};
+use crate::wording::{one_line, visible};
+use crate::world::mcp::answer::{self, Answered};
+use crate::world::mcp::host::Host;
+use crate::world::mcp::watched::Watched;
+use crate::world::mcp::{Launch, remote};
+use crate::world::sandbox::server::{Answering, Log, Pipes};
+use crate::world::store::redact::{RedactedStream, Redactor};
+use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::file;
+
+/// The longest message of a program that is read, in bytes; longer ones are passed over.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The most pages of one list that are asked for.
+const PAGES_MAX: usize = 32;
+/// The most that is kept on disk of what one instance of a program writes on its standard error, in
+/// bytes.
+const LOG_BYTES_MAX: usize = 1024 * 1024;
+/// How much of the end of that is told with a fault, in characters.
+const LAST_WORDS_CHARS_MAX: usize = 600;
+
+/// One open connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    service: RunningService<RoleClient, Host>,
+    program: Option<Answering>,
+    has_changed: Arc<AtomicBool>,
+}
+
+/// Why a question came to nothing.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Nobody is there any more.
+    Gone,
+    /// For this reason.
+    Failed(String),
+}
+
+impl From<ServiceError> for Fault {
+    fn from(error: ServiceError) -> Self {
+        let is_gone = matches!(
+            error,
+            ServiceError::TransportClosed | ServiceError::TransportSend(_)
+        );
+        if is_gone {
+            Fault::Gone
+        } else if let ServiceError::McpError(error) = error {
+            Fault::Failed(said(&error.message))
+        } else {
+            Fault::Failed(said(&error.to_string()))
+        }
+    }
+}
+
+impl Link {
+    /// Starts a program and speaks with it.
+    pub(super) async fn to_program(
+        launch: Launch,
+        log: Log,
+        time_max: Duration,
+    ) -> Result<Self, String> {
+        let Launch {
+            confinement,
+            sandbox,
+            network,
+            roots,
+        } = launch;
+        let started = Answering::start(&sandbox, &confinement, network, log);
+        let (program, pipes) = started.map_err(|error| error.to_string())?;
+        let has_changed = Arc::default();
+        let greeted = greet(pipes, Host::new(&roots), &has_changed);
+        let opened = timeout(time_max, greeted).await;
+        let fault = match opened {
+            Ok(Ok(service)) => {
+                return Ok(Self {
+                    service,
+                    program: Some(program),
+                    has_changed,
+                });
+            }
+            Ok(Err(why)) => why,
+            Err(_) => format!("it did not answer in {} s", time_max.as_secs()),
+        };
+        Err(format!("{fault}{}", last_words(&program)))
+    }
+
+    /// Connects to a server on the network.
+    pub(super) async fn to_remote(remote: &RemoteServer) -> Result<Self, String> {
+        let has_changed = Arc::default();
+        let transport = Watched::new(remote::transport(remote)?, &has_changed);
+        let service = serve_client(Host::new(&[]), transport).await;
+        let service = service.map_err(|error| said(&remote::told(&error)))?;
+        Ok(Self {
+            service,
+            program: None,
+            has_changed,
+        })
+    }
+
+    /// Whether somebody is still there.
+    pub(super) fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Whether the server has said since the last question that its tools are others now.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// How its program ended and what it wrote last, as the end of a sentence.
+    pub(super) fn last_words(&self) -> String {
+        self.program.as_ref().map(last_words).unwrap_or_default()
+    }
+
+    /// The tools of the server, and what massgen offers of it besides.
+    pub(super) async fn tools(&self) -> Result<Vec<Described>, Fault> {
+        let peer = self.service.peer();
+        let info = peer.peer_info();
+        let capabilities = info.as_ref().map(|info| &info.capabilities);
+        let has_resources = capabilities.is_some_and(|can| can.resources.is_some());
+        let has_prompts = capabilities.is_some_and(|can| can.prompts.is_some());
+        let mut described = listed(peer).await?;
+        let shelves = [
+            has_resources.then_some(Shelf::Resources),
+            has_prompts.then_some(Shelf::Prompts),
+        ];
+        for tool in shelves.into_iter().flatten().flat_map(Shelf::described) {
+            if !described.iter().any(|own| own.name == tool.name) {
+                described.push(tool);
+            }
+        }
+        Ok(described)
+    }
+
+    /// Asks for one thing. When nobody waits any more, the server is told so.
+    pub(super) async fn ask(
+        &self,
+        asks: Asks,
+        tool: &str,
+        arguments: JsonObject,
+    ) -> Result<Answered, Fault> {
+        let peer = self.service.peer();
+        match asks {
+            Asks::Tool => {
+                let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+                let answer = peer.call_tool_once(call).await?;
+                let CallToolResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_tool(&result))
+            }
+            Asks::ListResources => {
+                let page = peer.list_resources(None).await?;
+                Ok(answer::of_resources(&page.resources))
+            }
+            Asks::ReadResource => {
+                let wanted = ReadResourceRequestParams::new(text(&arguments, "uri"));
+                let answer = peer.read_resource_once(wanted).await?;
+                let ReadResourceResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_contents(&result))
+            }
+            Asks::ListPrompts => {
+                let page = peer.list_prompts(None).await?;
+                Ok(answer::of_prompts(&page.prompts))
+            }
+            Asks::GetPrompt => {
+                let mut wanted = GetPromptRequestParams::new(text(&arguments, "name"));
+                if let Some(Value::Object(given)) = arguments.get("arguments") {
+                    wanted = wanted.with_arguments(given.clone());
+                }
+                let answer = peer.get_prompt_once(wanted).await?;
+                let GetPromptResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(answer::of_prompt(&result))
+            }
+        }
+    }
+}
+
+/// That a server wants to know something in the middle of a call.
+fn wants_input() -> Fault {
+    Fault::Failed("it asks for something that nobody is here to give".to_owned())
+}
+
+async fn greet(
+    pipes: Pipes,
+    host: Host,
+    has_changed: &Arc<AtomicBool>,
+) -> Result<RunningService<RoleClient, Host>, String> {
+    let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
+    let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
+    let transport =
+        AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
+    let service = serve_client(host, Watched::new(transport, has_changed)).await;
+    service.map_err(|error| said(&error.to_string()))
+}
+
+/// All tools of a server that it lists in a bounded number of pages.
+async fn listed(peer: &Peer<RoleClient>) -> Result<Vec<Described>, Fault> {
+    let mut described = Vec::new();
+    let mut cursor = None;
+    for _ in 0..PAGES_MAX {
+        let asked = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(asked)).await?;
+        described.extend(page.tools.into_iter().map(as_described));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(described);
+        }
+    }
+    Err(Fault::Failed(format!(
+        "its list of tools has more than {PAGES_MAX} pages"
+    )))
+}
+
+fn as_described(tool: Tool) -> Described {
+    let description = tool.description.or(tool.title.map(Into::into));
+    Described {
+        name: tool.name.into_owned(),
+        description: description.unwrap_or_default().into_owned(),
+        schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+        asks: Asks::Tool,
+    }
+}
+
+fn text(arguments: &JsonObject, name: &str) -> String {
+    let text = arguments.get(name).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// A stranger's words in a line.
+fn said(text: &str) -> String {
+    visible(&one_line(text, LAST_WORDS_CHARS_MAX))
+}
+
+/// How a program ended and what it wrote last, as the end of a sentence.
+fn last_words(program: &Answering) -> String {
+    let (ended, errors) = program.last_words();
+    let ended = ended.map(|ended| format!("; {ended}"));
+    let chars = errors.chars().count();
+    let end: String = errors
+        .chars()
+        .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
+        .collect();
+    let words = said(&end);
+    let words = (!words.is_empty()).then(|| format!("; it wrote: {words}"));
+    [ended, words].into_iter().flatten().collect()
+}
+
+/// Appends what a program writes on its standard error to the file `path`, up to a limit and without
+/// secrets. A disk that does not take it keeps no server from working.
+pub(super) fn log_to(path: AbsPath, redactor: Redactor) -> Log {
+    let mut left = LOG_BYTES_MAX;
+    let mut clean = RedactedStream::default();
+    Box::new(move |bytes| {
+        let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
+        let rest = left.checked_sub(text.len());
+        left = rest.unwrap_or_default();
+        let parent = path.parent().filter(|_| rest.is_some());
+        let made = parent.map(|dir| dir::create_all(&dir, Audience::User));
+        if made.is_some_and(|made| made.is_ok()) {
+            file::append(&path, text.as_bytes()).unwrap_or_default();
+        }
+        text
+    })
+}

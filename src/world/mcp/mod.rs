@@ -1,0 +1,339 @@
+//! Owns the foreign servers of one agent in one phase of a run: each is started, or connected to,
+//! when it is first needed, and ends when this goes. It decides nothing about calls, which are
+//! permitted before they come here; what servers say is bounded and stripped before it goes on.
+
+mod answer;
+mod host;
+mod link;
+mod remote;
+mod watched;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::config::ToolFilter;
+use crate::config::servers::{Link as Reached, ServerConfig, ServerProgram};
+use crate::confinement::Confinement;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::tools::served::offer::{Described, offered};
+use crate::tools::served::{Catalogue, ServedTool, ServerCall, ServerName};
+use crate::world::commands::Commands;
+use crate::world::mcp::link::{Fault, Link};
+use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::proxy::Proxy;
+use crate::world::store::redact::Redactor;
+
+pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
+
+/// How long a server may take to start and to list its tools.
+const START_TIME_MAX: Duration = Duration::from_mins(1);
+/// How often one agent's instance of a server is started in one phase; one that ends more often
+/// stays away.
+const STARTS_MAX: u32 = 3;
+
+/// The servers of one agent in one phase. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct Servers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    seats: Vec<Seat>,
+    filter: ToolFilter,
+    outside: Outside,
+    known: Known,
+    catalogue: Mutex<Arc<Catalogue>>,
+}
+
+/// Whether calls that change something outside the agent's directories may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// They may.
+    Open,
+    /// They wait for the final phase: the agents only plan.
+    Waits,
+}
+
+/// A server as an agent has it.
+#[derive(Clone, Debug)]
+pub struct Equipped {
+    /// What the config says about it.
+    pub config: Arc<ServerConfig>,
+    /// What it runs in, if it is a program.
+    pub commands: Option<Commands>,
+    /// Where what it writes on its standard error goes.
+    pub log: AbsPath,
+    /// What must not get there.
+    pub redactor: Redactor,
+}
+
+/// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
+#[derive(Clone, Debug, Default)]
+pub struct Known(Arc<Mutex<Vec<Heard>>>);
+
+/// What a server said when it was last asked.
+#[derive(Clone, Debug)]
+struct Heard {
+    config: Arc<ServerConfig>,
+    tools: Arc<[Described]>,
+}
+
+impl Known {
+    fn of(&self, config: &Arc<ServerConfig>) -> Option<Arc<[Described]>> {
+        let known = self.lock();
+        let mut same = known
+            .iter()
+            .filter(|heard| Arc::ptr_eq(&heard.config, config));
+        same.next().map(|heard| Arc::clone(&heard.tools))
+    }
+
+    fn learn(&self, config: &Arc<ServerConfig>, tools: &Arc<[Described]>) {
+        let mut known = self.lock();
+        known.retain(|heard| !Arc::ptr_eq(&heard.config, config));
+        known.push(Heard {
+            config: Arc::clone(config),
+            tools: Arc::clone(tools),
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Heard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One server of one agent.
+#[derive(Debug)]
+struct Seat {
+    equipped: Equipped,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: Option<Arc<Link>>,
+    starts: u32,
+}
+
+/// What a program is started with.
+#[derive(Debug)]
+pub(in crate::world) struct Launch {
+    /// What it may do.
+    pub(in crate::world) confinement: Confinement,
+    /// What holds it.
+    pub(in crate::world) sandbox: Sandbox,
+    /// What answers it on the network.
+    pub(in crate::world) network: Option<Arc<Proxy>>,
+    /// The directories that it is told of.
+    pub(in crate::world) roots: Vec<AbsPath>,
+}
+
+/// A program that is to be started.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::world) struct Wanted<'a> {
+    /// The program.
+    pub(in crate::world) program: &'a ServerProgram,
+    /// What it runs in.
+    pub(in crate::world) commands: &'a Commands,
+    /// What it may do in the agent's directories.
+    pub(in crate::world) permission: Permission,
+}
+
+/// Says what a program may do when it is started, or why it cannot be.
+pub(in crate::world) type Launcher<'a> = &'a (dyn Fn(Wanted<'_>) -> Result<Launch, String> + Sync);
+
+impl Servers {
+    /// Servers of which none is started yet.
+    pub fn new(
+        equipped: Vec<Equipped>,
+        filter: &ToolFilter,
+        outside: Outside,
+        known: &Known,
+    ) -> Self {
+        let seat = |equipped| Seat {
+            equipped,
+            state: tokio::sync::Mutex::default(),
+        };
+        Self(Arc::new(Inner {
+            seats: equipped.into_iter().map(seat).collect(),
+            filter: filter.clone(),
+            outside,
+            known: known.clone(),
+            catalogue: Mutex::default(),
+        }))
+    }
+
+    /// The tools that the agent may use, as far as they are known.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.shelf())
+    }
+
+    /// Whether calls that change something outside may be made.
+    pub(in crate::world) fn outside(&self) -> Outside {
+        self.0.outside
+    }
+
+    /// Finds out which tools there are, and says what the user should know of them. A server of
+    /// which no agent has heard yet is started.
+    pub(in crate::world) async fn meet(
+        &self,
+        launcher: Launcher<'_>,
+    ) -> Result<Vec<String>, String> {
+        for seat in &self.0.seats {
+            let config = &seat.equipped.config;
+            if self.0.known.of(config).is_none() {
+                let link = seat.linked(launcher).await?;
+                self.ask_for_tools(seat, &link).await?;
+            }
+        }
+        Ok(self.arrange())
+    }
+
+    /// Asks those servers anew that have said that their tools are others now. `None` if none has.
+    pub(in crate::world) async fn look_again(&self) -> Option<Vec<String>> {
+        let mut notes = Vec::new();
+        let mut is_new = false;
+        for seat in &self.0.seats {
+            let link = seat.state.lock().await.link.clone();
+            if let Some(link) = link.filter(|link| link.has_changed()) {
+                is_new = true;
+                notes.extend(self.ask_for_tools(seat, &link).await.err());
+            }
+        }
+        is_new.then(|| {
+            notes.extend(self.arrange());
+            notes
+        })
+    }
+
+    /// Makes a call that is permitted.
+    pub(in crate::world) async fn call<P>(
+        &self,
+        call: &ServerCall<P>,
+        launcher: Launcher<'_>,
+    ) -> Result<Answered, String> {
+        let seat = self.seat(&call.server);
+        let seat = seat.ok_or_else(|| format!("there is no server `{}`", call.server))?;
+        let config = &seat.equipped.config;
+        let link = seat.linked(launcher).await?;
+        let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
+        let fault = match timeout(Duration::from_secs(config.call_seconds), asked).await {
+            Ok(Ok(answered)) => return Ok(answered),
+            Ok(Err(fault)) => fault,
+            Err(_) => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
+        };
+        Err(seat.told(&link, fault))
+    }
+
+    fn seat(&self, server: &ServerName) -> Option<&Seat> {
+        let mut seats = self.0.seats.iter();
+        seats.find(|seat| seat.equipped.config.name() == server)
+    }
+
+    async fn ask_for_tools(&self, seat: &Seat, link: &Link) -> Result<(), String> {
+        let listed = timeout(START_TIME_MAX, link.tools()).await;
+        let seconds = START_TIME_MAX.as_secs();
+        let late = || Fault::Failed(format!("it did not list its tools in {seconds} s"));
+        let tools = listed.unwrap_or_else(|_| Err(late()));
+        let tools: Arc<[Described]> = tools.map_err(|fault| seat.told(link, fault))?.into();
+        self.0.known.learn(&seat.equipped.config, &tools);
+        Ok(())
+    }
+
+    /// Puts the catalogue together from what is known, and says what stays out.
+    fn arrange(&self) -> Vec<String> {
+        let (mut catalogue, mut notes) = (Catalogue::default(), Vec::new());
+        for seat in &self.0.seats {
+            let config = &seat.equipped.config;
+            let described = self.0.known.of(config).unwrap_or_default();
+            let (mut tools, said) = offered(&config.rules, &described);
+            tools.retain(|tool| self.chosen(tool));
+            notes.extend(said);
+            notes.extend(catalogue.add(tools));
+        }
+        *self.shelf() = Arc::new(catalogue);
+        notes
+    }
+
+    /// Whether the lists of the agent let it have a tool.
+    fn chosen(&self, tool: &ServedTool) -> bool {
+        let ToolFilter { allowed, excluded } = &self.0.filter;
+        let listed = |list: &[String]| list.iter().any(|entry| *entry == tool.offer.name);
+        allowed.as_deref().is_none_or(listed) && !listed(excluded)
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Arc<Catalogue>> {
+        let catalogue = &self.0.catalogue;
+        catalogue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// The connection, which is opened if there is none.
+    async fn linked(&self, launcher: Launcher<'_>) -> Result<Arc<Link>, String> {
+        let mut state = self.state.lock().await;
+        if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
+            return Ok(Arc::clone(link));
+        }
+        let name = self.equipped.config.name();
+        let before = state.link.take().map(|link| link.last_words());
+        if state.starts >= STARTS_MAX {
+            let words = before.unwrap_or_default();
+            return Err(format!(
+                "the server `{name}` was started {STARTS_MAX} times and is not started again{words}"
+            ));
+        }
+        state.starts = state.starts.saturating_add(1);
+        let link = Arc::new(self.open(launcher).await?);
+        state.link = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    async fn open(&self, launcher: Launcher<'_>) -> Result<Link, String> {
+        let Equipped {
+            config,
+            commands,
+            log,
+            redactor,
+        } = &self.equipped;
+        let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
+        match (&config.link, commands) {
+            (Reached::Remote(remote), _) => {
+                let opened = timeout(START_TIME_MAX, Link::to_remote(remote)).await;
+                opened.unwrap_or_else(|_| Err(late())).map_err(failed)
+            }
+            (Reached::Program(program), Some(commands)) => {
+                let wanted = Wanted {
+                    program,
+                    commands,
+                    permission: config.rules.permission,
+                };
+                let launch = launcher(wanted).map_err(failed)?;
+                let log = link::log_to(log.clone(), redactor.clone());
+                let opened = Link::to_program(launch, log, START_TIME_MAX).await;
+                opened.map_err(failed)
+            }
+            (Reached::Program(_), None) => {
+                Err(failed("nothing on this machine can hold it".to_owned()))
+            }
+        }
+    }
+
+    /// What a model is told of a call that came to nothing.
+    fn told(&self, link: &Link, fault: Fault) -> String {
+        let name = self.equipped.config.name();
+        match fault {
+            Fault::Failed(why) => format!("the server `{name}`: {why}"),
+            Fault::Gone => format!(
+                "the server `{name}` has ended, and what became of the call is not known{}",
+                link.last_words()
+            ),
+        }
+    }
+}
+
+fn late() -> String {
+    let seconds = START_TIME_MAX.as_secs();
+    format!("it did not answer in {seconds} s")
+}

@@ -1,0 +1,58 @@
+//! Owns a connection whose messages are looked at in the order in which they come: that the tools of
+//! a server have changed is known before whatever the server says after that.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmcp::model::{JsonRpcMessage, ServerNotification};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+
+/// A connection that is watched.
+pub(super) struct Watched<T> {
+    connection: T,
+    has_changed: Arc<AtomicBool>,
+}
+
+impl<T> Watched<T> {
+    /// Watches `connection`, and raises the flag when the tools have changed.
+    pub(super) fn new(connection: T, has_changed: &Arc<AtomicBool>) -> Self {
+        Self {
+            connection,
+            has_changed: Arc::clone(has_changed),
+        }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.connection.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let message = self.connection.receive().await;
+        if let Some(JsonRpcMessage::Notification(told)) = &message
+            && matches!(
+                told.notification,
+                ServerNotification::ToolListChangedNotification(_)
+            )
+        {
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
+        message
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.connection.close()
+    }
+}

@@ -1,0 +1,117 @@
+//! Owns what a gate holds an agent to beside the grants, as one value. It decides nothing.
+
+use std::sync::{Arc, Mutex};
+
+use crate::call_rules::CallRules;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RealPath;
+use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::world::bases::Bases;
+use crate::world::commands::Commands;
+use crate::world::consultation::Consult;
+use crate::world::mcp::Servers;
+use crate::world::programs::Programs;
+use crate::world::stage::Stage;
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::Meta;
+
+/// What a gate holds an agent to beside the grants.
+#[derive(Clone, Debug)]
+pub struct GatePolicy {
+    /// The directory that relative paths begin at: the agent's workspace.
+    pub base: RealPath,
+    /// Whether `..` may stand in a path.
+    pub parents: ParentNames,
+    /// Whether files have to be read before they are deleted or overwritten.
+    pub read_before_delete: ReadBeforeDelete,
+    /// How the user's own edits during the run are protected; `None` where there is no run.
+    pub conflicts: Option<Conflicts>,
+    /// What the agent has read and made. The agent's gate of the final phase gets the same one.
+    pub history: Arc<Mutex<History>>,
+    /// How the agent's commands are run; without it they are denied.
+    pub commands: Option<Commands>,
+    /// How the agent's programs are run; without it they are denied.
+    pub programs: Option<Programs>,
+    /// The agent's servers; without them calls of their tools are denied.
+    pub servers: Option<Servers>,
+    /// What is kept of the user's files that the agent reads and may write to.
+    pub bases: Option<Bases>,
+    /// What is seen and changed in the place of the write paths; without it, these themselves.
+    pub stage: Option<Stage>,
+    /// What `permissions` of the config says about commands and tools; what it says about paths is
+    /// part of the grants.
+    pub rules: Arc<CallRules>,
+    /// Who is asked about calls; without one, what would be asked is denied.
+    pub consult: Option<Arc<dyn Consult>>,
+}
+
+impl GatePolicy {
+    /// The policy of a single call outside a run: no history, and nobody to come into conflict with.
+    pub fn single_call(base: RealPath) -> Self {
+        Self {
+            base,
+            parents: ParentNames::Followed,
+            read_before_delete: ReadBeforeDelete::Off,
+            conflicts: None,
+            history: Arc::default(),
+            commands: None,
+            programs: None,
+            servers: None,
+            bases: None,
+            stage: None,
+            rules: Arc::default(),
+            consult: None,
+        }
+    }
+}
+
+/// Whether `..` may stand in a path that a model writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentNames {
+    /// It is followed like any name, and what it leads to is decided about.
+    Followed,
+    /// The path is denied, with `/` and with `\`; so it is under a folder guard.
+    Refused,
+}
+
+/// How the user's own edits during the run are protected.
+#[derive(Clone, Debug)]
+pub struct Conflicts {
+    /// When the run began, in nanoseconds since 1970. A file in a context path that changed since
+    /// then, and not by this agent, belongs to the user.
+    pub run_started_ns: i128,
+    /// The directory that receives what could not be written; it is made when it is needed.
+    pub kept_in: RealPath,
+}
+
+impl Conflicts {
+    /// Protects what the user does from now on. `kept_in` has just been made, so that it shows the
+    /// time by the clock that stamps files; that one lags behind the time of day by up to a tick,
+    /// and what the user saves within it must not seem older than the run.
+    pub fn from_now(kept_in: RealPath) -> Result<Self> {
+        let made = Dir::open(&kept_in).and_then(Meta::of);
+        let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
+        Ok(Self {
+            run_started_ns: made.version.changed_ns,
+            kept_in,
+        })
+    }
+}
+
+/// That a directory which an agent needs cannot be opened, with the way out.
+pub(super) fn cannot_open(root: &RealPath, fault: Fault) -> Error {
+    if fault.is_missing_feature() {
+        Error::new(
+            ErrorKind::Environment,
+            "the kernel does not offer `openat2`, which keeps agents inside their directories",
+        )
+        .hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
+    } else {
+        Error::new(
+            ErrorKind::Config,
+            format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
+        )
+        .hint("name a directory that exists and that you may enter")
+    }
+}

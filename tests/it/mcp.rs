@@ -1,0 +1,504 @@
+//! Whole runs whose agents use tools of a foreign server: what reaches it, what it may do, and that
+//! whatever it does, the run goes on.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+
+/// A server that misbehaves where it is asked to.
+pub(crate) const HOSTILE: &str = include_str!("../servers/hostile.py");
+
+/// Some key of the environment of massgen that no server is to see.
+const SECRET: &str = "secret-of-the-user-1";
+
+/// One agent with the hostile server, whose further keys are in `keys`; it makes the calls in
+/// `calls`, one a step, and answers. Then nothing is delivered.
+fn project(keys: &str, calls: &[(&str, Value)]) -> Project {
+    let server = format!(
+        "{{name: h, command: python3, args: ['{{{{cwd}}}}/hostile.py'], cwd: '{{{{cwd}}}}', {keys}}}"
+    );
+    with_server(&server, calls, "orchestrator: {}")
+}
+
+/// The same with the whole mapping of the server, in which `{{cwd}}` is the project.
+fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> Project {
+    let project = Project::new();
+    let cwd = project.path("").display().to_string();
+    let cwd = cwd.trim_end_matches('/');
+    let server = server.replace("{{cwd}}", cwd);
+    let keys = format!("cwd: w1\nmcp_servers: [{server}]");
+    let rest = rest.replace(
+        "orchestrator: {",
+        "orchestrator: {context_paths: [{path: .}], ",
+    );
+    project
+        .file("hostile.py", HOSTILE)
+        .file("notes.txt", "of the project\n")
+        .file(
+            "team.yaml",
+            team(&[agent("one", &keys, &replies(calls))], &rest),
+        )
+        .env("TOKEN", SECRET)
+        .args(["--config", "team.yaml", "task"])
+}
+
+/// Replies that make one call each, and then an answer and a vote for nobody: the agent is alone.
+fn replies(calls: &[(&str, Value)]) -> String {
+    let mut out = String::new();
+    for (tool, arguments) in calls {
+        out.push_str(&format!(
+            "- calls: [{{name: {tool}, arguments: {arguments}}}]\n"
+        ));
+    }
+    out.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
+    out.push_str("- text: presented\n  repeat: true\n");
+    out
+}
+
+/// The events of a run of one type.
+pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == kind).collect()
+}
+
+/// What the model read of each of its calls, in their order: what was carried out, or why not.
+pub(crate) fn read(finished: &Finished) -> Vec<String> {
+    let called = events(finished, "tool_called").into_iter();
+    let finished = events(finished, "tool_finished");
+    let answer = |call: Value| match call["denied"].as_str() {
+        Some(reason) => reason.to_owned(),
+        None => {
+            let same = |done: &&Value| {
+                done["call_id"] == call["call_id"] && done["agent"] == call["agent"]
+            };
+            let done = finished.iter().find(same);
+            let done = done.expect("a call that was begun has an end");
+            let content = done["content"].as_str().or(done["summary"].as_str());
+            content.unwrap_or_default().to_owned()
+        }
+    };
+    called.map(answer).collect()
+}
+
+/// Runs these calls of the hostile server's tools and checks that each answer holds its text.
+#[track_caller]
+fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
+    let made: Vec<(String, Value)> = calls
+        .iter()
+        .map(|(tool, arguments, _)| (format!("mcp__h__{tool}"), arguments.clone()))
+        .collect();
+    let made: Vec<(&str, Value)> = made
+        .iter()
+        .map(|(tool, arguments)| (tool.as_str(), arguments.clone()))
+        .collect();
+    let finished = project(keys, &made).success();
+    let read = read(&finished);
+    assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
+    for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
+        assert!(
+            read.contains(expected),
+            "{tool} {arguments}\n{read}\n{expected}"
+        );
+    }
+    finished
+}
+
+#[test]
+fn a_tool_of_a_server_is_called_and_its_answer_is_read() {
+    check(
+        "",
+        &[
+            ("echo", json!({"text": "hello"}), "echo: hello"),
+            ("fail", json!({}), "it went wrong"),
+            ("image", json!({}), "[image image/png, 3 bytes, not shown]"),
+            ("nothing", json!({}), "there is no tool `mcp__h__nothing`"),
+        ],
+    );
+}
+
+#[test]
+fn the_gate_decides_about_every_path_of_a_call() {
+    check(
+        "",
+        &[
+            (
+                "read",
+                json!({"path": "/etc/hostname"}),
+                "denied: read of /etc/hostname",
+            ),
+            (
+                "read",
+                json!({"path": "file:///etc/hostname"}),
+                "denied: read of /etc/hostname",
+            ),
+            (
+                "read",
+                json!({"path": "../../../../../../../etc/hostname"}),
+                "denied: read of",
+            ),
+            (
+                "read",
+                json!({"path": "~/.bashrc"}),
+                "servers read in different ways",
+            ),
+            ("read", json!({"path": "notes.txt"}), "of the project"),
+            (
+                "write",
+                json!({"path": "/tmp/x", "content": "x"}),
+                "denied: read of /tmp/x",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_sandbox_holds_what_the_gate_cannot_see() {
+    let outside = Project::new().file("outside.txt", "outside\n");
+    let path = outside.path("outside.txt").display().to_string();
+    let finished = check(
+        "",
+        &[
+            ("sneak", json!({"blob": path}), "refused:"),
+            ("sneak", json!({"blob": "notes.txt"}), "of the project"),
+            (
+                "write",
+                json!({"path": "notes.txt", "content": "x"}),
+                "refused:",
+            ),
+            ("where", json!({}), "\"word\": null"),
+        ],
+    );
+    finished.has_file("notes.txt", "of the project\n");
+    assert_eq!(
+        fs::read_to_string(outside.path("outside.txt")).unwrap(),
+        "outside\n"
+    );
+}
+
+#[test]
+fn a_server_writes_where_its_agent_may_if_the_config_says_so() {
+    let calls = [
+        (
+            "mcp__h__write",
+            json!({"path": "new.txt", "content": "new\n"}),
+        ),
+        ("read_text_file", json!({"path": "new.txt"})),
+        (
+            "mcp__h__write",
+            json!({"path": "../../../notes.txt", "content": "x"}),
+        ),
+        ("mcp__h__sneak", json!({"blob": "new.txt"})),
+    ];
+    for (permission, expected) in [
+        ("write", ["written", "new", "denied: write to", "new"]),
+        ("read", ["refused:", "error:", "denied", "refused:"]),
+    ] {
+        let server = format!(
+            "{{name: h, command: python3, args: ['{{{{cwd}}}}/hostile.py'], permission: {permission}}}"
+        );
+        let finished = with_server(&server, &calls, "orchestrator: {}").success();
+        let read = read(&finished);
+        for (read, expected) in read.iter().zip(expected) {
+            let is_so = read.contains(expected) || (permission == "read" && expected == "denied");
+            assert!(is_so, "{permission}: {read:?}");
+        }
+        finished.has_file("notes.txt", "of the project\n");
+    }
+}
+
+#[test]
+fn what_a_server_says_is_bounded_and_stripped() {
+    let finished = check(
+        "timeout_seconds: 20",
+        &[
+            ("control", json!({}), "a\\u{1b}[2Jb\\u{202e}c\\u{7}"),
+            ("big", json!({}), "[cut: more than 262144 bytes]"),
+            ("parts", json!({}), "[1500 more parts left out]"),
+        ],
+    );
+    assert!(!finished.stderr().contains("\u{1b}[2J"));
+}
+
+#[test]
+fn a_call_that_is_not_answered_ends_and_the_server_is_told() {
+    let finished = check(
+        "timeout_seconds: 2",
+        &[
+            ("hang", json!({}), "it did not answer in 2 s"),
+            ("deep", json!({}), "the server `h`"),
+            ("echo", json!({"text": "after"}), "echo: after"),
+            ("flood", json!({}), "it did not answer in 2 s"),
+        ],
+    );
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let told = fs::read_to_string(log.join("servers/one.h.coordination.log")).unwrap();
+    assert!(told.contains("cancelled: "), "{told}");
+}
+
+#[test]
+fn a_server_that_dies_is_started_again_so_often_and_no_more() {
+    let dies = "the server `h` has ended, and what became of the call is not known; \
+                it ended with status 3; it wrote: last words\\u{1b}[2J of nobody";
+    check(
+        "",
+        &[
+            ("die", json!({}), dies),
+            ("echo", json!({"text": "again"}), "echo: again"),
+            ("die", json!({}), dies),
+            ("die", json!({}), dies),
+            (
+                "echo",
+                json!({}),
+                "was started 3 times and is not started again",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_server_is_answered_that_nobody_is_there() {
+    let finished = check(
+        "",
+        &[
+            ("ask", json!({}), "\"action\": \"decline\""),
+            ("sample", json!({}), "-32601"),
+            ("roots", json!({}), "file://"),
+        ],
+    );
+    let cwd = finished.project().path("").display().to_string();
+    assert!(read(&finished)[2].contains(cwd.trim_end_matches('/')));
+}
+
+#[test]
+fn a_list_that_changes_is_offered_at_the_next_step() {
+    let finished = check(
+        "",
+        &[
+            ("grow", json!({}), "grown"),
+            ("grown", json!({}), "still growing"),
+            ("echo", json!({}), "there is no tool `mcp__h__echo`"),
+        ],
+    );
+    drop(finished);
+    let replies = "\
+- calls: [{name: mcp__h__grow, arguments: {}}]
+- when: {last: 'The tools of your servers have changed'}
+  calls: [{name: new_answer, arguments: {content: done}}]
+- text: presented
+  repeat: true
+";
+    let project = project("", &[]);
+    let text = fs::read_to_string(project.path("team.yaml")).unwrap();
+    let head = text.split("      replies:\n").next().unwrap().to_owned();
+    let indented: String = replies
+        .lines()
+        .map(|line| format!("        {line}\n"))
+        .collect();
+    let rest = text.split("orchestrator:").nth(1).unwrap();
+    let text = format!("{head}      replies:\n{indented}orchestrator:{rest}");
+    project.file("team.yaml", text).success();
+}
+
+#[test]
+fn names_and_schemas_that_no_vendor_takes_stay_out_and_are_told() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', names]}";
+    let calls = [("mcp__h__good", json!({})), ("mcp__h__huge", json!({}))];
+    let finished = with_server(server, &calls, "orchestrator: {}").success();
+    assert!(read(&finished)[1].contains("there is no tool `mcp__h__huge`"));
+    for note in [
+        "`a b` of `h` is not offered: a name has letters",
+        "`x\\u{1b}[2Jy` of `h` is not offered",
+        "is longer than the 64 bytes",
+        "`twice` of `h` is not offered: another of its tools",
+        "`huge` of `h` is not offered: its schema has",
+        "`list` of `h` is not offered: its schema is not about an object",
+        "`deep` of `h` is not offered: its schema is nested",
+    ] {
+        let told = events(&finished, "warning");
+        let told = told
+            .iter()
+            .any(|event| event["message"].as_str().unwrap().contains(note));
+        assert!(told, "{note}\n{}", finished.stderr());
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_ends_the_run_before_a_model_is_asked() {
+    for (server, expected) in [
+        (
+            "{name: h, command: python3, args: ['{{cwd}}/hostile.py', dead], env: {WORD: '${TOKEN}'}}",
+            "it wrote: cannot start without ",
+        ),
+        (
+            "{name: h, command: python3, args: ['{{cwd}}/missing.py']}",
+            "the server `h` cannot be used",
+        ),
+        (
+            "{name: h, command: /no/such/node}",
+            "the server `h` cannot be used",
+        ),
+    ] {
+        let finished = with_server(server, &[], "orchestrator: {}").failure(3);
+        assert!(
+            finished.stderr().contains(expected),
+            "{}",
+            finished.stderr()
+        );
+        assert_eq!(events(&finished, "replied").len(), 0);
+        assert!(!finished.stderr().contains(SECRET), "{}", finished.stderr());
+    }
+}
+
+#[test]
+fn a_secret_of_a_server_reaches_it_and_nothing_else() {
+    let server =
+        "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], env: {WORD: '${TOKEN}'}}";
+    let calls = [("mcp__h__where", json!({})), ("mcp__h__die", json!({}))];
+    let finished = with_server(server, &calls, "orchestrator: {}").success();
+    let answer = &read(&finished)[0];
+    assert!(answer.contains("\"word\": \"[redacted]\""), "{answer}");
+    assert!(!answer.contains("TOKEN"), "{answer}");
+    let state = finished.project().path(".massgen");
+    let mut dirs = vec![state];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                assert!(!text.contains(SECRET), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_with_effects_outside_wait_where_agents_plan() {
+    let call = [("mcp__h__echo", json!({"text": "sent"}))];
+    let plan = "orchestrator: {coordination: {enable_planning_mode: true}}";
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
+    let finished = with_server(server, &call, plan).success();
+    assert!(
+        read(&finished)[0].contains("agents only plan now"),
+        "{:?}",
+        read(&finished)
+    );
+    for harmless in [
+        "outside_effects: none",
+        "tools_without_outside_effects: [echo]",
+    ] {
+        let server = server
+            .replace("}]", "]")
+            .replace("]}", &format!("], {harmless}}}"));
+        let finished = with_server(&server, &call, plan).success();
+        assert_eq!(read(&finished), ["echo: sent"], "{harmless}");
+    }
+}
+
+#[test]
+fn the_server_of_the_final_agent_writes_on_the_stage() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], permission: write}";
+    let file = |name: &str| json!({"path": format!("{{{{cwd}}}}/{name}"), "content": "served\n"});
+    let calls = [
+        ("mcp__h__write", file("notes.txt")),
+        ("mcp__h__write", file("new.txt")),
+        ("mcp__h__write", file(".git/config")),
+        ("mcp__h__write", json!({"path": "/tmp/x", "content": ""})),
+    ];
+    let rest = "orchestrator:
+  skip_coordination_rounds: true
+  context_paths: [{path: ., permission: write}]
+";
+    let finished = with_server(server, &calls, rest).run();
+    let read = read(&finished);
+    assert_eq!(
+        read[..2],
+        ["written", "written"],
+        "{read:#?}\n{}",
+        finished.stderr()
+    );
+    assert!(read[2].contains("denied: write to") && read[3].contains("denied: write to /tmp/x"));
+    finished
+        .has_file("notes.txt", "served\n")
+        .has_file("new.txt", "served\n")
+        .has_no(".git/config");
+}
+
+#[test]
+fn each_agent_has_an_instance_of_its_own() {
+    let replies = format!(
+        "
+- when: {{system: \"{FINAL}\"}}
+  text: presented
+- calls: [{{name: mcp__h__where, arguments: {{}}}}]
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
+  repeat: true
+"
+    );
+    let members = ["one", "two"].map(|id| agent(id, &format!("cwd: {id}"), &replies));
+    let servers = "orchestrator: {context_paths: [{path: .}]}
+mcp_servers: {h: {command: python3, args: [$HOSTILE]}}";
+    let project = Project::new().file("hostile.py", HOSTILE);
+    let path = project.path("hostile.py").display().to_string();
+    let finished = project
+        .file(
+            "team.yaml",
+            team(&members, &servers.replace("$HOSTILE", &path)),
+        )
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let homes: Vec<Value> = read(&finished)
+        .iter()
+        .filter_map(|answer| serde_json::from_str::<Value>(answer).ok())
+        .map(|answer| answer["home"].clone())
+        .collect();
+    assert_eq!(homes.len(), 2, "{:#?}", read(&finished));
+    assert_ne!(homes[0], homes[1]);
+}
+
+#[test]
+fn nothing_of_a_server_is_left_whatever_ends_massgen() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let project = project("timeout_seconds: 600", &[("mcp__h__hang", json!({}))]);
+        let mark = project.path("hostile.py").display().to_string();
+        let mut massgen = project
+            .command()
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !is_running(&mark) {
+            assert_eq!(massgen.try_wait().unwrap(), None);
+            sleep(Duration::from_millis(20));
+        }
+        kill_process(Pid::from_child(&massgen), signal).unwrap();
+        let ended = massgen.wait().unwrap();
+        assert!(ended.code().is_some() || ended.signal().is_some());
+        while is_running(&mark) {
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Whether a process runs whose command line holds `mark`.
+fn is_running(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let mut lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.any(|line| line.split('\0').nth(1) == Some(mark))
+}

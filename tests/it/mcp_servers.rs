@@ -1,0 +1,411 @@
+//! Servers that others wrote, each at its ordinary work and at attempts to get outside the grants:
+//! by the gate, where an argument says so, and by the sandbox, where none does. `tests/all.sh`
+//! installs them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::mcp::{events, read};
+use crate::project::{Finished, Project, binary};
+use crate::scripted_team::{agent, team};
+
+/// The variable that names the directory that the servers are installed in.
+const INSTALLED: &str = "MASSGEN_TEST_SERVERS";
+
+/// Where the servers are.
+fn installed() -> String {
+    std::env::var(INSTALLED).unwrap_or_else(|_| {
+        panic!("`{INSTALLED}` names no directory with servers: `tests/all.sh` makes one")
+    })
+}
+
+/// A project with some files, and a neighbour that nobody is given.
+fn project() -> Project {
+    Project::new()
+        .file("given/notes.txt", "of the project\n")
+        .file("given/hidden/plan.txt", "hidden plan\n")
+        .file("outside/secret.txt", "not for agents\n")
+        .dir("ws")
+}
+
+/// Runs one agent with one server, which makes one call a step, and gives what it read of each.
+/// `{{cwd}}` is the project and `{{servers}}` where the servers are.
+fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Vec<String>) {
+    let cwd = project.path("").display().to_string();
+    let cwd = cwd.trim_end_matches('/').to_owned();
+    let filled = |text: &str| {
+        text.replace("{{cwd}}", &cwd)
+            .replace("{{servers}}", &installed())
+    };
+    let mut replies = String::new();
+    for (tool, arguments) in calls {
+        let arguments = arguments.to_string();
+        replies.push_str(&format!(
+            "- calls: [{{name: {tool}, arguments: {arguments}}}]\n"
+        ));
+    }
+    replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
+    let keys = filled(&format!("cwd: '{{{{cwd}}}}/ws'\nmcp_servers: [{server}]"));
+    let rest = filled(
+        "orchestrator: {context_paths: [{path: '{{cwd}}/given', hidden_paths: [hidden]}, \
+         {path: '{{servers}}'}]}",
+    );
+    let finished = project
+        .file("team.yaml", team(&[agent("one", &keys, &replies)], &rest))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = read(&finished);
+    (finished, read)
+}
+
+/// Checks that each answer holds its text.
+#[track_caller]
+fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> Finished {
+    let made: Vec<(&str, Value)> = calls
+        .iter()
+        .map(|(tool, arguments, _)| (*tool, arguments.clone()))
+        .collect();
+    let (finished, read) = run(project, server, &made);
+    assert_eq!(read.len(), calls.len(), "{read:#?}");
+    for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
+        assert!(
+            read.contains(expected),
+            "{tool} {arguments}\n{read}\n{expected}"
+        );
+    }
+    finished
+}
+
+const FILESYSTEM: &str = "{name: files, command: node, \
+    args: ['{{servers}}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js', '{{cwd}}/given', '{{cwd}}/ws'], ";
+
+#[test]
+fn the_filesystem_server_reaches_what_its_agent_reaches() {
+    let project = project();
+    let cwd = project.path("").display().to_string();
+    let at = |path: &str| json!({"path": format!("{cwd}{path}")});
+    let read = "mcp__files__read_text_file";
+    check(
+        project,
+        &format!("{FILESYSTEM} permission: read}}"),
+        &[
+            (read, at("given/notes.txt"), "of the project"),
+            (read, at("outside/secret.txt"), "denied: read of"),
+            (read, at("given/hidden/plan.txt"), "denied: read of"),
+            (
+                read,
+                json!({"path": "/etc/passwd"}),
+                "denied: read of /etc/passwd",
+            ),
+            (
+                "mcp__files__write_file",
+                json!({"path": "/etc/x", "content": "x"}),
+                "denied: read of",
+            ),
+            ("mcp__files__list_allowed_directories", json!({}), "given"),
+        ],
+    );
+}
+
+#[test]
+fn the_filesystem_server_is_held_where_the_gate_looks_away() {
+    let project = project();
+    let cwd = project.path("").display().to_string();
+    let at = |path: &str| json!({"path": format!("{cwd}{path}")});
+    let (read, write) = ("mcp__files__read_text_file", "mcp__files__write_file");
+    let file = json!({"path": format!("{cwd}given/new.txt"), "content": "x"});
+    let (finished, answers) = run(
+        project,
+        &format!("{FILESYSTEM} content_arguments: [path]}}"),
+        &[
+            (read, at("given/notes.txt")),
+            (read, at("given/hidden/plan.txt")),
+            (read, at("outside/secret.txt")),
+            (write, file),
+        ],
+    );
+    assert!(answers[0].contains("of the project"), "{answers:#?}");
+    for answer in &answers[1..3] {
+        let shows = answer.contains("hidden plan") || answer.contains("not for agents");
+        assert!(!shows, "{answers:#?}");
+    }
+    assert!(!answers[3].contains("Successfully"), "{answers:#?}");
+    finished.has_no("given/new.txt");
+}
+
+#[test]
+fn the_filesystem_server_writes_where_it_may() {
+    let project = project();
+    let cwd = project.path("").display().to_string();
+    let at = |path: &str| json!({"path": format!("{cwd}{path}"), "content": "served\n"});
+    let finished = check(
+        project,
+        &format!("{FILESYSTEM} permission: write}}"),
+        &[
+            ("mcp__files__write_file", at("ws/new.txt"), "Successfully"),
+            (
+                "mcp__files__write_file",
+                at("given/new.txt"),
+                "denied: write to",
+            ),
+            (
+                "mcp__files__write_file",
+                at("outside/new.txt"),
+                "denied: write to",
+            ),
+        ],
+    );
+    finished
+        .has_file("ws/new.txt", "served\n")
+        .has_no("given/new.txt")
+        .has_no("outside/new.txt");
+}
+
+const EVERYTHING: &str = "{name: all, command: node, \
+    args: ['{{servers}}/node_modules/@modelcontextprotocol/server-everything/dist/index.js', stdio], ";
+
+#[test]
+fn the_server_of_everything_does_what_it_has() {
+    let finished = check(
+        project().env("TOKEN", "secret-of-the-user-2"),
+        &format!("{EVERYTHING} timeout_seconds: 30}}"),
+        &[
+            ("mcp__all__echo", json!({"message": "hello"}), "hello"),
+            ("mcp__all__get-sum", json!({"a": 2, "b": 40}), "42"),
+            ("mcp__all__get-tiny-image", json!({}), "[image image/png, "),
+            (
+                "mcp__all__get-structured-content",
+                json!({"location": "Chicago"}),
+                "emperature",
+            ),
+            ("mcp__all__list_resources", json!({}), "demo://"),
+            ("mcp__all__list_prompts", json!({}), "simple-prompt"),
+            (
+                "mcp__all__get_prompt",
+                json!({"name": "simple-prompt"}),
+                "prompt",
+            ),
+            ("mcp__all__get-roots-list", json!({}), "given"),
+            (
+                "mcp__all__trigger-elicitation-request",
+                json!({}),
+                "declined",
+            ),
+            (
+                "mcp__all__gzip-file-as-resource",
+                json!({"name": "x.gz", "data": "file:///etc/passwd"}),
+                "denied: read of /etc/passwd",
+            ),
+            (
+                "mcp__all__gzip-file-as-resource",
+                json!({"name": "x.gz", "data": "https://example.org/"}),
+                "",
+            ),
+        ],
+    );
+    let read = read(&finished);
+    assert!(
+        !read.last().unwrap().contains("resource"),
+        "there is no network: {read:#?}"
+    );
+    let (_, env) = run(
+        project(),
+        &format!("{EVERYTHING} env: [TOKEN]}}"),
+        &[("mcp__all__get-env", json!({}))],
+    );
+    assert!(
+        env[0].contains("HOME") && !env[0].contains("secret-of-the-user-2"),
+        "{env:?}"
+    );
+}
+
+const GIT: &str = "{name: git, command: /usr/bin/python3, args: [-m, mcp_server_git], \
+    env: {PYTHONPATH: '{{servers}}/python'}";
+
+/// Makes a repository with one commit in `given`, and another in `outside`.
+fn with_repositories(project: Project) -> Project {
+    for dir in ["given", "outside"] {
+        let git = |arguments: &[&str]| {
+            let done = Command::new("git")
+                .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+                .args(arguments)
+                .current_dir(project.path(dir))
+                .stdout(Stdio::null())
+                .status();
+            assert!(done.unwrap().success(), "{arguments:?}");
+        };
+        git(&["init", "--quiet"]);
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", &format!("the commit of {dir}")]);
+    }
+    project
+}
+
+#[test]
+fn the_git_server_reaches_what_its_agent_reaches() {
+    let project = with_repositories(project());
+    let cwd = project.path("").display().to_string();
+    let given = format!("{cwd}given");
+    let at = |path: &str| json!({"repo_path": format!("{cwd}{path}")});
+    check(
+        project,
+        &format!("{GIT}}}"),
+        &[
+            ("mcp__git__git_log", at("given"), "the commit of given"),
+            ("mcp__git__git_status", at("given"), "Repository status"),
+            ("mcp__git__git_log", at("outside"), "denied: read of"),
+            (
+                "mcp__git__git_log",
+                at("given/../outside"),
+                "denied: read of",
+            ),
+            (
+                "mcp__git__git_add",
+                json!({"repo_path": given, "files": ["/etc/passwd"]}),
+                "denied: read of /etc/passwd",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_git_server_is_held_where_the_gate_looks_away() {
+    let project = with_repositories(project());
+    let cwd = project.path("").display().to_string();
+    // Nothing in a call names these paths: the repository's own config does.
+    let spy = format!(
+        "[core]\n\tfsmonitor = \"cat {cwd}outside/secret.txt {cwd}given/notes.txt > {cwd}ws/stolen.txt; \
+         cat {cwd}given/notes.txt > {cwd}given/new.txt; false\"\n"
+    );
+    let path = project.path("given/.git/config");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(path, config + &spy).unwrap();
+    let (finished, _) = run(
+        project,
+        &format!("{GIT}, permission: write, content_arguments: [repo_path]}}"),
+        &[(
+            "mcp__git__git_status",
+            json!({"repo_path": format!("{cwd}given")}),
+        )],
+    );
+    finished
+        .has_file("ws/stolen.txt", "of the project\n")
+        .has_no("given/new.txt");
+}
+
+/// A server on the network, which ends with the test.
+struct Remote(Child, u16);
+
+impl Remote {
+    fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let index = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+        let mut child = Command::new("node")
+            .arg(format!("{}/{index}", installed()))
+            .arg("streamableHttp")
+            .env("PORT", port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let listens = lines.any(|line| line.unwrap().contains("listening"));
+        assert!(listens, "the server ended");
+        Self(child, port)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_server_on_the_network_is_spoken_with() {
+    let remote = Remote::start();
+    for host in ["127.0.0.1", "localhost"] {
+        let url = format!("http://{host}:{}/mcp", remote.1);
+        let server = format!("{{name: all, url: '{url}', security: {{allow_localhost: true}}}}");
+        check(
+            project(),
+            &server,
+            &[
+                ("mcp__all__echo", json!({"message": "hello"}), "hello"),
+                ("mcp__all__get-sum", json!({"a": 2, "b": 40}), "42"),
+                (
+                    "mcp__all__echo",
+                    json!({"message": "/etc/passwd"}),
+                    "denied: read of /etc/passwd",
+                ),
+                ("mcp__all__get-roots-list", json!({}), ""),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_name_that_stands_for_this_machine_is_not_connected_to() {
+    let remote = Remote::start();
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let url = format!("http://{}:{}/mcp", name.trim(), remote.1);
+    let server = format!("{{name: all, url: '{url}'}}");
+    let keys = format!("cwd: w1\nmcp_servers: [{server}]");
+    let finished = Project::new()
+        .file("team.yaml", team(&[agent("one", &keys, "- text: x")], ""))
+        .args(["--config", "team.yaml", "task"])
+        .failure(3);
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("the server `all` cannot be used"),
+        "{stderr}"
+    );
+    assert_eq!(events(&finished, "replied").len(), 0);
+}
+
+/// Runs one scenario of the official suite for clients: it starts a server of its own and then
+/// massgen, which is told where.
+#[track_caller]
+fn conforms(scenario: &str, calls: &str) {
+    let keys = "cwd: w1\nmcp_servers: [{name: t, url: '@URL@', security: {allow_localhost: true}}]";
+    let replies = format!(
+        "- calls: [{calls}]\n- calls: [{{name: new_answer, arguments: {{content: done}}}}]"
+    );
+    let client = format!(
+        "cd \"$(dirname \"$0\")\" && sed \"s|@URL@|$1|\" team.in > team.yaml\n\
+         HOME=$PWD exec {} --config team.yaml task\n",
+        binary().display()
+    );
+    let project = Project::new()
+        .file("team.in", team(&[agent("one", keys, &replies)], ""))
+        .file("client.sh", client);
+    let suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+    let done = Command::new("node")
+        .arg(format!("{}/{suite}", installed()))
+        .args(["client", "--scenario", scenario, "--command"])
+        .arg(format!("sh {}", project.path("client.sh").display()))
+        .current_dir(project.path(""))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{scenario}\n{told}\n{errors}");
+}
+
+#[test]
+fn the_scenarios_for_clients_that_apply_are_passed() {
+    let call =
+        |tool: &str, arguments: &str| format!("{{name: mcp__t__{tool}, arguments: {arguments}}}");
+    conforms("initialize", &call("nothing", "{}"));
+    conforms("tools_call", &call("add_numbers", "{a: 2, b: 3}"));
+    conforms("sse-retry", &call("test_reconnection", "{}"));
+}

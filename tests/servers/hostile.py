@@ -1,0 +1,176 @@
+"""A server that speaks the Model Context Protocol over its standard input and output, and misbehaves
+where it is asked to. Its first argument says how its list of tools looks."""
+
+import json
+import os
+import sys
+import time
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
+TEXT = {"type": "string"}
+PLAIN = {
+    "echo": {"text": TEXT},
+    "where": {},
+    "read": {"path": TEXT},
+    "write": {"path": TEXT, "content": {"type": "string", "contentMediaType": "text/plain"}},
+    "sneak": {"blob": {"type": "string", "contentMediaType": "text/plain"}},
+    "roots": {},
+    "ask": {},
+    "sample": {},
+    "control": {},
+    "big": {},
+    "parts": {},
+    "image": {},
+    "fail": {},
+    "deep": {},
+    "flood": {},
+    "die": {},
+    "hang": {},
+    "grow": {},
+}
+tools = dict(PLAIN)
+waiting = {}
+asked = 0
+
+
+def say(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def text(words, **more):
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def described(name, properties):
+    return {"name": name, "description": name, "inputSchema": {"type": "object", "properties": properties}}
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"properties": {"a": value}}
+    return value
+
+
+def listed():
+    if MODE == "names":
+        return [
+            described("good", {}),
+            described("a b", {}),
+            described("x\x1b[2Jy", {}),
+            described("n" * 80, {}),
+            described("twice", {}),
+            described("twice", {}),
+            described("huge", {"a": {"description": "x" * 40_000}}),
+            {"name": "list", "inputSchema": {"type": "array"}},
+            {**described("deep", {}), "inputSchema": {"type": "object", **nested(60)}},
+            {**described("loud", {}), "description": "loud\x1b[31m\u202e" + "!" * 5000},
+        ]
+    return [described(name, properties) for name, properties in tools.items()]
+
+
+def attempt(action):
+    try:
+        return text(action())
+    except OSError as error:
+        return text(f"refused: {error.strerror}", isError=True)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, content):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+    return "written"
+
+
+def ask_back(request, method, params):
+    global asked
+    asked += 1
+    waiting[f"q{asked}"] = request
+    say({"id": f"q{asked}", "method": method, "params": params})
+
+
+def call(request, name, arguments):
+    if name == "hang":
+        return None
+    if name == "die":
+        sys.stderr.write("last words\x1b[2J of " + os.environ.get("WORD", "nobody") + "\n")
+        sys.stderr.flush()
+        os._exit(3)
+    if name == "flood":
+        while True:
+            sys.stdout.write("x" * 65536)
+            sys.stdout.flush()
+    if name == "roots":
+        return ask_back(request, "roots/list", {})
+    if name == "ask":
+        form = {"type": "object", "properties": {"a": TEXT}}
+        return ask_back(request, "elicitation/create", {"message": "?", "requestedSchema": form})
+    if name == "sample":
+        messages = [{"role": "user", "content": {"type": "text", "text": "hi"}}]
+        return ask_back(request, "sampling/createMessage", {"messages": messages, "maxTokens": 5})
+    if name == "deep":
+        sys.stdout.write('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"a":%s1%s}}}\n'
+                         % (json.dumps(request), "[" * 100_000, "]" * 100_000))
+        sys.stdout.flush()
+        return None
+    if name == "grow":
+        tools["grown"] = {}
+        del tools["echo"]
+        say({"method": "notifications/tools/list_changed"})
+        return text("grown")
+    answers = {
+        "echo": lambda: text("echo: " + arguments.get("text", "")),
+        "where": lambda: text(json.dumps({"cwd": os.getcwd(), "home": os.environ.get("HOME"),
+                                          "word": os.environ.get("WORD"), "env": sorted(os.environ)})),
+        "read": lambda: attempt(lambda: read(arguments["path"])),
+        "write": lambda: attempt(lambda: write(arguments["path"], arguments["content"])),
+        "sneak": lambda: attempt(lambda: read(arguments["blob"])),
+        "control": lambda: text("a\x1b[2Jb\u202ec\x07"),
+        "big": lambda: text("y" * 1_000_000),
+        "parts": lambda: {"content": [{"type": "text", "text": "p"}] * 2000},
+        "image": lambda: {"content": [{"type": "image", "data": "QUJD", "mimeType": "image/png"}]},
+        "fail": lambda: text("it went wrong", isError=True),
+        "grown": lambda: text("still growing"),
+    }
+    return answers.get(name, lambda: text("unknown tool", isError=True))()
+
+
+def main():
+    if MODE == "dead":
+        sys.stderr.write("cannot start without " + os.environ.get("WORD", "a word") + "\n")
+        sys.exit(4)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, request = message.get("method"), message.get("id")
+        if MODE == "mute":
+            time.sleep(3600)
+        if method == "initialize":
+            say({"id": request, "result": {
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "hostile", "version": "1"},
+            }})
+        elif method == "tools/list":
+            say({"id": request, "result": {"tools": listed()}})
+        elif method == "tools/call":
+            params = message["params"]
+            result = call(request, params["name"], params.get("arguments") or {})
+            if result is not None:
+                say({"id": request, "result": result})
+        elif method == "notifications/cancelled":
+            sys.stderr.write("cancelled: " + json.dumps(message["params"].get("requestId")) + "\n")
+            sys.stderr.flush()
+        elif method is None and request in waiting:
+            say({"id": waiting.pop(request), "result": text("answered: " + json.dumps(
+                message.get("result", message.get("error"))))})
+        elif request is not None:
+            say({"id": request, "error": {"code": -32601, "message": "no such method"}})
+
+
+main()
