@@ -9,6 +9,7 @@ use crate::orchestrator::grants::write_roots;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
+use crate::permissions::history::ReadBeforeDelete;
 use crate::world::commands::Commands;
 use crate::world::gate::{Gate, GatePolicy};
 use crate::world::locate::{Located, locate};
@@ -110,10 +111,16 @@ impl GrantsFile {
     }
 
     /// Opens the gate for calls in `phase`; `commands` are how commands are run.
-    pub fn gate(&self, phase: Phase, commands: Option<Commands>) -> Result<Gate> {
+    pub fn gate(
+        &self,
+        phase: Phase,
+        commands: Option<Commands>,
+        read_before_delete: ReadBeforeDelete,
+    ) -> Result<Gate> {
         let manager = PathPermissionManager::new(self.grants.clone(), phase);
         let policy = GatePolicy {
             commands,
+            read_before_delete,
             ..GatePolicy::single_call(self.base.clone())
         };
         Gate::open(manager, policy)

@@ -2,7 +2,7 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand, SchemaCommand};
+use crate::cli::args::{Command, ExplainCommand, McpCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
 use crate::cli::output::{Form, Output};
@@ -38,6 +38,7 @@ mod interrupts;
 mod lines;
 mod logs;
 mod manual;
+mod mcp;
 mod mentions;
 mod models;
 mod output;
@@ -151,6 +152,7 @@ fn carry_out(
         Some(Command::Sandbox(asked)) => {
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
+        Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
         Some(Command::Doctor(question)) => doctor::run(host, &question, output)?,
         Some(Command::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
         Some(Command::Explain(question)) => explained(host, question, output)?,

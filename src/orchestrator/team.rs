@@ -49,7 +49,8 @@ pub struct Member {
     pub workspace: Option<AbsPath>,
     /// Everything that is opened for it, in both phases.
     pub grants: Vec<Grant>,
-    config: AgentConfig,
+    /// What the config says about it.
+    pub config: AgentConfig,
     /// How checks on its work are run.
     checks: CommandLineConfig,
     history: Arc<Mutex<History>>,

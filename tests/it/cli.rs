@@ -34,6 +34,7 @@ fn help_names_every_flag() {
       tool         Carries out one tool call as an agent would, through the same gate
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
+      mcp          Offers massgen to other agents, as a server of the Model Context Protocol
       logs         Lists, shows, follows and packs the records of runs
       sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
       diff         Shows what a run delivered, or would deliver

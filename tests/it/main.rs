@@ -52,6 +52,8 @@ mod hostile;
 mod interactive;
 mod limits;
 mod logs;
+mod mcp_serve;
+mod mcp_serve_http;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;
