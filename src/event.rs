@@ -450,7 +450,10 @@ impl DeliveryOutcome {
     /// Whether the file is now as the agents want it.
     pub fn is_delivered(&self) -> bool {
         match self {
-            DeliveryOutcome::Created | DeliveryOutcome::Changed | DeliveryOutcome::Deleted => true,
+            DeliveryOutcome::Created
+            | DeliveryOutcome::Changed
+            | DeliveryOutcome::Deleted
+            | DeliveryOutcome::Mode { .. } => true,
             DeliveryOutcome::Declined
             | DeliveryOutcome::Denied { .. }
             | DeliveryOutcome::Conflict { .. }
@@ -470,6 +473,13 @@ pub enum DeliveryOutcome {
     Changed,
     /// It was removed.
     Deleted,
+    /// It is a directory that got other permission bits, or a new one that everybody may write to.
+    Mode {
+        /// The bits before, in octal digits; nothing of a new one.
+        before: Option<String>,
+        /// The bits now, in octal digits.
+        after: String,
+    },
     /// The user looked at it and did not take it; it can still be applied.
     Declined,
     /// It was refused by the gate.

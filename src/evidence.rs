@@ -108,6 +108,12 @@ impl Evidence {
         }
     }
 
+    /// Whether a required check was run to its end and failed.
+    pub fn has_failed(&self) -> bool {
+        let mut failed = self.failed();
+        failed.any(|finding| matches!(finding.verdict, Verdict::Failed { .. }))
+    }
+
     fn failed(&self) -> impl Iterator<Item = &Finding> {
         let required = self.checks.iter();
         let required = required.filter(|finding| finding.need == Need::Required);

@@ -50,10 +50,13 @@ fn is_unseen(c: char) -> bool {
     c.is_control() || invisible.iter().any(|range| range.contains(&c))
 }
 
-/// A count with its noun: `1 error`, `2 errors`.
+/// A count with its noun: `1 error`, `2 errors`, `2 deliveries`.
 pub fn counted(count: usize, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("{count} {noun}"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        Some(_) | None => format!("{count} {noun}s"),
+    }
 }
 
 /// Items with commas between them.

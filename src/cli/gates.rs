@@ -141,7 +141,7 @@ pub(crate) fn explain_command(
 ) -> Result<ExitStatus> {
     let phase = question.phase.into();
     let config = question.config.as_deref();
-    let has_team = config.is_some() || TeamFile::default(host)?.is_some();
+    let has_team = config.is_some() || TeamFile::default(host, output)?.is_some();
     let report = if has_team {
         let (config, team) = planned(config, host, output)?;
         let ids = team.members.iter().map(|member| member.id.to_string());
@@ -291,16 +291,16 @@ fn of_grants_file(
 /// A team as a run would have it, of which nothing is made yet.
 fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<(Config, Team)> {
     let host = environment::complete(host).host;
-    let config = checked(&team_file(config, &host)?, &host, output)?;
+    let config = checked(&team_file(config, &host, output)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     let team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
     Ok((config, team))
 }
 
-fn team_file(config: Option<&str>, host: &Host) -> Result<TeamFile> {
+fn team_file(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<TeamFile> {
     match config {
         Some(argument) => TeamFile::named(argument, host),
-        None => TeamFile::default(host)?.ok_or_else(no_team),
+        None => TeamFile::default(host, output)?.ok_or_else(no_team),
     }
 }
 
@@ -312,7 +312,7 @@ fn of_team(
     output: &mut Output<'_>,
 ) -> Result<Gates> {
     let host = environment::complete(host).host;
-    let mut config = checked(&team_file(config, &host)?, &host, output)?;
+    let mut config = checked(&team_file(config, &host, output)?, &host, output)?;
     if let Some(off) = needs.read_before_delete() {
         for agent in &mut config.agents {
             agent.read_before_delete = off;

@@ -231,6 +231,11 @@ impl<'w> Output<'w> {
         self.err.stream == Stream::Terminal
     }
 
+    /// Whether progress and results are shown on a terminal, one below the other.
+    pub(crate) fn is_one_terminal(&self) -> bool {
+        self.has_terminal() && self.out.stream == Stream::Terminal
+    }
+
     /// Shows a line that the next one overwrites. Only a terminal gets it.
     pub(crate) fn transient(&mut self, text: &str) {
         if self.has_terminal() && self.transient != Transient::Unwanted {

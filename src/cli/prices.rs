@@ -28,7 +28,7 @@ pub(crate) fn model_list(
 ) -> Result<ModelList> {
     let file = match named {
         Some(name) => Some(named_file(host, name)?),
-        None => own_file(host, output)?,
+        None => own_file(host, output),
     };
     let Some((origin, text)) = file else {
         return Ok(ModelList::with(Vec::new()));
@@ -68,16 +68,19 @@ fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     }
 }
 
-/// The file in the user's home, if it is there.
-fn own_file(host: &Host, output: &mut Output<'_>) -> Result<Option<ModelsFile>> {
+/// The file in the user's home, if it is there. One that cannot be read is told.
+fn own_file(host: &Host, output: &mut Output<'_>) -> Option<ModelsFile> {
     let home = host.home.as_ref();
     let place = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
     warn_of_project_file(host, place.as_ref(), output);
-    let Some(place) = place else {
-        return Ok(None);
-    };
-    let text = read_found(&place, bytes_max())?;
-    Ok(text.map(|text| (origin(place.to_string(), &place), text)))
+    let place = place?;
+    match read_found(&place, bytes_max()) {
+        Ok(text) => text.map(|text| (origin(place.to_string(), &place), text)),
+        Err(error) => {
+            output.warning(&format!("your own list of models is not used: {error:#}"));
+            None
+        }
+    }
 }
 
 fn origin(name: String, place: &AbsPath) -> Origin {

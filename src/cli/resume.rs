@@ -34,8 +34,8 @@ use crate::world::store::naming::LAST;
 use crate::world::store::records::metadata::Started;
 use crate::world::store::records::outset::Outset;
 use crate::world::store::redact::Redactor;
-use crate::world::store::sessions::find;
 use crate::world::store::sessions::session::Session;
+use crate::world::store::sessions::{SessionDir, find, list};
 use crate::world::store::trace::Detail;
 
 /// The run that `arguments` would go on with: the last one of the session that they mean, if it was
@@ -50,6 +50,18 @@ pub(crate) fn unfinished(arguments: &RunArguments, host: &Host) -> Result<Option
     let logs = host.cwd.join(STATE_DIR).join(LOGS);
     let is_there = |session: &str| find(session, &sessions).is_ok();
     crate::resume::unfinished(&logs, named.as_deref(), is_there)
+}
+
+/// The id of the session that `arguments` mean, if a turn of it runs now; of several that run, the first.
+pub(crate) fn running(arguments: &RunArguments, host: &Host) -> Result<Option<String>> {
+    let sessions = default_sessions(host);
+    let meant = match wanted(&arguments.session) {
+        None => None,
+        Some(LAST) => list(&sessions)?.into_iter().next(),
+        Some(wanted) => Some(find(wanted, &sessions)?),
+    };
+    let running = meant.filter(SessionDir::is_running);
+    Ok(running.map(|session| session.id()))
 }
 
 /// Goes on with `unfinished` and shows it.

@@ -18,7 +18,7 @@ use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::report::Report;
-use crate::cli::resume::{resume, unfinished};
+use crate::cli::resume::{resume, running, unfinished};
 use crate::cli::task::TaskSource;
 use crate::cli::team::team;
 use crate::cli::team_file::TeamFile;
@@ -106,12 +106,18 @@ fn begun_before(host: &Host, arguments: &RunArguments) -> Result<Option<Unfinish
     if arguments.dry_run {
         return Err(usage("`--dry-run` needs a task"));
     }
-    let found = unfinished(arguments, host)?;
-    let none = || {
+    if let Some(unfinished) = unfinished(arguments, host)? {
+        return Ok(Some(unfinished));
+    }
+    if let Some(running) = running(arguments, host)? {
+        let message = format!("a turn of the session `{running}` is running");
+        return Err(Error::new(ErrorKind::Environment, message)
+            .hint("wait until it has ended; `massgen logs list` shows its run"));
+    }
+    Err(
         usage("no run of the session was broken off, and there is no task")
-            .hint("give the next task: massgen --continue \"…\"")
-    };
-    found.ok_or_else(none).map(Some)
+            .hint("give the next task: massgen --continue \"…\""),
+    )
 }
 
 /// Agents run side by side, so that none waits while the reply of another is parsed.
@@ -146,11 +152,11 @@ async fn prepare(
     let all = completed.warnings.iter().chain(&warned);
     all.for_each(|warning| output.warning(warning));
     refuse_broad(&prompt)?;
+    tell_of_broken((&host, arguments), output)?;
     let mut going_on = match (wanted(&arguments.session), &arguments.config) {
         (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
-    tell_of_broken((&host, arguments), output)?;
     let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
     let mut opened = opened_before(going_on.as_ref(), &host, output)?;
@@ -197,17 +203,38 @@ async fn prepare(
     })
 }
 
-/// Says that the run goes on after one that was broken off.
+/// Says that the run goes on after one that was broken off. It is an error if that one was part of
+/// another session: a run that goes on with the last session would go on with an older one.
 fn tell_of_broken(
     (host, arguments): (&Host, &RunArguments),
     output: &mut Output<'_>,
 ) -> Result<()> {
-    if unfinished(arguments, host)?.is_some() {
+    let (Some(wanted), Some(Unfinished { run, started, .. })) =
+        (wanted(&arguments.session), unfinished(arguments, host)?)
+    else {
+        return Ok(());
+    };
+    let session = started.session_id;
+    let meant = GoingOn::without_config(wanted, host);
+    let meant = meant.ok().map(|meant| meant.place.id());
+    if meant.as_ref() == Some(&session) {
         let note =
             "the last run was broken off; without a task, `massgen --continue` goes on with it";
         output.note(note);
+        return Ok(());
     }
-    Ok(())
+    let run = run.name();
+    let message =
+        format!("the last session is `{session}`, whose run `{run}` was broken off, unsaved");
+    let error = Error::new(ErrorKind::Usage, message)
+        .hint("go on with that run first, without a task: massgen --continue")
+        .hint(format!("or remove it: massgen sessions delete {session}"));
+    Err(match meant {
+        Some(meant) => error.hint(format!(
+            "or go on with the session before it: massgen --session-id {meant} \"…\""
+        )),
+        None => error,
+    })
 }
 
 /// Puts what the flags say in the place of what the config says.
@@ -220,8 +247,8 @@ pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output:
     apply_limits(config, &arguments.limits);
     if let Some(choice) = arguments.sandbox {
         config.hold_commands(choice);
-        if !config.has_local_commands() {
-            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine");
+        if !config.has_local_commands() && config.checks.list.is_empty() {
+            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine, and there are no checks");
         }
     }
 }

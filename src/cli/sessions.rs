@@ -9,10 +9,12 @@ use crate::cli::output::{Form, Output};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
 use crate::cli::session_arguments::SessionArguments;
+use crate::config::place::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::wording::{counted, one_line};
 use crate::world::clock::Moment;
+use crate::world::store::refuse_links;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::EarlierTurn;
 use crate::world::store::sessions::{SessionDir, find, list};
@@ -27,10 +29,22 @@ pub(crate) fn run(
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     let found = |wanted: &str| find(wanted, &default_sessions(host));
+    if changes_sessions(command) {
+        refuse_links(&host.cwd.join(STATE_DIR), [&default_sessions(host)])?;
+    }
     match command {
         SessionsCommand::List { json } => show_all(host, Form::from(*json), output)?,
         SessionsCommand::Show { session, json } => {
-            show(&found(session)?, Form::from(*json), output)?;
+            let session = found(session)?;
+            show(&session, Form::from(*json), output)?;
+            let id = session.id();
+            if session.is_running() {
+                output.note(&format!(
+                    "a turn of {id} is running; it is shown when it has ended"
+                ));
+            } else if session.last()?.is_none() {
+                output.note(&format!("no turn of {id} was saved"));
+            }
         }
         SessionsCommand::Resume { session, config } => {
             let arguments = RunArguments {
@@ -85,6 +99,20 @@ pub(crate) fn run(
     Ok(ExitStatus::Delivered)
 }
 
+/// Whether something is made or removed where the sessions lie. What only reads may follow a link there.
+fn changes_sessions(command: &SessionsCommand) -> bool {
+    match command {
+        SessionsCommand::Fork { .. }
+        | SessionsCommand::Import { .. }
+        | SessionsCommand::Prune(_)
+        | SessionsCommand::Delete { .. } => true,
+        SessionsCommand::List { .. }
+        | SessionsCommand::Show { .. }
+        | SessionsCommand::Resume { .. }
+        | SessionsCommand::Export { .. } => false,
+    }
+}
+
 /// One line a session.
 fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
     let sessions = default_sessions(host);
@@ -100,6 +128,7 @@ fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
                     "id": session.id(),
                     "dir": session.dir().to_string(),
                     "turns": last.as_ref().map_or(0, |last| last.turn),
+                    "running": session.is_running(),
                     "used": last.as_ref().map(|last| &last.timestamp),
                     "task": last.as_ref().map(|last| &last.task),
                     "config": last.as_ref().and_then(|last| last.config.as_ref()),
@@ -110,10 +139,14 @@ fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
                 let used = last
                     .as_ref()
                     .and_then(|last| Moment::parse(&last.timestamp));
+                let used = if session.is_running() {
+                    "running".to_owned()
+                } else {
+                    used.map_or_else(|| "-".to_owned(), |used| used.for_lists())
+                };
                 format!(
-                    "{}  {:<19}  {:>9}  {}\n",
+                    "{}  {used:<19}  {:>9}  {}\n",
                     session.id(),
-                    used.map_or_else(|| "-".to_owned(), |used| used.for_lists()),
                     turns(last.as_ref().map_or(0, |last| last.turn)),
                     last.as_ref()
                         .map_or_else(String::new, |last| one_line(&last.task, TASK_CHARS_MAX)),

@@ -49,7 +49,7 @@ pub(crate) fn team_at_hand(
     let file = match &arguments.config {
         Some(argument) => Some(TeamFile::named(argument, host)?),
         None if remembered.is_some() => remembered,
-        None => TeamFile::default(host)?,
+        None => TeamFile::default(host, output)?,
     };
     let Some(file) = file else {
         return Ok(None);

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 
 use crate::cli::found_config::{stay_inside, variables_of_found};
+use crate::cli::output::Output;
 use crate::config::examples;
-use crate::config::lookup::config_places;
+use crate::config::lookup::{EXAMPLE_PREFIX, config_places};
 use crate::config::node::CONFIG_BYTES_MAX;
 use crate::config::place::STATE_DIR;
 use crate::config::{Config, Context, Invalid, Loaded, Origin, load};
@@ -38,11 +39,20 @@ enum Chosen {
 }
 
 impl TeamFile {
-    /// Finds the config that `argument` names. It is an error if there is none.
+    /// Finds the config that `argument` names. It is an error if there is none. A place in the home that
+    /// cannot be read stops only what is found nowhere else.
     pub(crate) fn named(argument: &str, host: &Host) -> Result<Self> {
         let places = config_places(Some(argument), &host.cwd, host.home.as_ref());
+        let mut unreadable = None;
         for (index, place) in places.iter().enumerate() {
-            if let Some(text) = read(place, read_capped)? {
+            let text = match read(place, read_capped) {
+                Err(error) if index > 0 && is_own(place, host) => {
+                    unreadable.get_or_insert(error);
+                    continue;
+                }
+                read => read?,
+            };
+            if let Some(text) = text {
                 let name = if index == 0 {
                     argument.to_owned()
                 } else {
@@ -50,6 +60,10 @@ impl TeamFile {
                 };
                 return Ok(Self::new(name, place, text, Chosen::ByUser));
             }
+        }
+        if let Some(error) = unreadable {
+            let built_in = format!("name what is built in by `--config {EXAMPLE_PREFIX}…`");
+            return Err(error.hint(built_in));
         }
         match examples::find(argument) {
             Some(example) => Ok(Self {
@@ -65,10 +79,18 @@ impl TeamFile {
         }
     }
 
-    /// Finds the config of a run that names none; `None` if there is none.
-    pub(crate) fn default(host: &Host) -> Result<Option<Self>> {
+    /// Finds the config of a run that names none; `None` if there is none. One in the home that cannot be
+    /// read is told, and the search goes on.
+    pub(crate) fn default(host: &Host, output: &mut Output<'_>) -> Result<Option<Self>> {
         for place in config_places(None, &host.cwd, host.home.as_ref()) {
-            if let Some(text) = read(&place, read_found)? {
+            let text = match read(&place, read_found) {
+                Err(error) if is_own(&place, host) => {
+                    output.warning(&format!("it is not used as a config: {error:#}"));
+                    continue;
+                }
+                read => read?,
+            };
+            if let Some(text) = text {
                 let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
                     Chosen::Found
                 } else {
@@ -88,10 +110,7 @@ impl TeamFile {
             Error::new(ErrorKind::Config, message).hint("name another one with `--config`")
         };
         let text = read(place, read_found)?.ok_or_else(gone)?;
-        let own = host.home.as_ref();
-        let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
-        let is_own = own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)));
-        let chosen = if is_own {
+        let chosen = if is_own(place, host) {
             Chosen::ByUser
         } else {
             Chosen::Found
@@ -148,6 +167,13 @@ impl TeamFile {
             chosen,
         }
     }
+}
+
+/// Whether `place` lies where the user's own configs do.
+fn is_own(place: &AbsPath, host: &Host) -> bool {
+    let own = host.home.as_ref();
+    let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
+    own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)))
 }
 
 /// The text of the file at `place`; a directory counts as nothing.

@@ -1,5 +1,6 @@
 //! Owns the commands that tell whether an answer holds, as a config gives them.
 
+use crate::confinement::tier::TierChoice;
 use crate::evidence::Need;
 
 /// How long a check may take where the config does not say it, in seconds.
@@ -12,6 +13,8 @@ pub struct Checks {
     pub list: Vec<Check>,
     /// What becomes of a delivery after which a required check fails.
     pub on_red: OnRed,
+    /// What is to hold them, if the command line says it; otherwise what holds the agent's commands.
+    pub sandbox: Option<TierChoice>,
 }
 
 /// A command that is run on every answer, in the tree as it would be delivered.

@@ -14,7 +14,7 @@ use crate::config::place::Place;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
 use crate::config::vendors::Vendor;
-use crate::confinement::tier::TierChoice;
+use crate::confinement::tier::{Tier, TierChoice};
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
@@ -230,6 +230,18 @@ impl Config {
         for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
             commands.sandbox = choice;
         }
+        self.checks.sandbox = Some(choice);
+    }
+
+    /// Whether an agent's commands write to the user's paths themselves, because nothing holds them.
+    pub fn writes_in_place(&self) -> bool {
+        let agents = self.agents.iter();
+        let mut commands = agents.filter_map(|agent| agent.commands.as_ref());
+        let is_off = |commands: &CommandLineConfig| {
+            let is_local = matches!(commands.mode, ExecutionMode::Local);
+            is_local && commands.sandbox == TierChoice::Only(Tier::Off)
+        };
+        commands.any(is_off)
     }
 
     /// Whether an agent may run commands on this machine itself.

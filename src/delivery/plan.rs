@@ -1,6 +1,8 @@
 //! Owns the plan of a delivery: the list of what would change in the user's trees, with what may not
 //! be changed and what the user has changed meanwhile. It holds no content.
 
+use std::collections::BTreeSet;
+
 use crate::delivery::stand::Stand;
 use crate::path::{AbsPath, RealPath, RelPath};
 
@@ -119,6 +121,12 @@ impl Entry {
         }
     }
 
+    /// Whether it is told by name: every file and link, and a directory that gets other permission bits.
+    pub fn is_told(&self) -> bool {
+        let is_mode = self.theirs.is_directory() && self.ours.is_directory();
+        self.is_file() || is_mode
+    }
+
     /// Whether a file or link comes, goes or changes, and not only a directory.
     pub fn is_file(&self) -> bool {
         let counts = |stand: &Stand| matches!(stand, Stand::File(_) | Stand::Link { .. });
@@ -132,6 +140,13 @@ impl Plan {
         let root = self.roots.get(entry.root).cloned();
         let root = root.unwrap_or_else(AbsPath::top);
         root.join(entry.rel.as_path())
+    }
+
+    /// Every path of it, of what may not be changed too.
+    pub fn paths(&self) -> BTreeSet<AbsPath> {
+        let refused = self.refused.iter().map(|refusal| refusal.path.to_abs());
+        let entries = self.entries.iter().map(|entry| self.path(entry));
+        entries.chain(refused).collect()
     }
 
     /// Whether there is nothing to decide and nothing to tell.

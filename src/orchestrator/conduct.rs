@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::emit;
 use crate::brief::Task;
 use crate::config::Config;
+use crate::config::checks::Checks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
+use crate::evidence::Need;
 use crate::layout::Layout;
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
@@ -150,10 +152,7 @@ impl Run {
         prepare_state_dir(&layout.state, layout.directories())?;
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
-        let mut workspaces = match &order.resumed {
-            None => make_workspaces(&config, &layout, left.first()),
-            Some(_) => take_workspaces(&layout),
-        }?;
+        let mut workspaces = workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
         let inherited = Inherited {
             opened: &order.opened,
             workspaces: &left,
@@ -161,17 +160,18 @@ impl Run {
         let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
         let anew = || Session::begin(&layout.sessions, order.redactor.clone());
         let session = order.session.map_or_else(anew, Ok)?;
-        let beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
-        beginning.forget_conflicts(&session);
+        let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
+        beginning.forget_conflicts(&session, &config);
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
-        let confined = equip(&mut team, &session, &layout, &order.machine)?;
+        let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, places.name());
+        let how = (beginning.until_ns, order.reviewer);
         team.deliver_from(Wings::new(of_run, &order.machine.executable));
-        team.deliver_by(deliveries(of_run, &config, order.reviewer, &stop));
+        team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
         let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
@@ -181,8 +181,8 @@ impl Run {
             redactor: &order.redactor,
         };
         let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
-        let send = |to| Telemetry::begin(to, Vendors::of(&config), order.redactor);
-        let telemetry = order.telemetry.map(send);
+        let vendors = Vendors::of(&config);
+        let send = |to| Telemetry::begin(to, vendors, order.redactor);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots,
@@ -204,14 +204,14 @@ impl Run {
             turn,
             recorder,
             recordings,
-            telemetry,
+            telemetry: order.telemetry.map(send),
             session,
             around,
             task: order.task,
             events,
             told: beginning.told,
             known: beginning.known,
-            first: beginning.given_up.into_iter().chain(confined).collect(),
+            first: beginning.given_up.into_iter().chain(first).collect(),
             given_up: stop.at_once,
             _workspaces: workspaces,
             _trace: trace,
@@ -327,6 +327,19 @@ fn around(cwd: AbsPath, started_with: &StartedWith, opened: Vec<Opened>) -> Arou
     }
 }
 
+/// The workspaces of a run: those that it was broken off in, or new ones that begin with `seed`.
+fn workspaces(
+    config: &Config,
+    layout: &Layout,
+    resumed: Option<&Resumed>,
+    seed: Option<&AbsPath>,
+) -> Result<Vec<Workspace>> {
+    match resumed {
+        None => make_workspaces(config, layout, seed),
+        Some(_) => take_workspaces(layout),
+    }
+}
+
 /// The snapshots of a run that begins in `workspaces`, or goes on in them.
 fn snapshots(
     layout: &Layout,
@@ -412,17 +425,18 @@ fn run_places(
     }
 }
 
-/// How the run of this name delivers.
+/// How the run of this name delivers. Agents of one that goes on are told again what they had read
+/// `until_ns`.
 fn deliveries(
     (layout, run): (&Layout, &str),
     config: &Config,
-    reviewer: Option<Reviewer>,
+    (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
     stop: &Stop,
 ) -> Deliveries {
     Deliveries {
         dir: layout.deliveries.clone(),
         run: run.to_owned(),
-        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES)),
+        bases: Bases::in_directory(layout.deliveries.join(run).join(BASES), until_ns),
         mode: config.delivery,
         on_red: config.checks.on_red,
         reviewer,
@@ -432,18 +446,53 @@ fn deliveries(
 
 /// Gives the team what only exists now: where our versions of files go that the user changes, and what
 /// holds its commands, which is told.
+/// Where that cannot be had, the session ends as one in which nothing was saved.
 fn equip(
     team: &mut Team,
-    session: &Session,
+    session: Session,
     layout: &Layout,
     machine: &Machine,
-) -> Result<Vec<Event>> {
-    let kept_in = directory(&session.conflicts()?)?;
-    team.watch_conflicts(Conflicts::from_now(kept_in)?);
-    let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
-    let confined = shells.told();
-    team.run_commands_in(shells);
-    Ok(confined)
+) -> Result<(Session, Vec<Event>)> {
+    let mut equipped = || -> Result<Vec<Event>> {
+        let kept_in = directory(&session.conflicts()?)?;
+        team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
+        let mut told = shells.told();
+        let unfit = expect_checks(&shells, team.checks())?;
+        told.extend(unfit.map(|message| Event::Warning { message }));
+        team.run_commands_in(shells);
+        Ok(told)
+    };
+    match equipped() {
+        Ok(told) => Ok((session, told)),
+        Err(error) => {
+            session.end();
+            Err(error)
+        }
+    }
+}
+
+/// Refuses required checks that could not be run, before any model is paid; of others it is said.
+fn expect_checks(shells: &Shells, checks: &Checks) -> Result<Option<String>> {
+    let Some((agent, why)) = shells.unfit() else {
+        return Ok(None);
+    };
+    let required = checks
+        .list
+        .iter()
+        .find(|check| check.need == Need::Required);
+    let Some(required) = required else {
+        return Ok(Some(format!(
+            "checks on the work of {agent} cannot be run: {why}"
+        )));
+    };
+    let message = format!(
+        "the required check `{}` cannot be run on the work of `{agent}`: {why}",
+        required.name
+    );
+    Err(Error::new(ErrorKind::Environment, message)
+        .hint("`massgen doctor` shows what this machine can hold")
+        .hint("run the commands of the agents in containers, or write `required: false`"))
 }
 
 fn attempts(config: &Config) -> Attempts {

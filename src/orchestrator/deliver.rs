@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::calls::Worked;
-use crate::agent::patience::Patience;
+use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{BrokenOff, present};
 use crate::agent::{Mind, emit};
 use crate::brief::{self, AnswerView, Task};
@@ -97,16 +97,13 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let mut worked = presented.worked;
     worked.add(end_background(mind.gate.clone()).await?);
     let permissions = manager(&member.grants, Phase::Final);
-    let extent = match end {
-        End::Agreed => State::Whole,
-        End::Over(_) => State::BrokenOff,
-    };
     let mut delivery = Delivery {
         team,
         member,
         stage,
         held: team.hold_delivery().await?,
-        state: extent,
+        state: state(end),
+        attempt,
     };
     let has_written = delivered(&worked.changes, &permissions).any(is_done);
     delivery.apply(&mut worked).await?;
@@ -121,6 +118,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
+    let end = stopped(end, &rows, patience);
     let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
     let told = not_delivered(&rows, member).into_iter();
     for message in told.chain(unlisted(&worked, &permissions)).chain(left) {
@@ -130,43 +128,44 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         text,
         rows,
         end,
-        mind: is_whole.then_some(mind),
+        mind: (is_whole && end == End::Agreed).then_some(mind),
     })
 }
 
 /// What the final phase came to, where the run was broken off after it had delivered and before it told
-/// so. Only the first attempt is known by its delivery.
+/// so.
 async fn finished_before(
     team: &Team,
     member: &Member,
     line: &Line,
     (stored, attempt, patience): (&Arc<str>, u32, &Patience),
 ) -> Result<Option<Finished>> {
-    let (Some(memory), Some((how, _)), 1) = (&line.memory, team.delivers_by(), attempt) else {
+    let (Some(memory), Some((how, _))) = (&line.memory, team.delivers_by()) else {
         return Ok(None);
     };
-    let before = review::delivered_before(how).await?;
-    if before.is_empty() {
+    let Some((name, before)) = review::delivered_before(how, attempt).await? else {
         return Ok(None);
-    }
+    };
     let mut worked = Worked::done(before);
     let delivery = Delivery {
         team,
         member,
         stage: None,
-        held: Some(review::again(how).await?),
+        held: Some(review::again(how, name).await?),
         state: State::Whole,
+        attempt,
     };
     delivery.prove(&mut worked, patience, &line.events).await?;
     let permissions = manager(&member.grants, Phase::Final);
     let users = team.delivery_gate(member, None)?;
     let rows = rows(&worked, &permissions);
+    let end = stopped(End::Agreed, &rows, patience);
     Ok(Some(Finished {
         text: memory
             .last_words()
             .map_or_else(|| Arc::clone(stored), Arc::from),
         rows: with_fingerprints(rows, users).await?,
-        end: End::Agreed,
+        end,
         mind: None,
     }))
 }
@@ -261,6 +260,7 @@ struct Delivery<'a> {
     stage: Option<Stage>,
     held: Option<Arc<Held>>,
     state: State,
+    attempt: u32,
 }
 
 impl Delivery<'_> {
@@ -298,8 +298,14 @@ impl Delivery<'_> {
         self.stage = None;
         let agent = &self.member.id;
         let evidence = examiner.examine(agent, Examined::Delivery, patience, events);
-        let Some(reason) = evidence.await.red() else {
+        let evidence = evidence.await;
+        let Some(red) = evidence.red() else {
             return Ok(());
+        };
+        let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
+            "interrupted before all checks had ended".to_owned()
+        } else {
+            red
         };
         let (Some((how, _)), Some(held)) = (self.team.delivers_by(), self.held) else {
             return Ok(());
@@ -367,6 +373,7 @@ impl Delivery<'_> {
                 .map(|grant| origin(grant, &mut taken))
                 .collect(),
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
+            attempt: self.attempt,
         };
         let kept_in = Some(conflicts.kept_in.clone());
         match review::deliver(how, held, offer, (kept_in, self.state)).await {
@@ -388,6 +395,26 @@ impl Delivery<'_> {
             path: tree.upper.clone(),
             written: Written::Over,
         })
+    }
+}
+
+/// Whether a final agent whose presentation ended so has done all that it wanted.
+fn state(end: End) -> State {
+    match end {
+        End::Agreed => State::Whole,
+        End::Over(_) => State::BrokenOff,
+    }
+}
+
+/// How a final phase ends that went to its end: stopped, if the user stopped it while they were asked or
+/// while a check ran, so that something is not delivered.
+fn stopped(end: End, rows: &[DeliveryRow], patience: &Patience) -> End {
+    use DeliveryOutcome::{Declined, TakenBack};
+    let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
+    if end == End::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing) {
+        End::Over(Over::Interrupted)
+    } else {
+        end
     }
 }
 
@@ -413,8 +440,8 @@ fn not_delivered(rows: &[DeliveryRow], member: &Member) -> Option<String> {
 
 /// Whether a file was changed where it stands, on the stage or at the user's.
 fn is_in_place(change: &Change) -> bool {
-    use ChangeKind::{Changed, Created, Deleted};
-    matches!(change.kind, Created | Changed | Deleted)
+    use ChangeKind::{Changed, Created, Deleted, Mode};
+    matches!(change.kind, Created | Changed | Deleted | Mode { .. })
 }
 
 /// A delivery of which nothing came: the roots stand for all of it.
@@ -540,6 +567,10 @@ fn combined(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<Deliv
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
         (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
         (_, ChangeKind::Deleted) => Some(Deleted),
+        (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
+            before: before.map(|before| format!("{before:o}")),
+            after: format!("{after:o}"),
+        }),
         (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
             kept: kept.to_string(),
         }),

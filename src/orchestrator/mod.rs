@@ -451,15 +451,21 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let count = |wanted: fn(&DeliveryOutcome) -> bool| {
         rows.iter().filter(|row| wanted(&row.outcome)).count()
     };
-    let delivered = count(DeliveryOutcome::is_delivered);
+    let modes = count(|outcome| matches!(outcome, DeliveryOutcome::Mode { .. }));
+    let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(modes);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
     let taken_back = count(|outcome| matches!(outcome, DeliveryOutcome::TakenBack { .. }));
-    let others: usize = [delivered, failed, declined, taken_back].iter().sum();
+    let others: usize = [modes, delivered, failed, declined, taken_back]
+        .iter()
+        .sum();
     let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         summary = format!("{summary}; {} delivered", counted(delivered, "file"));
+    }
+    if modes > 0 {
+        summary = format!("{summary}, {} changed", counted(modes, "directory mode"));
     }
     for (number, what) in [
         (taken_back, "taken back"),

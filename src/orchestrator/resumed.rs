@@ -6,6 +6,7 @@ use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::memory::{CallRecord, Effects, Memory, Remembered};
+use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
@@ -47,7 +48,9 @@ pub(super) struct Beginning {
     pub(super) told: Vec<Event>,
     /// What of it is told again.
     pub(super) known: Known,
-    /// The ends of requests that were under way.
+    /// When the last of it was told, in nanoseconds since 1970.
+    pub(super) until_ns: Option<i128>,
+    /// The ends of requests that were under way, and what is to be said first.
     pub(super) given_up: Vec<Event>,
     /// What was used.
     pub(super) books: Books,
@@ -79,6 +82,7 @@ impl Beginning {
         let given_up = given_up(resumed.events(), models);
         Self {
             told: resumed.events().cloned().collect(),
+            until_ns: (resumed.told.last()).map(|(_, at)| i128::from(at.unix_nanoseconds())),
             known: Known::of(resumed.events(), effects),
             books: books(resumed.events().chain(&given_up)),
             memories: Memories::of(resumed.events()),
@@ -88,12 +92,19 @@ impl Beginning {
         }
     }
 
-    /// Forgets the time from which on a final phase that begins again would take for the user's what
-    /// it wrote itself.
-    pub(super) fn forget_conflicts(&self, session: &Session) {
-        if self.delivers_again {
-            session.forget_conflicts();
+    /// Where commands write to the user's paths themselves, a final phase that begins again would take
+    /// for the user's what it wrote itself: the time from which on that counts is forgotten, and told.
+    /// Elsewhere all was written to a stage, and what the user has changed since stays the user's.
+    pub(super) fn forget_conflicts(&mut self, session: &Session, config: &Config) {
+        if !self.delivers_again || !config.writes_in_place() {
+            return;
         }
+        session.forget_conflicts();
+        let message = "nothing held the commands of this run: what you have changed since it was broken \
+                       off is not told from what it wrote itself";
+        self.given_up.push(Event::Warning {
+            message: message.to_owned(),
+        });
     }
 
     /// Throws away the stages of a final phase that begins again.

@@ -18,7 +18,7 @@ use crate::world::change::{Change, ChangeKind};
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
-use crate::world::delivery::store::{Delivery, Offer, names};
+use crate::world::delivery::store::{Delivery, Offer, names_of};
 use crate::world::delivery::transaction::{apply, take_parts};
 use crate::world::delivery::undo::{Delivered, Direction, Now, Outcome, Row, Since as SinceThen};
 use crate::world::locate::locate;
@@ -160,42 +160,51 @@ pub async fn deliver(
     blocking(applying).await
 }
 
-/// What a run had delivered that was broken off after that and is gone on with; nothing if it had not
-/// come so far.
-pub async fn delivered_before(deliveries: &Deliveries) -> Result<Vec<Change>> {
+/// What an `attempt` of a run had delivered that was broken off after that and is gone on with, with the
+/// name of the delivery; `None` if it had not come so far.
+pub async fn delivered_before(
+    deliveries: &Deliveries,
+    attempt: u32,
+) -> Result<Option<(String, Vec<Change>)>> {
     let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
     let looking = move || {
-        if !names(&dir)?.contains(&run) {
-            return Ok(Vec::new());
-        }
-        let delivery = Delivery::open(&dir, &run)?;
-        let delivered = if delivery.is_applied() {
-            Delivered::open(delivery)?
-        } else {
-            None
-        };
-        let Some(delivered) = delivered else {
-            return Ok(Vec::new());
-        };
-        let names = delivered.names().filter(|(_, _, now)| *now == Now::Applied);
-        let change = |(path, deed, _): (AbsPath, Deed, Now)| {
-            let kind = match deed {
-                Deed::Create => ChangeKind::Created,
-                Deed::Change => ChangeKind::Changed,
-                Deed::Delete => ChangeKind::Deleted,
+        for name in names_of(&run, &dir)? {
+            let delivery = Delivery::open(&dir, &name)?;
+            if !delivery.is_applied() || delivery.offer()?.attempt != attempt {
+                continue;
+            }
+            let Some(delivered) = Delivered::open(delivery)? else {
+                continue;
             };
-            let path = locate(&path)?.into_real();
-            Ok(Change { path, kind })
-        };
-        names.map(change).collect()
+            let changes = applied(&delivered)?;
+            if !changes.is_empty() {
+                return Ok(Some((name, changes)));
+            }
+        }
+        Ok(None)
     };
     blocking(looking).await
 }
 
-/// The first delivery of the run, which another process made.
-pub async fn again(deliveries: &Deliveries) -> Result<Arc<Delivery>> {
-    let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
-    blocking(move || Delivery::open(&dir, &run).map(Arc::new)).await
+/// What of a delivery stands as it was delivered.
+fn applied(delivered: &Delivered) -> Result<Vec<Change>> {
+    let names = delivered.names().filter(|(_, _, now)| *now == Now::Applied);
+    let change = |(path, deed, _): (AbsPath, Deed, Now)| {
+        let kind = match deed {
+            Deed::Create => ChangeKind::Created,
+            Deed::Change => ChangeKind::Changed,
+            Deed::Delete => ChangeKind::Deleted,
+        };
+        let path = locate(&path)?.into_real();
+        Ok(Change { path, kind })
+    };
+    names.map(change).collect()
+}
+
+/// The delivery `name` of the run, which another process made.
+pub async fn again(deliveries: &Deliveries, name: String) -> Result<Arc<Delivery>> {
+    let dir = deliveries.dir.clone();
+    blocking(move || Delivery::open(&dir, &name).map(Arc::new)).await
 }
 
 /// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as

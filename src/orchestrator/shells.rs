@@ -43,6 +43,8 @@ pub struct Shells {
     refused: BTreeMap<AgentId, Enclosure>,
     /// What checks run in on the work of an agent.
     checking: BTreeMap<AgentId, Commands>,
+    /// On whose work checks cannot be run, and why.
+    unfit: BTreeMap<AgentId, &'static str>,
     /// Their directories, which go at the end of the run.
     rooms: Option<Sandboxes>,
 }
@@ -95,6 +97,9 @@ impl Shells {
         for runner in checked {
             let room = builder.rooms.checks_of(runner.id)?;
             let commands = builder.commands(runner, &room)?;
+            if let Some(why) = unfit(commands.tier(), runner.grants) {
+                shells.unfit.insert(runner.id.clone(), why);
+            }
             if commands.tier() != Tier::D {
                 shells.checking.insert(runner.id.clone(), commands);
             }
@@ -106,6 +111,12 @@ impl Shells {
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
     pub fn checking(&self, agent: &AgentId) -> Option<&Commands> {
         self.checking.get(agent)
+    }
+
+    /// The first agent on whose work checks cannot be run, and why.
+    pub fn unfit(&self) -> Option<(&AgentId, &'static str)> {
+        let first = self.unfit.first_key_value();
+        first.map(|(agent, why)| (agent, *why))
     }
 
     /// What the commands of an agent run in; `None` where it may run none.
@@ -151,6 +162,21 @@ impl Shells {
             .map(event)
             .chain(notes.chain(swept).map(warning))
             .collect()
+    }
+}
+
+/// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no
+/// directory to write to, they look at a copy of its files, which every tier can hold.
+fn unfit(tier: Tier, grants: &[Grant]) -> Option<&'static str> {
+    let roots = grants::write_roots(grants);
+    let has_tree = roots.iter().any(|grant| grant.scope == Scope::Tree);
+    match tier {
+        Tier::C if has_tree => Some("in tier C commands cannot be shown what would be delivered"),
+        Tier::Off if has_tree => {
+            Some("with the sandbox off commands cannot be shown what would be delivered")
+        }
+        Tier::A | Tier::B | Tier::C | Tier::Off => None,
+        Tier::D => Some("nothing on this machine can hold them"),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
+use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
@@ -108,7 +109,7 @@ impl Team {
                 grants: context.of_agent(agent, workspace.as_ref(), temp)?,
                 workspace,
                 config: agent.clone(),
-                checks: for_checks(agent.commands.as_ref()),
+                checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
                 history: Arc::default(),
             });
         }
@@ -175,6 +176,11 @@ impl Team {
             grants: &member.grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
+    }
+
+    /// What tells whether answers hold.
+    pub fn checks(&self) -> &Checks {
+        &self.config.checks
     }
 
     /// Whether checks run at all. Those of a run that is played again have run.
@@ -409,11 +415,16 @@ impl Team {
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what
 /// agents may run.
-fn for_checks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+fn for_checks(
+    commands: Option<&CommandLineConfig>,
+    sandbox: Option<TierChoice>,
+) -> CommandLineConfig {
+    let commands = commands.cloned().unwrap_or_default();
     CommandLineConfig {
         allowed: None,
         blocked: Vec::new(),
-        ..commands.cloned().unwrap_or_default()
+        sandbox: sandbox.unwrap_or(commands.sandbox),
+        ..commands
     }
 }
 

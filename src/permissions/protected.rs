@@ -34,6 +34,9 @@ pub const PROTECTED: &[&str] = &[
     ".husky",
     ".github/hooks",
     ".gitmodules",
+    ".jj",
+    ".cargo/config",
+    ".cargo/config.toml",
 ];
 
 /// Files that look like `.env.NAME` and hold no secrets by convention.
@@ -208,6 +211,9 @@ mod tests {
         check("MCP~1.JSO", &[], Some(".mcp.json"));
         check(".env.local", &[], Some(".env"));
         check(".github/hooks/x", &[], Some(".github/hooks"));
+        check("a/.jj/repo/store", &[], Some(".jj"));
+        check(".cargo/config.toml", &[], Some(".cargo/config.toml"));
+        check("a/.cargo/config", &[], Some(".cargo/config"));
         check(".git/x", &[".git"], None);
         check(".git/.env", &[".git"], Some(".env"));
     }
@@ -219,6 +225,8 @@ mod tests {
         check(".gitignore", &[], None);
         check(".github/workflows/ci.yml", &[], None);
         check("hooks/x", &[], None);
+        check(".cargo/registry/config.json", &[], None);
+        check("config.toml", &[], None);
         check("docs/node_modules.md", &[], None);
         check(".env.example", &[], None);
         check("environment", &[], None);

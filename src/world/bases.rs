@@ -28,6 +28,8 @@ struct Kept {
     dir: AbsPath,
     bytes: u64,
     of: BTreeMap<RealPath, Base>,
+    /// What was changed later than this is not what the agent has seen, in nanoseconds since 1970.
+    until_ns: Option<i128>,
 }
 
 /// What was read of one file.
@@ -49,10 +51,15 @@ pub(in crate::world) enum Occasion {
 }
 
 impl Bases {
-    /// Begins with nothing; contents will be kept in `dir`.
-    pub fn in_directory(dir: AbsPath) -> Self {
-        let of = BTreeMap::new();
-        Self(Arc::new(Mutex::new(Kept { dir, bytes: 0, of })))
+    /// Begins with nothing; contents will be kept in `dir`. Where an agent is told again what it read
+    /// before `until_ns`, in nanoseconds since 1970, what somebody has changed since counts as unread.
+    pub fn in_directory(dir: AbsPath, until_ns: Option<i128>) -> Self {
+        Self(Arc::new(Mutex::new(Kept {
+            dir,
+            bytes: 0,
+            of: BTreeMap::new(),
+            until_ns,
+        })))
     }
 
     /// Notes that the agent has seen `path` in this version, and keeps its content if there is room.
@@ -67,6 +74,12 @@ impl Bases {
         let Ok((content, version)) = opened(path) else {
             return;
         };
+        if kept
+            .until_ns
+            .is_some_and(|until| version.changed_ns > until)
+        {
+            return;
+        }
         let state = |version: &Version| (version.size_bytes, version.modified_ns);
         if state(&version) == state(seen) {
             let content = kept.keep(version.size_bytes, content);

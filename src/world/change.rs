@@ -23,6 +23,13 @@ pub enum ChangeKind {
     Changed,
     /// It was removed.
     Deleted,
+    /// It is a directory that got other permission bits, or a new one that everybody may write to.
+    Mode {
+        /// The bits before; nothing of a new one.
+        before: Option<u32>,
+        /// The bits now.
+        after: u32,
+    },
     /// The user changed it during the run, so it was left alone.
     Conflict {
         /// Where our version is kept.

@@ -2,6 +2,9 @@
 //! can win, and leave nothing behind.
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -145,13 +148,73 @@ fn voters_are_told_how_checks_ended() {
 #[test]
 fn a_check_that_cannot_be_run_says_why() {
     let keys = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
-    let finished = project("checks: ['true']\non_red: keep\n", keys).run();
+    let told = "checks: [{command: 'true', required: false}]\non_red: keep\n";
+    let finished = project(told, keys).run();
+    let warning = "checks on the work of one cannot be run: with the sandbox off";
+    assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     let verdicts = events(&finished, "checked");
     assert!(!verdicts.is_empty());
     for event in &verdicts {
         assert_eq!(event["finding"]["verdict"], "not_run", "{event}");
     }
     assert_eq!(winner(&finished), "one");
+}
+
+#[test]
+fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
+    let checks = "checks: [{name: holds, command: 'true'}]\n";
+    let off = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
+    for (keys, flags, why) in [
+        (off, &[][..], "with the sandbox off"),
+        ("", &["--sandbox", "off"], "with the sandbox off"),
+        ("", &["--sandbox", "C"], "in tier C"),
+    ] {
+        let refused = project(checks, keys).args(flags).failure(3);
+        let told = "the required check `holds` cannot be run on the work of `one`: ";
+        let told = format!("{told}{why}");
+        assert!(refused.stderr().contains(&told), "{}", refused.stderr());
+        let sessions = fs::read_dir(refused.project().path(".massgen/sessions"));
+        assert_eq!(sessions.unwrap().count(), 0);
+        let logs = refused.project().path(".massgen/massgen_logs");
+        assert!(!logs.exists(), "nothing is begun");
+    }
+}
+
+#[test]
+fn an_interrupt_while_a_check_runs_takes_the_delivery_back_and_says_why() {
+    let project = red("undo");
+    let config = project.path("team.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    let slow = "{name: clean, command: 'test ! -e bad.txt || sleep 100'}";
+    let text = text.replace("{name: clean, command: test ! -e bad.txt}", slow);
+    fs::write(config, text).unwrap();
+    let mut command = project.command();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    let log = || {
+        let runs = fs::read_dir(project.path(".massgen/massgen_logs"))
+            .into_iter()
+            .flatten();
+        let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
+        logs.filter_map(|log| fs::read_to_string(log).ok())
+            .collect::<String>()
+    };
+    while log().matches(r#""type":"checking""#).count() < 2 {
+        sleep(Duration::from_millis(10));
+    }
+    assert!(project.path("bad.txt").exists());
+    let process = running.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &process]).status();
+    assert!(sent.unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert!(!project.path("bad.txt").exists());
+    let finished = project.retyped(["apply", "last", "--yes"]).success();
+    let rows = status(&finished)["results"]["delivered"].clone();
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["outcome"], "taken_back", "{row}");
+        assert_eq!(row["reason"], "interrupted before all checks had ended");
+    }
+    finished.has_file("bad.txt", "x");
 }
 
 #[test]

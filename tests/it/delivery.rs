@@ -130,6 +130,7 @@ impl Scene {
                 written: Written::Over,
             })],
             began_ns: i64::MAX,
+            attempt: 1,
         }
     }
 
@@ -160,6 +161,7 @@ impl Scene {
                 ChangeKind::Created => "created".to_owned(),
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Mode { after, .. } => format!("mode {after:o}"),
                 ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
@@ -217,6 +219,7 @@ fn what_was_done_in_the_layer_is_done_to_the_tree() {
             "plain changed",
             "plain/deep/one deleted",
             "run.sh changed",
+            "src mode 750",
             "src/app.py changed",
             "src/new.py created",
         ]
@@ -573,7 +576,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let scene = Scene::new();
     let base = numbered(9);
     scene.write("rw/text", &base);
-    let bases = Bases::in_directory(scene.abs("bases"));
+    let bases = Bases::in_directory(scene.abs("bases"), None);
     let root = scene.offer().grants[0].root.clone();
     let policy = GatePolicy {
         bases: Some(bases.clone()),

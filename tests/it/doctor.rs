@@ -4,7 +4,7 @@
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::http_server::{Answer, Endpoint};
 use crate::project::{Finished, Project};
+use crate::scripted_team::{agent, team};
 
 const KEY: &str = "sk-or-v1-0123456789abcdef";
 const SCRIPTED: &str = "agents:\n  - id: a\n    backend: {type: scripted, replies: [{text: hi}]}\n";
@@ -589,4 +590,33 @@ fn a_sandbox_that_was_chosen_is_tried_by_itself() {
     let finished = of_team(project).success();
     let subject = "commands with `command_line_sandbox: off`";
     check(&finished, ("sandbox", subject), "warning", "switched off");
+}
+
+#[test]
+fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
+    let replies = "- calls: [{name: new_answer, arguments: {content: done}}]";
+    let project = || {
+        let project = Project::new().config(&team(&[agent("a", "", replies)], ""));
+        fs::create_dir_all(project.home(".massgen/configs")).unwrap();
+        for name in [".massgen/models.yaml", ".massgen/configs/own.yaml"] {
+            symlink(project.home(name), project.home(name)).unwrap();
+        }
+        project
+    };
+    let finished = project().args(["go"]).success();
+    let told = "your own list of models is not used: cannot read `[HOME]/.massgen/models.yaml`";
+    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    let doctor = project().args(["doctor"]).run();
+    assert!(doctor.stderr().contains(told), "{}", doctor.stderr());
+    let refused = project().args(["--config", "own", "go"]).run();
+    assert_ne!(refused.code(), Some(0));
+    let named = "cannot read `[HOME]/.massgen/configs/own.yaml`";
+    assert!(refused.stderr().contains(named), "{}", refused.stderr());
+    let unnamed = Project::new().args(["--dry-run", "go"]);
+    fs::create_dir_all(unnamed.home(".config/massgen")).unwrap();
+    let config = unnamed.home(".config/massgen/config.yaml");
+    symlink(&config, &config).unwrap();
+    let told = "it is not used as a config: cannot read `[HOME]/.config/massgen/config.yaml`";
+    let ended = unnamed.run();
+    assert!(ended.stderr().contains(told), "{}", ended.stderr());
 }

@@ -6,6 +6,9 @@
 )]
 
 use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::project::Project;
 use crate::scripted_team::{agent, team};
@@ -380,4 +383,101 @@ fn a_session_that_is_terminated_ends() {
     let process = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
     drop(terminal.ends(130));
+}
+
+#[test]
+fn the_final_answer_is_shown_once() {
+    let replies = r#"
+- when: {system: "the final agent"}
+  text: "spoken and\npresented"
+- calls: [{name: new_answer, arguments: {content: done}}]
+"#;
+    let mut terminal = Terminal::open(with_files(replies), 80);
+    terminal.says("/ yes, and [P]rotect paths in it: ");
+    terminal.types(ENTER);
+    terminal.shows(&[">"]);
+    turn(&mut terminal, "Say it", 1);
+    let written = terminal.written();
+    assert_eq!(written.matches("spoken and").count(), 1, "{written}");
+    assert_eq!(written.matches("presented").count(), 1, "{written}");
+    assert!(
+        written.contains("\nspoken and\r\npresented\r\n"),
+        "{written}"
+    );
+}
+
+#[test]
+fn a_session_that_is_removed_under_the_prompt_is_told_and_a_new_one_begins() {
+    let mut terminal = session(project(ANSWERS));
+    turn(&mut terminal, "One", 1);
+    let mut words = terminal.project().command();
+    words.args(["sessions", "delete", "last"]);
+    let refused = words.output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{told}");
+    assert!(told.contains("is open in another process"), "{told}");
+    turn(&mut terminal, "Two", 2);
+    fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
+    turn(&mut terminal, "Three", 3);
+    terminal.says("was removed: a new one begins, which knows nothing of its turns");
+    turn(&mut terminal, "Four", 4);
+    terminal.types(CTRL_D);
+    let project = terminal.ends(0);
+    let shown = project.retyped(["sessions", "list"]).success();
+    assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
+    assert!(shown.stdout().contains("2 turns"), "{}", shown.stdout());
+    let removed = shown.then(["sessions", "delete", "last"]).success();
+    assert!(
+        removed.stderr().contains("removed session_"),
+        "{}",
+        removed.stderr()
+    );
+}
+
+#[test]
+fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
+    let slow = "- delay_ms: 60000\n  text: late";
+    let project = project(slow).args(["Begin"]);
+    let mut command = project.command();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut waiting = command.spawn().unwrap();
+    let log = || {
+        let runs = fs::read_dir(project.path(".massgen/massgen_logs"))
+            .into_iter()
+            .flatten();
+        let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
+        logs.filter_map(|log| fs::read_to_string(log).ok())
+            .collect::<String>()
+    };
+    while !log().contains(r#""type":"asking""#) {
+        sleep(Duration::from_millis(10));
+    }
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    let config = team(&[agent("a", "", ANSWERS)], "");
+    fs::write(project.path(".massgen/config.yaml"), &config).unwrap();
+    fs::write(project.path("again.yaml"), config).unwrap();
+    let typed = project.retyped(["--config", "again.yaml", "--continue"]);
+    let mut terminal = Terminal::open(typed, 80);
+    terminal.says("going on with log_");
+    terminal.says("\ndone: ");
+    terminal.shows(&[">"]);
+    turn(&mut terminal, "Next", 2);
+    terminal.types(CTRL_D);
+    let shown = terminal.ends(0).retyped(["sessions", "list"]).success();
+    assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
+    assert!(shown.stdout().contains("2 turns"), "{}", shown.stdout());
+}
+
+#[test]
+fn the_tier_in_force_is_shown() {
+    let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: C";
+    let config = team(&[agent("a", keys, ANSWERS)], "");
+    let mut terminal = closed_session(typed(Project::new().config(&config)));
+    terminal.types("/status\r");
+    let tier = "  sandbox  tier C: ";
+    terminal.wait(
+        || terminal.written().matches(tier).count() == 2,
+        || terminal.written(),
+    );
 }

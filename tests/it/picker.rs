@@ -98,6 +98,31 @@ fn a_key_asks_for_writing_and_quotes_are_added() {
 }
 
 #[test]
+fn writing_is_asked_for_after_a_choice_was_taken_too() {
+    let mut terminal = session(project(), 80);
+    terminal.types("Fix @mana");
+    terminal.shows(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
+    terminal.types(TAB);
+    terminal.shows(&["> Fix @src/manager.rs"]);
+    terminal.types(":w");
+    terminal.shows(&[
+        "> Fix @src/manager.rs:w",
+        " > src/manager.rs  1.2 kB",
+        "   Tab inserts, Esc closes",
+    ]);
+    terminal.types(TAB);
+    terminal.types("with @my");
+    terminal.shows(&[
+        "> Fix @src/manager.rs:w with @my",
+        " > my file.txt  4 B",
+        FOOTER,
+    ]);
+    terminal.types(TAB);
+    terminal.types(":w and : alone");
+    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\":w and : alone"]);
+}
+
+#[test]
 fn it_closes_and_stays_away_where_no_path_is_meant() {
     let mut terminal = session(project(), 80);
     terminal.types("@ma");

@@ -340,10 +340,12 @@ fn nobody_else_goes_on_with_a_run_that_goes_on() {
         sleep(Duration::from_millis(1));
     }
     let second = massgen(&project, &["--continue"]).output().unwrap();
-    let is_running = first.try_wait().unwrap().is_none();
     assert!(first.wait().unwrap().success());
-    assert_eq!(second.status.code(), Some(2), "{}", told(&second));
-    assert!(is_running || told(&second).contains("no run of the session"));
+    let expected = match second.status.code() {
+        Some(3) => "is running",
+        _ => "no run of the session was broken off",
+    };
+    assert!(told(&second).contains(expected), "{}", told(&second));
 }
 
 /// Goes on with a run whose log was cut in the middle, after `change`, and expects what is said.
@@ -394,4 +396,64 @@ fn a_session_without_a_broken_run_needs_a_task() {
     let again = finished.then(["--continue"]).failure(2);
     let expected = "no run of the session was broken off, and there is no task";
     assert!(again.stderr().contains(expected), "{}", again.stderr());
+}
+
+/// The final agent reads a file of the user's, writes it, and the log is cut before it was delivered;
+/// then the user changes what `meanwhile` says. Gives the project after the run was gone on with.
+fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output) {
+    let replies = r#"
+- when: {system: "the final agent", last: "wrote"}
+  text: "final: changed"
+- when: {system: "the final agent", last: "of the user"}
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/text", content: "of the agent\n"}}]
+- when: {system: "the final agent"}
+  calls: [{name: read_text_file, arguments: {path: "{{cwd}}/out/text"}}]
+- calls: [{name: new_answer, arguments: {content: "alpha"}}]
+"#;
+    let finished = Project::new()
+        .config(&team(&[agent("a", "cwd: wa", replies)], DELIVERS))
+        .file("out/text", "of the user\n")
+        .args(["go"])
+        .success();
+    let finished = finished.has_file("out/text", "of the agent\n");
+    let undone = finished.then(["undo"]).success();
+    let project = undone
+        .has_file("out/text", "of the user\n")
+        .then::<&str>([]);
+    let log = log(&project).unwrap();
+    let text = fs::read_to_string(&log).unwrap();
+    let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
+    let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
+    fs::write(&log, kept.concat()).unwrap();
+    fs::remove_file(log.with_file_name("status.json")).unwrap();
+    fs::remove_dir_all(project.path(".massgen/deliveries")).unwrap();
+    for session in fs::read_dir(project.path(".massgen/sessions")).unwrap() {
+        let turn = session.unwrap().path().join("turn_1");
+        fs::remove_dir_all(&turn).unwrap();
+        fs::create_dir_all(turn.join("conflicts")).unwrap();
+    }
+    sleep(Duration::from_millis(30));
+    meanwhile(&project);
+    let again = massgen(&project, &["--continue"]).output().unwrap();
+    (project, again)
+}
+
+#[test]
+fn what_the_user_changed_before_a_run_is_gone_on_with_stays() {
+    let (project, again) = changed_before_going_on(|project| {
+        fs::write(project.path("out/text"), "edited by the user\n").unwrap();
+    });
+    assert_eq!(again.status.code(), Some(4), "{}", told(&again));
+    assert!(told(&again).contains("conflict"), "{}", told(&again));
+    let left = fs::read_to_string(project.path("out/text")).unwrap();
+    assert_eq!(left, "edited by the user\n", "{}", told(&again));
+    let log = log(&project).unwrap();
+    let delivered = events(&log)
+        .into_iter()
+        .find(|event| event["type"] == "delivered");
+    let kept = delivered.unwrap()["rows"][0]["kept"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "of the agent\n");
 }

@@ -48,12 +48,17 @@ struct Room {
 
 impl Room {
     fn new(tier: Tier) -> Option<Self> {
+        Self::by(&binary(), tier)
+    }
+
+    /// `executable` is massgen.
+    fn by(executable: &Path, tier: Tier) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         for name in ["ws", "project", "upper", "work", "home", "tmp", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         let state = abs(&dir.path().join("state"));
-        let executable = abs(&binary());
+        let executable = abs(executable);
         let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &state);
         match sandbox {
             Ok(sandbox) => Some(Self { dir, sandbox }),
@@ -145,9 +150,13 @@ fn abs(path: &Path) -> AbsPath {
 
 /// Does the same in every tier that the machine can enforce, and without one.
 fn in_each_tier(test: impl Fn(&Room)) {
+    in_each_tier_by(&binary(), test);
+}
+
+fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
     let mut tried = Vec::new();
     for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
-        if let Some(room) = Room::new(tier) {
+        if let Some(room) = Room::by(executable, tier) {
             println!("tier {tier}");
             test(&room);
             tried.push(tier);
@@ -381,6 +390,52 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
         );
         assert!(!room.path("ws").join("ran").as_path().exists());
     }
+}
+
+/// The processes of `program`, in the order in which they were started.
+fn processes_of(program: &Path) -> Vec<Pid> {
+    let is_one = |number: &i32| {
+        fs::read_link(format!("/proc/{number}/exe")).is_ok_and(|found| found == program)
+    };
+    let names = fs::read_dir("/proc").unwrap();
+    let numbers = names.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let mut found: Vec<i32> = numbers.filter(is_one).collect();
+    found.sort_unstable();
+    found.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+#[test]
+fn whoever_kills_what_stands_by_ends_no_command() {
+    let dir = tempfile::tempdir().unwrap();
+    // Its processes are told from those of other tests by their program.
+    let program = dir.path().canonicalize().unwrap().join("massgen");
+    fs::copy(binary(), &program).unwrap();
+    in_each_tier_by(&program, |room| {
+        let run = || {
+            let finished = room.run("echo done");
+            assert_eq!(finished.stdout.text, "done\n", "{:?}", finished.ended);
+        };
+        let check = |chosen: fn(&[Pid]) -> &[Pid]| {
+            run();
+            wait_until("one stem, and one that stands by", || {
+                processes_of(&program).len() == 2
+            });
+            let processes = processes_of(&program);
+            let killed = chosen(&processes);
+            for process in killed {
+                kill_process(*process, Signal::KILL).unwrap();
+            }
+            wait_until("the end of what was killed", || {
+                let left = processes_of(&program);
+                !left.iter().any(|left| killed.contains(left))
+            });
+            run();
+        };
+        check(|processes| &processes[..1]);
+        check(|processes| &processes[1..]);
+        check(|processes| processes);
+    });
+    wait_until("the end of all", || processes_of(&program).is_empty());
 }
 
 #[test]

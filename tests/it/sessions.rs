@@ -292,14 +292,42 @@ fn a_session_is_part_of_one_run_at_a_time() {
     while !second.exists() {
         sleep(Duration::from_millis(10));
     }
-    let refused = project.retyped(["--continue", "Wait too"]).failure(3);
+    let id = sessions(&project)[0].file_name().unwrap().to_owned();
+    let id = id.to_str().unwrap().to_owned();
+    let mut refused = project.retyped(["--continue", "Wait too"]).failure(3);
+    for words in [
+        &["--continue", "Wait too"][..],
+        &["--continue"],
+        &["sessions", "resume", &id],
+        &["sessions", "fork", &id],
+        &["sessions", "export", &id],
+        &["sessions", "delete", &id],
+    ] {
+        refused = refused.then(words).failure(3);
+        let told = format!("a turn of the session `{id}` is running");
+        assert!(
+            refused.stderr().contains(&told),
+            "{words:?}: {}",
+            refused.stderr()
+        );
+    }
+    let listed = refused.then(["sessions", "list"]).success();
     assert!(
-        refused.stderr().contains("is in use by another run"),
+        listed.stdout().contains("  running  "),
         "{}",
-        refused.stderr()
+        listed.stdout()
     );
+    let listed = listed.then(["sessions", "list", "--json"]).success();
     assert!(
-        refused.stderr().contains("massgen sessions fork"),
+        listed.stdout().contains(r#""running":true"#),
+        "{}",
+        listed.stdout()
+    );
+    let refused = listed.then(["sessions", "show"]).success();
+    assert!(
+        refused
+            .stderr()
+            .contains(&format!("a turn of {id} is running")),
         "{}",
         refused.stderr()
     );
@@ -658,4 +686,94 @@ fn runs_side_by_side_never_mix() {
     tasks.sort();
     tasks.dedup();
     assert_eq!(tasks.len(), RUNS);
+}
+
+/// A session with one turn, and a newer one whose first run was killed while it waited for its model.
+fn after_a_killed_run() -> (Finished, String) {
+    let finished = after_one_turn();
+    let old = sessions(finished.project());
+    with_team(&finished, "- delay_ms: 60000\n  text: late");
+    let project = finished.then(["Begin anew"]);
+    let mut command = project.command();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut waiting = command.spawn().unwrap();
+    let begun = |session: &PathBuf| !old.contains(session);
+    let logs = || fs::read_dir(project.path(".massgen/massgen_logs")).unwrap();
+    let asks = || {
+        let texts = logs().map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
+        let mut texts = texts.filter_map(|log| fs::read_to_string(log).ok());
+        texts.any(|text| text.contains("Begin anew") && text.contains(r#""type":"asking""#))
+    };
+    while !(sessions(&project).iter().any(begun) && asks()) {
+        sleep(Duration::from_millis(10));
+    }
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    let new = sessions(&project).into_iter().find(begun).unwrap();
+    let id = new.file_name().unwrap().to_str().unwrap().to_owned();
+    (project.retyped(["sessions", "list"]).success(), id)
+}
+
+#[test]
+fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_broken_off() {
+    let (finished, id) = after_a_killed_run();
+    let refused = finished.then(["--continue", "And then?"]).failure(2);
+    let told = format!("the last session is `{id}`, whose run `log_");
+    assert!(refused.stderr().contains(&told), "{}", refused.stderr());
+    let older = "or go on with the session before it: massgen --session-id session_";
+    assert!(refused.stderr().contains(older), "{}", refused.stderr());
+    let removed = refused.then(["sessions", "delete", &id]).success();
+    with_team(&removed, &makes("a.txt", "one", "blue"));
+    let finished = removed.then(["--continue", "And then?"]).success();
+    assert_eq!(finished.stdout(), "blue\n");
+    assert_eq!(sessions(finished.project()).len(), 1);
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
+    for words in [
+        &["sessions", "list"][..],
+        &["logs", "list"],
+        &["diff"],
+        &["undo"],
+    ] {
+        let around = Project::new().link(".massgen", ".massgen");
+        let refused = around.args(words).run();
+        assert_ne!(refused.code(), Some(0), "{words:?}");
+        let told = "cannot read `[PROJECT]/.massgen";
+        assert!(
+            refused.stderr().contains(told),
+            "{words:?}: {}",
+            refused.stderr()
+        );
+        let none = Project::new().args(words).run();
+        assert!(!none.stderr().contains("cannot read"), "{}", none.stderr());
+    }
+}
+
+#[test]
+fn nothing_is_made_or_removed_where_a_link_leads() {
+    let finished = after_one_turn();
+    let project = finished.project();
+    let id = sessions(project)[0].file_name().unwrap().to_owned();
+    let id = id.to_str().unwrap().to_owned();
+    fs::rename(project.path(".massgen"), project.path("elsewhere")).unwrap();
+    symlink("elsewhere", project.path(".massgen")).unwrap();
+    let mut finished = finished.then(["sessions", "export", &id]).success();
+    let archive = format!("{id}.tar.gz");
+    for words in [
+        &["sessions", "fork", &id][..],
+        &["sessions", "import", &archive],
+        &["sessions", "prune", "--older-than", "1d"],
+        &["sessions", "delete", &id],
+    ] {
+        finished = finished.then(words).failure(3);
+        let told = "`[PROJECT]/.massgen` is a symbolic link";
+        assert!(
+            finished.stderr().contains(told),
+            "{words:?}: {}",
+            finished.stderr()
+        );
+    }
+    assert_eq!(sessions(finished.project()).len(), 1);
 }

@@ -1,9 +1,10 @@
 //! `massgen apply`, `undo` and `diff` as a user types them: on other file systems, on full and read-only
 //! disks, on a terminal, and killed at any moment.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::process::{Output, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::delivery::{EVERYTHING, Scene, numbered};
 use crate::project::{Project, binary};
 use crate::runs::{WRITE_HERE, builds};
 use crate::scripted_team::{agent, team};
+use crate::terminal::Terminal;
 
 /// How many processes are killed in a test run, unless `MASSGEN_TEST_KILLS` says otherwise.
 const KILLS: u32 = 10;
@@ -452,13 +454,131 @@ fn a_run_delivers_what_is_taken_on_its_terminal() {
 fn an_interrupt_while_it_asks_applies_nothing() {
     let project = run_with("delivery: review");
     let (shown, status) = run_typed(&project, "\u{3}");
-    assert_eq!(status, 0, "{shown}");
-    assert!(shown.contains("1 not taken"), "{shown}");
+    assert_eq!(status, 130, "{shown}");
+    assert!(
+        shown.contains("is not delivered; `massgen diff log_"),
+        "{shown}"
+    );
     assert!(!project.path("out.txt").exists());
     project
         .retyped(["apply", "--yes"])
         .success()
         .has_file("out.txt", "made by one");
+}
+
+#[test]
+fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
+    let terminal = Terminal::open(run_with("delivery: review"), 80);
+    terminal.says("[n]othing?");
+    let process = terminal.process().to_string();
+    let sent = Command::new("kill").args(["-TERM", &process]).status();
+    assert!(sent.unwrap().success());
+    terminal.says("what the final agent had changed is not delivered");
+    let project = terminal.ends(130);
+    assert!(!project.path("out.txt").exists());
+}
+
+#[test]
+fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
+    let scene = offered("echo two >> README.md; echo n > new");
+    let check_refused = |words: &[&str]| {
+        let (_, err) = check(&scene.massgen(words).output().unwrap(), 2);
+        assert!(err.contains("lies in `rw/READNE.md`"), "{words:?}: {err}");
+        assert!(
+            err.contains("did you mean `rw/README.md`?"),
+            "{words:?}: {err}"
+        );
+    };
+    check_refused(&["diff", "--path", "rw/READNE.md"]);
+    check_refused(&[
+        "apply",
+        "--yes",
+        "--path",
+        "rw/new",
+        "--path",
+        "rw/READNE.md",
+    ]);
+    assert!(!scene.has("rw/new"));
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    check_refused(&["diff", "--path", "rw/READNE.md"]);
+    check_refused(&["undo", "--path", "rw/READNE.md"]);
+    let (_, err) = check(
+        &scene.massgen(&["undo", "--path", "src"]).output().unwrap(),
+        2,
+    );
+    assert!(err.contains("it has rw/README.md, rw/new"), "{err}");
+    let (out, _) = check(
+        &scene.massgen(&["undo", "--path", "rw"]).output().unwrap(),
+        0,
+    );
+    assert_eq!(out, "restored rw/README.md\nremoved rw/new\n");
+}
+
+#[test]
+fn other_permission_bits_of_a_directory_are_told() {
+    let scene = Scene::new();
+    for name in ["rw/src", "rw/plain"] {
+        fs::set_permissions(scene.path(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    scene.run("chmod 777 src; chmod 700 plain; umask 0; mkdir -p open/deep; echo x > open/deep/f");
+    drop(scene.delivery());
+    let (out, _) = check(&scene.massgen(&["diff"]).output().unwrap(), 0);
+    assert!(out.contains("old mode 755\nnew mode 777\n"), "{out}");
+    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    assert_eq!(
+        out,
+        "mode rw/open: a new directory of mode 777; everybody may write there\n\
+         mode rw/open/deep: a new directory of mode 777; everybody may write there\n\
+         created rw/open/deep/f\n\
+         mode rw/plain: the directory's mode 755 becomes 700\n\
+         mode rw/src: the directory's mode 755 becomes 777; everybody may write there\n"
+    );
+    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    assert!(out.contains("restored rw/src\n"), "{out}");
+    let mode = fs::metadata(scene.path("rw/src"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
+fn what_massgen_did_not_make_is_not_the_last_delivery() {
+    let scene = offered("echo two >> README.md");
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let deliveries = scene.path(".massgen/deliveries");
+    for name in ["log_9", "log_9.2", "zzz"] {
+        let copied = Command::new("cp")
+            .arg("-a")
+            .args([deliveries.join("log_1"), deliveries.join(name)])
+            .status();
+        assert!(copied.unwrap().success());
+    }
+    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    assert_eq!(out, "restored rw/README.md\n");
+    let (_, err) = check(&scene.massgen(&["undo", "log_9"]).output().unwrap(), 3);
+    assert!(
+        err.contains("was not made here, and is not believed"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
+    let scene = offered("echo two >> README.md; rm run.sh; echo n > new");
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    fs::remove_file(scene.path("rw/new")).unwrap();
+    let made = Command::new("mkfifo").arg(scene.path("rw/new")).status();
+    assert!(made.unwrap().success());
+    let (_, err) = check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 2);
+    assert!(
+        err.contains("rw/new` is a named pipe by now, which could not be kept"),
+        "{err}"
+    );
+    assert!(!scene.has("rw/run.sh") && scene.has("rw/new"));
+    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 4);
+    assert!(out.contains("left rw/new: it was changed since"), "{out}");
+    assert!(scene.has("rw/run.sh") && scene.has("rw/new"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::cli::args::ApplyArguments;
 use crate::cli::conduct::Person;
 use crate::cli::deliveries::review::{review, typed_line};
 use crate::cli::deliveries::undo::{Remedy, tell};
-use crate::cli::deliveries::{chosen, is_meant, shown, typed};
+use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
 use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::outcome;
@@ -37,15 +37,16 @@ pub(crate) fn run(
         if let Some(status) = again((host, asked), (&deliveries, &name), &paths, output)? {
             return Ok(status);
         }
+        let applied = applied(Delivery::open(&deliveries, &name)?)?;
         let delivery = Delivery::open(&deliveries, &name)?;
         let offer = delivery.offer()?;
-        return take(host, asked, &delivery, &offer, output);
+        return take((host, asked), &delivery, (&offer, applied), output);
     };
     let offer = Delivery::open(&deliveries, &name)?.offer()?;
     let offer = offer_of(&name, agent, offer, host)?;
     let delivery = Delivery::create(&deliveries, &name)?;
     delivery.file_offer(&offer)?;
-    let status = take(host, asked, &delivery, &offer, output)?;
+    let status = take((host, asked), &delivery, (&offer, Vec::new()), output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
     }
@@ -157,12 +158,18 @@ fn run_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(run, _)| run)
 }
 
-/// Plans, asks and applies.
+/// The files of `delivery` that were applied, whatever became of them since.
+fn applied(delivery: Delivery) -> Result<Vec<AbsPath>> {
+    let delivered = Delivered::open(delivery)?;
+    let names = delivered.iter().flat_map(Delivered::names);
+    Ok(names.map(|(path, ..)| path).collect())
+}
+
+/// Plans, asks and applies what is offered; `applied` was applied before.
 fn take(
-    host: &Host,
-    asked: &ApplyArguments,
+    (host, asked): (&Host, &ApplyArguments),
     delivery: &Delivery,
-    offer: &Offer,
+    (offer, applied): (&Offer, Vec<AbsPath>),
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     let paths = typed(&asked.path, host);
@@ -172,6 +179,9 @@ fn take(
         bases: None,
     };
     let mut planned = plan(delivery, offer, Some(&since))?;
+    let mut known = planned.paths();
+    known.extend(applied);
+    expect_known(&paths, (delivery.name(), &known), &host.cwd)?;
     planned
         .refused
         .retain(|refusal| is_meant(&refusal.path.to_abs(), &paths));

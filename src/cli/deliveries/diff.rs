@@ -2,7 +2,7 @@
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::show::{lines, pieces, stat, stat_line, sum};
-use crate::cli::deliveries::{chosen, is_meant, shown, typed};
+use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
 use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, Stream};
@@ -24,6 +24,8 @@ pub(crate) fn run(
     let paths = typed(&asked.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = Delivered::open(delivery)? {
+            let known = delivered.names().map(|(path, ..)| path).collect();
+            expect_known(&paths, (&name, &known), &host.cwd)?;
             let differences = delivered.differences();
             let meant = differences.filter(|found| is_meant_of(found, &paths));
             return print(host, asked, meant, output);
@@ -47,6 +49,7 @@ fn would(
         bases: None,
     };
     let planned = plan(delivery, &offer, Some(&since))?;
+    expect_known(&paths, (delivery.name(), &planned.paths()), &host.cwd)?;
     for refusal in &planned.refused {
         let path = shown(&refusal.path.to_abs(), &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));

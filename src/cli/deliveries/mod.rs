@@ -1,12 +1,15 @@
 //! Owns `massgen diff`, `apply` and `undo`: what runs delivered or could deliver is shown, applied and
 //! taken back. It asks; what happens to files is decided elsewhere.
 
+use std::collections::BTreeSet;
+
 use crate::cli::output::Output;
+use crate::config::keys::nearest;
 use crate::config::place::{DELIVERIES, STATE_DIR};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::wording::spelled;
+use crate::wording::{joined, spelled};
 use crate::world::delivery::recovery;
 use crate::world::delivery::store::{Use, find};
 
@@ -15,6 +18,9 @@ pub(crate) mod diff;
 pub(crate) mod review;
 mod show;
 pub(crate) mod undo;
+
+/// How many paths of a delivery an error names.
+const NAMED_MAX: usize = 5;
 
 /// Where what the runs of this directory delivered is kept.
 fn deliveries(host: &Host) -> AbsPath {
@@ -51,6 +57,35 @@ fn typed(paths: &[String], host: &Host) -> Vec<AbsPath> {
 /// Whether `path` lies in one of `paths`, of which none means all.
 fn is_meant(path: &AbsPath, paths: &[AbsPath]) -> bool {
     paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
+}
+
+/// It is an error if nothing that `name` delivers, which is `known`, lies in one of `paths`: a slip would
+/// look like a success.
+fn expect_known(
+    paths: &[AbsPath],
+    (name, known): (&str, &BTreeSet<AbsPath>),
+    here: &AbsPath,
+) -> Result<()> {
+    let is_unknown = |path: &&AbsPath| !known.iter().any(|known| known.is_within(path));
+    let Some(unknown) = paths.iter().find(is_unknown) else {
+        return Ok(());
+    };
+    let unknown = shown(unknown, here);
+    let message = format!("nothing of `{name}` lies in `{unknown}`");
+    let known: Vec<String> = known.iter().map(|path| shown(path, here)).collect();
+    let near = nearest(&unknown, known.iter().map(String::as_str));
+    let error = Error::new(ErrorKind::Usage, message);
+    Err(match near {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(format!(
+            "it has {}{}",
+            joined(known.get(..NAMED_MAX).unwrap_or(&known)),
+            match known.len().saturating_sub(NAMED_MAX) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            }
+        )),
+    })
 }
 
 /// A path as it is shown to somebody who stands in `here`.

@@ -13,7 +13,7 @@ use crate::delivery::hunks::{Hunk, hunks};
 use crate::delivery::plan::{Deed, Entry, Made, Plan, Source};
 use crate::error::Result;
 use crate::orchestrator::review::{Choice, Red};
-use crate::wording::spelled;
+use crate::wording::{counted, spelled};
 use crate::world::delivery::contents::{Difference, Side, difference};
 use crate::world::delivery::store::Delivery;
 use crate::world::exec::compare::compared;
@@ -178,7 +178,8 @@ fn summary(delivery: &Delivery, plan: &Plan, output: &mut Output<'_>) -> Result<
     }
     let more = plan.refused.len().saturating_sub(REFUSED_MAX);
     if more > 0 {
-        output.warning(&format!("{more} more names are refused"));
+        let more = counted(more, "more name");
+        output.warning(&format!("refused as well: {more}"));
     }
     Ok(())
 }

@@ -127,8 +127,9 @@ pub(super) fn sum(stats: &[Stat]) -> String {
     let add = |of: fn(&Stat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
     let (added, removed) = (add(|stat| stat.added), add(|stat| stat.removed));
     format!(
-        "{}, {added} lines added, {removed} removed",
-        counted(stats.len(), "file")
+        "{}, {} added, {removed} removed",
+        counted(stats.len(), "file"),
+        counted(added, "line")
     )
 }
 

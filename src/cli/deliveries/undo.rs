@@ -1,7 +1,7 @@
 //! Owns `massgen undo`.
 
 use crate::cli::args::UndoArguments;
-use crate::cli::deliveries::{chosen, shown, typed};
+use crate::cli::deliveries::{chosen, expect_known, shown, typed};
 use crate::cli::output::{Output, Style};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
@@ -25,6 +25,8 @@ pub(crate) fn run(
     };
     let paths = typed(&asked.path, host);
     refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
+    let known = delivered.names().map(|(path, ..)| path).collect();
+    expect_known(&paths, (&name, &known), &host.cwd)?;
     let since = if asked.force {
         Since::Replaced
     } else {

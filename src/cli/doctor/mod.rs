@@ -7,7 +7,7 @@ mod endpoints;
 mod finding;
 mod git;
 mod keys;
-mod sandbox;
+pub(crate) mod sandbox;
 mod team;
 mod terminal;
 
@@ -50,7 +50,7 @@ async fn look(
         output.warning(warning);
     }
     let host = &completed.host;
-    let team = team::team(&completed, arguments.config.as_deref()).await?;
+    let team = team::team(&completed, arguments.config.as_deref(), output).await?;
     let mut findings = team.findings;
     findings.extend(keys::set(&completed));
     if let Some(config) = &team.config {

@@ -3,6 +3,7 @@
 use crate::cli::doctor::finding::{Area, Finding, Verdict};
 use crate::cli::doctor::keys::set_variables;
 use crate::cli::environment::Completed;
+use crate::cli::output::Output;
 use crate::cli::team::local_servers;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
@@ -35,11 +36,15 @@ pub(crate) struct Team {
 ///
 /// # Errors
 /// There is no config of this name, or it cannot be read.
-pub(crate) async fn team(completed: &Completed, argument: Option<&str>) -> Result<Team> {
+pub(crate) async fn team(
+    completed: &Completed,
+    argument: Option<&str>,
+    output: &mut Output<'_>,
+) -> Result<Team> {
     let host = &completed.host;
     let file = match argument {
         Some(argument) => Some(TeamFile::named(argument, host)?),
-        None => TeamFile::default(host)?,
+        None => TeamFile::default(host, output)?,
     };
     Ok(match file {
         Some(file) => described(&file, host),

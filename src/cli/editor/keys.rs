@@ -1,5 +1,5 @@
-//! Owns what keys do beside their usual work: while choices are open they choose, and Ctrl-C clears the
-//! line before it leaves.
+//! Owns what keys do beside their usual work: while choices are open they choose, a colon behind one that
+//! was taken joins it, and Ctrl-C clears the line before it leaves.
 
 use rustyline::history::History;
 use rustyline::{
@@ -18,6 +18,7 @@ enum Key {
     Tab,
     Enter,
     Write,
+    Colon,
     Escape,
     Interrupt,
 }
@@ -39,6 +40,7 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
         (plain(KeyCode::Tab), Key::Tab),
         (plain(KeyCode::Enter), Key::Enter),
         (KeyEvent::ctrl('W'), Key::Write),
+        (plain(KeyCode::Char(':')), Key::Colon),
         (plain(KeyCode::Esc), Key::Escape),
         (KeyEvent::ctrl('C'), Key::Interrupt),
     ];
@@ -91,11 +93,18 @@ impl ConditionalEventHandler for Bound {
                 state.want_to_write();
                 Some(Cmd::Complete)
             }
+            // the colon of `:w` belongs to the path, not behind the space that came with it
+            Key::Colon if state.is_behind_taken(line, cursor) => {
+                state.join_colon();
+                Some(Cmd::Complete)
+            }
             Key::Escape if is_open => {
                 state.close();
                 Some(Cmd::Repaint)
             }
-            Key::Up | Key::Down | Key::Tab | Key::Enter | Key::Write | Key::Escape => None,
+            Key::Up | Key::Down | Key::Tab | Key::Enter | Key::Write | Key::Colon | Key::Escape => {
+                None
+            }
         }
     }
 }

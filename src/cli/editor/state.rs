@@ -19,6 +19,8 @@ pub(crate) struct State {
     closed: Closed,
     /// What the choice that is taken next asks for, if a key said so.
     wanted: Option<Permission>,
+    /// Whether a colon is to take the place of the space behind what was taken.
+    colon: Colon,
     /// Whether Ctrl-C was the last key.
     pub(crate) interrupted: Interrupted,
     /// How often the choices were made anew.
@@ -42,7 +44,22 @@ enum Closed {
     /// They were closed for the word that begins here.
     Word(usize),
     /// One was taken, which made this line.
-    Line(String),
+    Line {
+        /// The line.
+        made: String,
+        /// Where what was put there ends, in bytes, the space behind it included.
+        end: usize,
+    },
+}
+
+/// Whether a colon is to take the place of the space behind what was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Colon {
+    /// It is not.
+    #[default]
+    No,
+    /// It is.
+    Joins,
 }
 
 /// Whether Ctrl-C was the last key.
@@ -93,8 +110,10 @@ impl State {
         let found = found?;
         match &self.closed {
             Closed::Word(start) if *start == found.start => return None,
-            Closed::Line(closed) if closed == line => return None,
-            Closed::Nowhere | Closed::Word(_) | Closed::Line(_) => self.closed = Closed::Nowhere,
+            Closed::Line { made, .. } if made == line => return None,
+            Closed::Nowhere | Closed::Word(_) | Closed::Line { .. } => {
+                self.closed = Closed::Nowhere;
+            }
         }
         let same = before.filter(|before| before.line == line && before.cursor == cursor);
         let last = found.list.len().saturating_sub(1);
@@ -183,6 +202,9 @@ impl State {
     /// Takes the choice: where it begins, and what is put there. The line that it makes gets no choices
     /// until it is changed.
     pub(crate) fn take(&mut self, line: &str, cursor: usize) -> Option<(usize, String)> {
+        if std::mem::take(&mut self.colon) == Colon::Joins {
+            return Some((cursor.checked_sub(1)?, ":".to_owned()));
+        }
         self.at(line, cursor)?;
         let open = self.open.take()?;
         let wanted = self.wanted.take().unwrap_or(open.choices.permission);
@@ -197,8 +219,25 @@ impl State {
         }
         let start = open.choices.start;
         let before = line.get(..start).unwrap_or_default();
-        self.closed = Closed::Line(format!("{before}{text}{after}"));
+        self.closed = Closed::Line {
+            made: format!("{before}{text}{after}"),
+            end: start.saturating_add(text.len()),
+        };
         Some((start, text))
+    }
+
+    /// Says that what is put in next is a colon, in the place of the space before the cursor.
+    pub(crate) fn join_colon(&mut self) {
+        self.colon = Colon::Joins;
+    }
+
+    /// Whether a choice was taken just now, and the cursor stands behind the space that came with it.
+    pub(crate) fn is_behind_taken(&self, line: &str, cursor: usize) -> bool {
+        let Closed::Line { made, end } = &self.closed else {
+            return false;
+        };
+        let has_space = line.get(..cursor).is_some_and(|text| text.ends_with(' '));
+        made == line && *end == cursor && has_space
     }
 
     fn at(&self, line: &str, cursor: usize) -> Option<&Open> {
@@ -244,6 +283,24 @@ mod tests {
         assert_eq!(state.take(line, cursor), Some((4, "@src/".to_owned())));
         assert_eq!(state.open(("see @src/", 9), Some(found(4))), None);
         assert!(state.open(("see @src/m", 10), Some(found(4))).is_some());
+    }
+
+    #[test]
+    fn what_is_typed_behind_a_choice_is_told_from_what_is_typed_later() {
+        let mut state = State::default();
+        state.open(("see @s", 6), Some(found(4)));
+        state.step(Step::Down);
+        assert!(!state.is_behind_taken("see @s", 6));
+        state.take("see @s", 6);
+        let line = "see @src/a.rs ";
+        assert!(state.is_behind_taken(line, line.len()));
+        assert!(!state.is_behind_taken(line, 4));
+        assert!(!state.is_behind_taken("see @src/a.rs and ", 18));
+        state.join_colon();
+        let joined = state.take(line, line.len());
+        assert_eq!(joined, Some((line.len() - 1, ":".to_owned())));
+        state.begin();
+        assert!(!state.is_behind_taken(line, line.len()));
     }
 
     #[test]

@@ -3,16 +3,20 @@
 
 use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
 use crate::cli::deliveries::{diff, undo};
+use crate::cli::doctor::sandbox::choices;
 use crate::cli::interactive::commands::{Command, OFFERED};
 use crate::cli::interactive::standing::{OpenPath, Source};
 use crate::cli::interactive::{After, Conversation, recorded};
 use crate::cli::output::{Output, Style};
 use crate::cli::sessions;
 use crate::cli::usage::usage;
+use crate::config::place::STATE_DIR;
 use crate::confinement::tier::TierChoice;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
+use crate::path::AbsPath;
 use crate::wording::joined;
+use crate::world::probe::sandbox::in_force;
 use crate::world::store::naming::LAST;
 
 /// What the keys do, for people.
@@ -66,13 +70,11 @@ impl Conversation {
             .config()
             .filter(|config| config.has_local_commands())
         {
-            let commands = config
-                .agents
-                .iter()
-                .filter_map(|agent| agent.commands.as_ref());
-            let mut tiers: Vec<String> = commands.map(|own| tier(own.sandbox)).collect();
-            tiers.dedup();
-            lines.push(("sandbox", tiers.join(", ")));
+            let host = &self.standing.host;
+            let trees: Vec<AbsPath> = config.write_paths().cloned().collect();
+            let tiers = choices(Some(config)).into_iter();
+            let tiers = tiers.map(|choice| tier(choice, host, &trees));
+            lines.push(("sandbox", tiers.collect::<Vec<_>>().join(", ")));
         }
         for (label, text) in lines {
             let label = format!("  {label:<9}");
@@ -227,11 +229,12 @@ impl Conversation {
     }
 }
 
-/// The tier that a config asks for, for people.
-fn tier(choice: TierChoice) -> String {
-    match choice {
-        TierChoice::Auto => "the strongest tier of this machine".to_owned(),
-        TierChoice::Only(tier) => format!("tier {tier}: {}", tier.means()),
+/// The tier that a choice of the config leads to on this machine, for people.
+fn tier(choice: TierChoice, host: &Host, trees: &[AbsPath]) -> String {
+    let state = host.cwd.join(STATE_DIR);
+    match in_force(choice, &host.executable, &state, trees) {
+        Ok(found) => format!("tier {}: {}", found.tier, found.tier.means()),
+        Err(error) => format!("none: {error:#}"),
     }
 }
 

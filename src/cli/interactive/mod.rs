@@ -281,6 +281,7 @@ impl Conversation {
         // A task of its own: while the user is asked something, this one waits for the keyboard.
         let watching = watch(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
         let watching = tokio::spawn(watching);
+        let was_broken_off = matches!(turn, Turn::BrokenOff(_));
         let conducted = match turn {
             Turn::Typed(prompt) => match standing.prepare(prompt, output).await {
                 Ok(prepared) => {
@@ -302,6 +303,9 @@ impl Conversation {
             After::GoOn
         };
         match conducted {
+            Ok(conducted) if was_broken_off => {
+                self.standing.resumed(&conducted, &mut self.output)?;
+            }
             Ok(conducted) => self.standing.conducted(&conducted),
             Err(error) if after == After::GoOn => return Err(error),
             Err(error) => self.output.error(&error),

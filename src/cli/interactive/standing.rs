@@ -9,6 +9,7 @@ use crate::cli::interactive::question::is_open_question;
 use crate::cli::mentions;
 use crate::cli::output::Output;
 use crate::cli::prices::model_list;
+use crate::cli::resume::unfinished;
 use crate::cli::run::{Prepared, apply_flags, refuse_broad, telemetry};
 use crate::cli::team::{ChosenTeam, team, team_at_hand};
 use crate::config::place::{Place, SESSIONS};
@@ -19,7 +20,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::prompt::opened::{Opened, open, open_mentions};
-use crate::world::store::sessions::{SessionDir, find};
+use crate::world::store::sessions::{OpenSession, SessionDir, find};
 use crate::world::telemetry::settings::Settings;
 
 /// What a session holds between its turns.
@@ -36,6 +37,8 @@ pub(crate) struct Standing {
     /// What the user added that the records of a session cannot hold.
     added: Vec<ContextPath>,
     session: Option<SessionDir>,
+    /// Keeps the session from being removed between two turns.
+    held: Option<OpenSession>,
     /// The name of the last run's log, if there was one.
     last_run: Option<String>,
 }
@@ -83,6 +86,7 @@ impl Standing {
             opened: Vec::new(),
             added: Vec::new(),
             session: None,
+            held: None,
             last_run: None,
         };
         standing.begin(output)?;
@@ -91,7 +95,8 @@ impl Standing {
 
     fn begin(&mut self, output: &mut Output<'_>) -> Result<()> {
         let (host, arguments) = (&self.host, &self.arguments);
-        let wanted = wanted(&arguments.session);
+        let broken = unfinished(arguments, host)?.map(|broken| broken.started.session_id);
+        let wanted = broken.as_deref().or(wanted(&arguments.session));
         let going_on = match (wanted, &arguments.config) {
             (Some(wanted), None) => Some(GoingOn::without_config(wanted, host)?),
             (_, Some(_)) | (None, None) => None,
@@ -124,8 +129,25 @@ impl Standing {
             output.warning(&warning);
         }
         self.opened = opened;
-        self.session = Some(going_on.place);
+        self.take_up(Some(going_on.place));
         Ok(())
+    }
+
+    fn take_up(&mut self, session: Option<SessionDir>) {
+        self.held = session.as_ref().and_then(SessionDir::open);
+        self.session = session;
+    }
+
+    /// Begins a new session where somebody has removed the one before, and says so. What was open stays
+    /// open.
+    fn expect_session(&mut self, output: &mut Output<'_>) {
+        if let Some(gone) = self.session.take_if(|session| !session.is_there()) {
+            self.held = None;
+            output.warning(&format!(
+                "the session {} was removed: a new one begins, which knows nothing of its turns",
+                gone.id()
+            ));
+        }
     }
 
     /// Goes on with the session that `wanted` means.
@@ -137,7 +159,7 @@ impl Standing {
 
     /// Begins a new session, in which nothing is open but what the config opens.
     pub(crate) fn reset(&mut self) {
-        self.session = None;
+        self.take_up(None);
         self.opened.clear();
         self.added.clear();
     }
@@ -249,6 +271,7 @@ impl Standing {
             output.warning(&warning);
         }
         refuse_broad(&prompt)?;
+        self.expect_session(output);
         let team = self.team(output).await?;
         let turn = self.turn();
         open_mentions(&mut self.opened, &prompt, turn);
@@ -290,7 +313,17 @@ impl Standing {
         let name = conducted.log_dir.as_path().file_name().unwrap_or_default();
         self.last_run = Some(name.to_string_lossy().into_owned());
         if self.session.is_none() {
-            self.session = find(&conducted.session, &self.sessions()).ok();
+            self.take_up(find(&conducted.session, &self.sessions()).ok());
+        }
+    }
+
+    /// Takes in what came of a turn that had been broken off: its session is gone on with.
+    pub(crate) fn resumed(&mut self, conducted: &Conducted, output: &mut Output<'_>) -> Result<()> {
+        self.session = None;
+        self.conducted(conducted);
+        match self.session.clone() {
+            Some(place) => self.go_on(GoingOn::at(place)?, output),
+            None => Ok(()),
         }
     }
 

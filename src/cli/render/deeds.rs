@@ -198,6 +198,7 @@ pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String
         DeliveryOutcome::Created => (Style::Good, "created", String::new()),
         DeliveryOutcome::Changed => (Style::Good, "changed", String::new()),
         DeliveryOutcome::Deleted => (Style::Good, "deleted", String::new()),
+        DeliveryOutcome::Mode { before, after } => mode(before.as_deref(), after),
         DeliveryOutcome::Declined => (Style::Faint, "not taken", String::new()),
         DeliveryOutcome::Denied { reason } => (Style::Bad, "denied", format!(": {reason}")),
         DeliveryOutcome::Conflict { kept } => {
@@ -206,5 +207,25 @@ pub(crate) fn outcome(outcome: &DeliveryOutcome) -> (Style, &'static str, String
         }
         DeliveryOutcome::Failed { reason } => (Style::Bad, "failed", format!(": {reason}")),
         DeliveryOutcome::TakenBack { reason } => (Style::Bad, "undone", format!(": {reason}")),
+    }
+}
+
+/// Other permission bits of a directory. That everybody may write there is said in words.
+fn mode(before: Option<&str>, after: &str) -> (Style, &'static str, String) {
+    const EVERYBODY_WRITES: u32 = 0o002;
+    let opens =
+        |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & EVERYBODY_WRITES != 0);
+    let note = match before {
+        Some(before) => format!(": the directory's mode {before} becomes {after}"),
+        None => format!(": a new directory of mode {after}"),
+    };
+    if opens(after) && !before.is_some_and(opens) {
+        (
+            Style::Warn,
+            "mode",
+            format!("{note}; everybody may write there"),
+        )
+    } else {
+        (Style::Good, "mode", note)
     }
 }

@@ -1,6 +1,7 @@
 //! Owns how a person follows a run: every event as plain lines on standard error, each with the
-//! name of the agent that it is about, and the final answer alone on standard output. It decides
-//! nothing and keeps only what it needs to print whole lines.
+//! name of the agent that it is about, and the final answer alone on standard output. Where both are
+//! the same terminal, the final answer is shown once, as it is spoken. It decides nothing and keeps
+//! only what it needs to print whole lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::event::{DeliveryRow, Event, Voice};
 use crate::evidence::{Evidence, Standing};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
-use crate::wording::{joined, one_line, spelled};
+use crate::wording::{counted, joined, one_line, spelled};
 
 pub(crate) mod deeds;
 
@@ -37,6 +38,8 @@ pub(crate) struct Render<'o, 'w> {
     /// Whose answers fail a required check.
     failing: BTreeSet<AgentId>,
     books: Books,
+    /// What the final agent has said since it was last asked, where that is shown as the final answer.
+    presented: Option<(AgentId, String)>,
     activity: Activity,
     quiet_since: Duration,
 }
@@ -69,6 +72,7 @@ impl<'o, 'w> Render<'o, 'w> {
             speech: BTreeMap::new(),
             asked: BTreeSet::new(),
             books: Books::default(),
+            presented: None,
             failing: BTreeSet::new(),
             activity: Activity::Quiet,
             quiet_since: Duration::ZERO,
@@ -104,10 +108,12 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.output.warning(message);
             }
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
-            Event::Asking { agent, .. } => {
-                self.asked.insert(agent.clone());
+            Event::Asking { agent, .. } => self.asking(agent),
+            Event::FinalStarted { agent } => {
+                self.act(agent, event);
+                self.presents(agent);
             }
-            Event::Text { agent, text } => self.speak(agent, Voice::Text, text),
+            Event::Text { agent, text } => self.says(agent, text),
             Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
             Event::Asked { agent, .. } => {
                 self.asked.remove(agent);
@@ -135,14 +141,39 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
             | Event::Informed { agent, .. }
-            | Event::Checking { agent, .. }
-            | Event::FinalStarted { agent } => self.act(agent, event),
+            | Event::Checking { agent, .. } => self.act(agent, event),
             Event::Checked { agent, finding, .. } => {
                 self.act(agent, event);
                 self.quote(agent, &finding.tail);
             }
         }
         Ok(())
+    }
+
+    fn asking(&mut self, agent: &AgentId) {
+        self.asked.insert(agent.clone());
+        if let Some((_, said)) = self.presented_by(agent) {
+            said.clear();
+        }
+    }
+
+    fn says(&mut self, agent: &AgentId, text: &str) {
+        if let Some((_, said)) = self.presented_by(agent) {
+            said.push_str(text);
+        }
+        self.speak(agent, Voice::Text, text);
+    }
+
+    /// Keeps what `agent` says, where that is shown beside the answer.
+    fn presents(&mut self, agent: &AgentId) {
+        if self.output.is_one_terminal() {
+            self.presented = Some((agent.clone(), String::new()));
+        }
+    }
+
+    /// What is kept of the words of `agent`, if it presents.
+    fn presented_by(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
+        self.presented.as_mut().filter(|(by, _)| by == agent)
     }
 
     fn answered(&mut self, agent: &AgentId, event: &Event) {
@@ -284,7 +315,12 @@ impl<'o, 'w> Render<'o, 'w> {
             Voice::Text => Style::Plain,
             Voice::Reasoning => Style::Faint,
         };
-        self.prefixed(agent, &[(style, line)]);
+        if voice == Voice::Text && self.presented_by(agent).is_some() {
+            self.activity = Activity::Shown;
+            self.output.line(&[(style, line)]);
+        } else {
+            self.prefixed(agent, &[(style, line)]);
+        }
     }
 
     /// Shows what an agent did.
@@ -313,7 +349,10 @@ impl<'o, 'w> Render<'o, 'w> {
             .checked_sub(ANSWER_LINES_MAX)
             .filter(|more| *more > 0)
         {
-            self.prefixed(agent, &[(Style::Faint, &format!("| … {more} more lines"))]);
+            self.prefixed(
+                agent,
+                &[(Style::Faint, &format!("| … {}", counted(more, "more line")))],
+            );
         }
     }
 
@@ -340,6 +379,10 @@ impl<'o, 'w> Render<'o, 'w> {
     fn final_answer(&mut self, content: &str) -> Result<()> {
         self.finish_all_speech();
         self.activity = Activity::Shown;
+        let presented = self.presented.take();
+        if presented.is_some_and(|(_, said)| said.trim() == content.trim()) {
+            return Ok(());
+        }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.result(&format!("{content}{newline}"))
     }

@@ -42,7 +42,11 @@ impl Checker<'_> {
             Some("ask") => OnRed::Ask,
             _ => OnRed::Undo,
         };
-        Checks { list, on_red }
+        Checks {
+            list,
+            on_red,
+            sandbox: None,
+        }
     }
 
     fn check(&mut self, path: String, item: &Node) -> Option<Check> {

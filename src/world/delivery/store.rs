@@ -59,6 +59,8 @@ pub struct Offer {
     pub origins: Vec<Option<Origin>>,
     /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
     pub began_ns: i64,
+    /// Which attempt of the run it ends, from 1.
+    pub attempt: u32,
 }
 
 /// A directory that holds what can be delivered.
@@ -98,18 +100,44 @@ struct WritePath {
 struct Filed {
     seal: Seal,
     began_ns: i64,
+    #[serde(default = "first")]
+    attempt: u32,
     write_paths: Vec<WritePath>,
+}
+
+/// The attempt of a run that does not begin again.
+fn first() -> u32 {
+    1
+}
+
+/// The names of the deliveries of `run` below `deliveries`.
+pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let mut names = names(deliveries)?;
+    let is_further = |name: &str| {
+        let rest = name.strip_prefix(run);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
+    };
+    names.retain(|name| is_further(name));
+    Ok(names)
 }
 
 /// The names of all deliveries below `deliveries`, newest first.
 pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
-    if file::kind(deliveries).is_err() {
-        return Ok(Vec::new());
-    }
-    let mut names = dir::names(deliveries)?;
-    names.retain(|name| dir::is_users(&deliveries.join(name)));
+    let mut names = dir::names_if_there(deliveries)?;
+    names.retain(|name| is_name(name) && dir::is_users(&deliveries.join(name)));
     names.sort_unstable_by(|a, b| b.cmp(a));
     Ok(names)
+}
+
+/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one.
+fn is_name(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (run, further) = match name.split_once(FURTHER) {
+        Some((run, further)) => (run, Some(further)),
+        None => (name, None),
+    };
+    let moment = run.strip_prefix(NAMED.prefix).unwrap_or_default();
+    moment.split('_').all(is_number) && further.is_none_or(is_number)
 }
 
 /// What a delivery is looked for.
@@ -121,8 +149,9 @@ pub enum Use {
     TakeBack,
 }
 
-/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`, the newest that can
-/// be used so.
+/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`, the newest that was
+/// made here and can be used so. Where none was made here, the newest is named, so that it is said why it
+/// is not believed.
 pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
     let names = names(deliveries)?;
     let found = if wanted == LAST {
@@ -131,7 +160,9 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
             let place = Place(deliveries.join(name));
             is_there(place.journal()) || (usage == Use::Take && is_there(place.offer()))
         };
-        names.iter().find(can_be_used)
+        let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
+        let mut all = names.iter();
+        all.find(is_own).or_else(|| names.iter().find(can_be_used))
     } else {
         let exact = names.iter().find(|name| *name == wanted);
         match exact {
@@ -237,6 +268,7 @@ impl Delivery {
         let filed = Filed {
             seal: self.place.seal()?,
             began_ns: offer.began_ns,
+            attempt: offer.attempt,
             write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
         };
         let bytes = serde_json::to_vec_pretty(&filed)
@@ -275,6 +307,7 @@ impl Delivery {
             grants: grants.collect::<Result<_>>()?,
             origins,
             began_ns: filed.began_ns,
+            attempt: filed.attempt,
         })
     }
 
@@ -315,6 +348,22 @@ impl Offer {
     pub fn outside(&self, here: &AbsPath) -> BTreeSet<AbsPath> {
         let roots = self.roots().into_iter();
         roots.filter(|root| !root.is_within(here)).collect()
+    }
+}
+
+/// Whether what is in the directory of a delivery was written for another one.
+fn is_foreign(dir: &AbsPath) -> bool {
+    let place = Place(dir.clone());
+    let filed = || {
+        let bytes = file::read_regular_capped(&place.offer(), OFFER_BYTES_MAX).ok()??;
+        serde_json::from_slice::<Filed>(&bytes).ok()
+    };
+    let told = journal::read(&place.journal()).ok().flatten();
+    let written = told.map(|told| told.seal);
+    let written = written.or_else(|| filed().map(|filed| filed.seal));
+    match (written, place.seal()) {
+        (Some(written), Ok(seal)) => written != seal,
+        (None, _) | (_, Err(_)) => false,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::world::delivery::journal::{Step, Way};
 use crate::world::delivery::standing::standing;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::Kind;
 use crate::world::sys::slot;
 
 /// What the name of a file ends with that has left its place while the one that takes it is not there
@@ -58,6 +59,19 @@ impl Site {
         match self.parent_of(&step.rel) {
             Ok((parent, name)) => stand(parent, &name),
             Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => Ok(Stand::Nothing),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The pipe, socket or device that stands at the name of `step`, if one does.
+    pub(super) fn special(&mut self, step: &Step) -> Result<Option<Kind>, Fault> {
+        match self.parent_of(&step.rel) {
+            Ok((parent, name)) => match standing(parent, &name) {
+                Ok(_) => Ok(None),
+                Err(Fault::NotRegular(kind)) => Ok(Some(kind)),
+                Err(fault) => Err(fault),
+            },
+            Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => Ok(None),
             Err(fault) => Err(fault),
         }
     }

@@ -248,7 +248,8 @@ fn tell(
             (None, Some(clash)) => Some(clash.because()),
             (None, None) => Some(NOT_TAKEN),
         };
-        if !entry.is_file() {
+        let mode = mode(entry);
+        if !entry.is_file() && mode.is_none() {
             continue;
         }
         let is_clash = entry.clash.is_some() || matches!(outcome, Some(Swapped::Foreign));
@@ -257,11 +258,11 @@ fn tell(
             _ => None,
         };
         let kind = match (because, kept) {
-            (None, _) => match entry.deed() {
+            (None, _) => mode.unwrap_or(match entry.deed() {
                 Deed::Create => ChangeKind::Created,
                 Deed::Change => ChangeKind::Changed,
                 Deed::Delete => ChangeKind::Deleted,
-            },
+            }),
             (Some(_), Some(kept)) => ChangeKind::Conflict { kept },
             (Some(NOT_TAKEN), None) => ChangeKind::Declined,
             (Some(because), None) => ChangeKind::Denied {
@@ -274,6 +275,24 @@ fn tell(
         }
     }
     Ok(changes)
+}
+
+/// What is told of a directory: other permission bits, and a new one that everybody may write to.
+fn mode(entry: &Entry) -> Option<ChangeKind> {
+    const EVERYBODY_WRITES: u32 = 0o002;
+    match (&entry.theirs, &entry.ours) {
+        (Stand::Directory { mode: before }, Stand::Directory { mode: after }) => {
+            Some(ChangeKind::Mode {
+                before: Some(*before),
+                after: *after,
+            })
+        }
+        (_, Stand::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => Some(ChangeKind::Mode {
+            before: None,
+            after: *mode,
+        }),
+        _ => None,
+    }
 }
 
 /// Keeps our version of a file under its whole path below `kept_in`.

@@ -109,13 +109,13 @@ impl Delivered {
         self.work.root_paths()
     }
 
-    /// Every file and link of it, with what was done there and how it stands now.
+    /// Every file and link of it, and every directory that got another mode, with what was done there and how it stands now.
     pub fn names(&self) -> impl Iterator<Item = (AbsPath, Deed, Now)> {
         let pairs = self.work.steps.iter().zip(&self.now);
         pairs.filter_map(|(step, now)| {
             let entry = entry(step, Way::Forward);
             let path = self.work.path(step);
-            entry.is_file().then(|| (path, entry.deed(), *now))
+            entry.is_told().then(|| (path, entry.deed(), *now))
         })
     }
 
@@ -153,6 +153,7 @@ impl Delivered {
         order.sort_by_key(|index| self.work.steps.get(*index).map(|s| (s.root, s.rel.clone())));
         order.retain(|index| self.taken.get(*index) == Some(&(way == Way::Back)));
         if since == Since::Replaced {
+            self.refuse_special(&order, paths)?;
             self.adopt(&order, paths, way)?;
         }
         let mut plan = Plan {
@@ -205,7 +206,7 @@ impl Delivered {
                 (Take::Left, _) if entry.clash.is_some() => Outcome::Left("it was changed since"),
                 (Take::Left, _) => Outcome::Left("it holds files that stay"),
             };
-            if entry.is_file() || matches!(outcome, Outcome::Left(_)) {
+            if entry.is_told() || matches!(outcome, Outcome::Left(_)) {
                 rows.push(Row {
                     path: plan.path(entry),
                     outcome,
@@ -214,6 +215,26 @@ impl Delivered {
         }
         self.look()?;
         Ok(rows)
+    }
+
+    /// Refuses to replace pipes, sockets and devices: they could not be had back.
+    fn refuse_special(&mut self, order: &[usize], paths: &[AbsPath]) -> Result<()> {
+        for index in order {
+            let Some(step) = self.work.steps.get(*index).cloned() else {
+                continue;
+            };
+            if self.now.get(*index) != Some(&Now::Changed) || !self.is_meant(&step, paths) {
+                continue;
+            }
+            let path = self.work.path(&step);
+            let special = self.work.site(step.root)?.special(&step);
+            if let Some(kind) = special.map_err(|fault| cannot("look at", &path, fault))? {
+                let message = format!("`{path}` is {kind} by now, which could not be kept");
+                return Err(Error::new(ErrorKind::Usage, message)
+                    .hint("move it away first; nothing was changed"));
+            }
+        }
+        Ok(())
     }
 
     /// Takes what stands at changed names for what was delivered there, so that it takes the place in

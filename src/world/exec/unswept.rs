@@ -137,6 +137,7 @@ fn sweep_by(note: &AbsPath, quarantine: &AbsPath) -> Result<Vec<String>> {
         ChangeKind::Created
         | ChangeKind::Changed
         | ChangeKind::Deleted
+        | ChangeKind::Mode { .. }
         | ChangeKind::Declined
         | ChangeKind::TakenBack { .. }
         | ChangeKind::Conflict { .. } => None,

@@ -79,14 +79,7 @@ pub fn look(
     place: &AbsPath,
     trees: &[AbsPath],
 ) -> Holds {
-    let tried = |choice: &TierChoice| {
-        let sandbox = Sandbox::open_over(*choice, executable, place, trees);
-        let found = sandbox.map(|sandbox| Found {
-            tier: sandbox.tier(),
-            reasons: sandbox.reasons().to_vec(),
-        });
-        (*choice, found)
-    };
+    let tried = |choice: &TierChoice| (*choice, in_force(*choice, executable, place, trees));
     let groups = sys::cgroup::Cgroups::find();
     Holds {
         together: Together {
@@ -103,6 +96,20 @@ pub fn look(
         obstacles: obstacles(),
         cgroups: cgroups(),
     }
+}
+
+/// What `choice` leads to, as [`look`] tries it.
+pub fn in_force(
+    choice: TierChoice,
+    executable: &AbsPath,
+    place: &AbsPath,
+    trees: &[AbsPath],
+) -> Result<Found> {
+    let sandbox = Sandbox::open_over(choice, executable, place, trees)?;
+    Ok(Found {
+        tier: sandbox.tier(),
+        reasons: sandbox.reasons().to_vec(),
+    })
 }
 
 /// The gate opens every file beneath a handle, and asks `/proc` where a handle has got to.

@@ -32,6 +32,19 @@ pub fn prepare_state_dir<'p>(
     dir: &AbsPath,
     used: impl IntoIterator<Item = &'p AbsPath>,
 ) -> Result<()> {
+    refuse_links(dir, used)?;
+    if let Some(parent) = dir.parent() {
+        dir::create_all(&parent, Audience::Umask)?;
+    }
+    if dir::create(dir)? == Made::Now {
+        file::replace(&dir.join(".gitignore"), b"*\n", Durability::Process)?;
+    }
+    Ok(())
+}
+
+/// Refuses a link on the way from the state directory `dir` to one of `used`, in all of which something is
+/// about to be made or removed.
+pub fn refuse_links<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPath>) -> Result<()> {
     refuse_link(dir)?;
     for path in used {
         let below = path.as_path().strip_prefix(dir.as_path());
@@ -40,12 +53,6 @@ pub fn prepare_state_dir<'p>(
             at = at.join(name);
             refuse_link(&at)?;
         }
-    }
-    if let Some(parent) = dir.parent() {
-        dir::create_all(&parent, Audience::Umask)?;
-    }
-    if dir::create(dir)? == Made::Now {
-        file::replace(&dir.join(".gitignore"), b"*\n", Durability::Process)?;
     }
     Ok(())
 }

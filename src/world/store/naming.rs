@@ -2,6 +2,7 @@
 //! of the name, or by the beginning of what follows the word that all of them begin with.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::wording::counted;
 
 /// The word for the newest one.
 pub const LAST: &str = "last";
@@ -43,7 +44,8 @@ impl Named {
                 let some = several.iter().take(NAMED_MAX);
                 let some: Vec<String> = some.map(|one| format!("`{}`", name_of(one))).collect();
                 let Self { noun, name, .. } = self;
-                let message = format!("{} {noun}s begin with `{wanted}`", several.len());
+                let several = counted(several.len(), noun);
+                let message = format!("{several} begin with `{wanted}`");
                 Err(Error::new(ErrorKind::Usage, message)
                     .hint(format!("write more of the {name}: {}, …", some.join(", "))))
             }

@@ -106,11 +106,10 @@ pub fn remove(item: &Item) -> Result<bool> {
 /// All that is not in use and not the newest of its kind.
 fn items(store: &Store) -> Result<Vec<Item>> {
     let mut items = Vec::new();
-    for session in sessions::list(&store.sessions)?.into_iter().skip(1) {
-        if is_free(session.dir()) {
-            let (name, path) = (session.id(), session.dir().clone());
-            items.extend(item(Kind::Session(session), name, vec![path]));
-        }
+    let free = sessions::list(&store.sessions)?.into_iter();
+    for session in free.filter(|session| !session.is_running()).skip(1) {
+        let (name, path) = (session.id(), session.dir().clone());
+        items.extend(item(Kind::Session(session), name, vec![path]));
     }
     let logs = store.state.join(LOGS);
     let mut known = BTreeSet::new();

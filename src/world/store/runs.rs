@@ -50,10 +50,7 @@ pub enum State {
 
 /// All runs below `logs`, newest first.
 pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
-    if file::kind(logs).is_err() {
-        return Ok(Vec::new());
-    }
-    let mut names = dir::names(logs)?;
+    let mut names = dir::names_if_there(logs)?;
     names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
     let runs = names.into_iter().map(|name| RunDir {

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use rustix::fs::Mode;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::Version;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
-use crate::world::sys::layer::{open_up, white_out};
+use crate::world::sys::layer::{open_up, settle, white_out};
 use crate::world::sys::meta::{Kind, Meta};
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{Audience, create_all};
 use crate::world::sys::own::tree::{Limits, Method, copy};
+use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged::{Durability, Over, Staged};
 use crate::world::sys::survey::{Keep, Survey, TREE_DEPTH_MAX};
 
@@ -35,7 +38,7 @@ pub(crate) struct Replica {
 /// What stands at a name of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stood {
-    Directory,
+    Directory(Mode),
     File(Version),
     Link(PathBuf),
     Special,
@@ -54,6 +57,7 @@ impl Replica {
             let made = dir.make_dirs(&place);
             drop(made.map_err(|fault| failed(at, fault))?);
         }
+        take_over_modes(&tree, &dir).map_err(|fault| failed(at, fault))?;
         Self::remembered(dir).map_err(|fault| failed(at, fault))
     }
 
@@ -98,7 +102,7 @@ impl Replica {
         }
         for rel in self.began.keys().filter(|rel| !now.contains_key(*rel)) {
             let parent = rel.parent().unwrap_or_default();
-            if parent.is_root() || now.get(&parent) == Some(&Stood::Directory) {
+            if parent.is_root() || matches!(now.get(&parent), Some(Stood::Directory(_))) {
                 let (dir, name) = upper.make_parent_of(rel)?;
                 white_out(&dir, name)?;
             }
@@ -114,10 +118,17 @@ impl Replica {
     ) -> std::result::Result<(), Fault> {
         let (dir, name) = upper.make_parent_of(rel)?;
         match stood {
-            Stood::Directory => match dir.make_dir(name, &self.dir.meta(rel)?) {
-                Err(Fault::Exists) => Ok(()),
-                made => made,
-            },
+            Stood::Directory(_) => {
+                match dir.make_dir(name, &self.dir.meta(rel)?) {
+                    Err(Fault::Exists) => {}
+                    made => made?,
+                }
+                match self.began.get(rel) {
+                    // It is the user's directory with other bits.
+                    Some(Stood::Directory(_)) => settle(upper, rel),
+                    _ => Ok(()),
+                }
+            }
             Stood::File(_) => {
                 let (from, name) = self.dir.parent_of(rel)?;
                 from.link(name, &dir, name)
@@ -153,7 +164,7 @@ fn names(dir: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
     for found in survey.found {
         let meta = dir.meta(&found.rel)?;
         let stood = match meta.kind {
-            Kind::Directory => Stood::Directory,
+            Kind::Directory => Stood::Directory(meta.plain_bits()),
             Kind::File => Stood::File(meta.version),
             Kind::Link => Stood::Link(dir.link_target(&found.rel)?),
             Kind::Fifo | Kind::Socket | Kind::Device => Stood::Special,
@@ -161,6 +172,22 @@ fn names(dir: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
         names.insert(found.rel, stood);
     }
     Ok(names)
+}
+
+/// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner may
+/// use all of them.
+fn take_over_modes(of: &AbsPath, copy: &Dir) -> std::result::Result<(), Fault> {
+    let tree = Dir::own(of)?;
+    for (rel, _) in names(copy)? {
+        let Ok(theirs) = tree.meta(&rel) else {
+            continue;
+        };
+        if theirs.kind == Kind::Directory {
+            let (parent, name) = copy.parent_of(&rel)?;
+            set_dir_mode(&parent, name, theirs.plain_bits() | Mode::RWXU)?;
+        }
+    }
+    Ok(())
 }
 
 fn copy_file(from: &Dir, name: &OsStr, to: &Dir) -> std::result::Result<(), Fault> {
@@ -184,10 +211,43 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
 
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
     use crate::world::sys::layer::{Trace, trace};
+
+    #[test]
+    fn directories_keep_their_permission_bits_and_take_others() {
+        let disk = tempfile::tempdir().unwrap();
+        let at = disk.path().canonicalize().unwrap();
+        let path = |name: &str| AbsPath::new(at.join(name)).unwrap();
+        let bits = |name: &str, mode: u32| {
+            fs::set_permissions(at.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let mode = |name: &str| fs::metadata(at.join(name)).unwrap().permissions().mode() & 0o7777;
+        for (name, mode) in [("tree", 0o755), ("tree/a", 0o750), ("tree/b", 0o755)] {
+            fs::create_dir(at.join(name)).unwrap();
+            bits(name, mode);
+        }
+        fs::write(at.join("tree/b/file"), "old").unwrap();
+        let tree = RealPath::vouch(at.join("tree"));
+        let replica = Replica::of_tree(&tree, &path("copy"), &[]).unwrap();
+        assert_eq!((mode("copy/a"), mode("copy/b")), (0o750, 0o755));
+        bits("copy/a", 0o777);
+        fs::write(at.join("copy/b/file"), "new").unwrap();
+        fs::create_dir(at.join("copy/c")).unwrap();
+        bits("copy/c", 0o777);
+        replica.write_layer(&path("upper")).unwrap();
+        let upper = Dir::own(&path("upper")).unwrap();
+        let traced = |name: &str| trace(&upper, &RelPath::new(name).unwrap()).unwrap();
+        assert!(matches!(traced("a"), Trace::Merged(_)), "its bits changed");
+        assert!(
+            matches!(traced("b"), Trace::Made(_)),
+            "only a file in it changed"
+        );
+        assert!(matches!(traced("c"), Trace::Made(_)), "it is new");
+        assert_eq!((mode("upper/a"), mode("upper/c")), (0o777, 0o777));
+    }
 
     #[test]
     fn what_was_changed_in_a_copy_is_a_layer_over_the_tree() {

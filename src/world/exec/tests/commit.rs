@@ -327,7 +327,10 @@ fn race(one: &str, other: &str) {
         let changes = carried.map_or_else(|stop| stop.changes, |carried| carried.changes);
         for change in changes {
             match change.kind {
-                ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted => done += 1,
+                ChangeKind::Created
+                | ChangeKind::Changed
+                | ChangeKind::Deleted
+                | ChangeKind::Mode { .. } => done += 1,
                 ChangeKind::Conflict { .. }
                 | ChangeKind::Declined
                 | ChangeKind::Denied { .. }

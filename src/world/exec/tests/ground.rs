@@ -157,6 +157,7 @@ impl Ground {
                 ChangeKind::Created => "created".to_owned(),
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
+                ChangeKind::Mode { .. } => "mode".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Denied { reason } => format!("denied: {reason}"),

@@ -160,6 +160,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
             ChangeKind::Created => "created",
             ChangeKind::Changed => "changed",
             ChangeKind::Deleted => "deleted",
+            ChangeKind::Mode { .. } => "mode",
             ChangeKind::Unlisted { .. } => "unlisted",
             ChangeKind::Conflict { .. }
             | ChangeKind::Declined

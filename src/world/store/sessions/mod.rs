@@ -32,31 +32,38 @@ pub struct SessionDir {
     dir: AbsPath,
 }
 
-/// All sessions below `sessions`, the one that was used last first.
+/// A session that somebody has before them: as long as this lives, it is not removed.
+#[derive(Debug)]
+pub struct OpenSession {
+    _shared: DirLock,
+}
+
+/// All sessions below `sessions`: first those of which a turn runs, then the one that was used last.
 pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
-    if file::kind(sessions).is_err() {
-        return Ok(Vec::new());
-    }
-    let mut names = dir::names(sessions)?;
+    let mut names = dir::names_if_there(sessions)?;
     names.retain(|name| name.starts_with(PREFIX));
     let found = names.into_iter().map(|name| SessionDir {
         dir: sessions.join(name),
     });
     let found = found.filter(|session| is_directory(&session.dir));
-    let mut found: Vec<(Option<String>, SessionDir)> =
-        found.map(|session| (session.used(), session)).collect();
-    let id = |session: &SessionDir| session.id();
-    found.sort_by(|(a_used, a), (b_used, b)| (b_used, id(b)).cmp(&(a_used, id(a))));
+    let mut found: Vec<(_, SessionDir)> = found
+        .map(|session| {
+            let used = (session.is_running(), session.used(), session.id());
+            (used, session)
+        })
+        .collect();
+    found.sort_by(|(a, _), (b, _)| b.cmp(a));
     Ok(found.into_iter().map(|(_, session)| session).collect())
 }
 
-/// The session that `wanted` means: an id, the only one that begins so, or `last`.
+/// The session that `wanted` means: an id, the only one that begins so, or `last`, which is the first of
+/// [`list`] of which a turn runs or was saved.
 pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
-        let mut saved = all.into_iter().filter(|session| session.used().is_some());
+        let is_used = |session: &SessionDir| session.is_running() || session.used().is_some();
         let none = || not_found(format!("there is no session in `{sessions}`"));
-        return saved.next().ok_or_else(none);
+        return all.into_iter().find(is_used).ok_or_else(none);
     }
     let meant = SESSION.meant(wanted, &all, SessionDir::id)?;
     let none = || not_found(format!("there is no session `{wanted}`"));
@@ -104,9 +111,36 @@ impl SessionDir {
         last.saturating_add(1)
     }
 
-    /// Removes it with all its turns. It is an error if a run is part of it.
+    /// Whether a turn of it runs now.
+    pub fn is_running(&self) -> bool {
+        matches!(dir::hold(&self.dir), Ok(Hold::Taken))
+    }
+
+    /// Whether it is still there.
+    pub fn is_there(&self) -> bool {
+        is_directory(&self.dir)
+    }
+
+    /// Keeps it from being removed while somebody has it before them, also between two turns. `None`
+    /// where no turn was saved yet, or the file system cannot tell.
+    pub fn open(&self) -> Option<OpenSession> {
+        match dir::share(self.saved().first()?).ok()? {
+            Hold::Held(lock) => Some(OpenSession { _shared: lock }),
+            Hold::Taken | Hold::Unsupported => None,
+        }
+    }
+
+    /// Removes it with all its turns. It is an error if a run is part of it, or if another process has it
+    /// open.
     pub fn remove(&self) -> Result<()> {
         let _held = self.hold()?;
+        let first = self.saved().into_iter().next();
+        let opened = first.map(|first| dir::hold(&first)).transpose()?;
+        if matches!(opened, Some(Hold::Taken)) {
+            let message = format!("the session `{}` is open in another process", self.id());
+            return Err(Error::new(ErrorKind::Environment, message)
+                .hint("leave it there first, or go on with another one: `/reset`"));
+        }
         clear::remove(&self.dir)
     }
 
@@ -116,8 +150,10 @@ impl SessionDir {
         fork::fork(self)
     }
 
-    /// Packs all of it into a new archive at `to`. Gives how many files there are.
+    /// Packs all of it into a new archive at `to`. Gives how many files there are. It is an error if a
+    /// run is part of it.
     pub fn export(&self, to: &AbsPath) -> Result<usize> {
+        let _held = self.hold()?;
         archive::pack(&self.dir, &self.id(), to)
     }
 
@@ -127,13 +163,9 @@ impl SessionDir {
             Hold::Held(lock) => Ok(Some(lock)),
             Hold::Unsupported => Ok(None),
             Hold::Taken => {
-                let message = format!("the session `{}` is in use by another run", self.id());
+                let message = format!("a turn of the session `{}` is running", self.id());
                 Err(Error::new(ErrorKind::Environment, message)
-                    .hint("wait until the other run has ended")
-                    .hint(format!(
-                        "or go on with a copy of it: massgen sessions fork {}",
-                        self.id()
-                    )))
+                    .hint("wait until it has ended; `massgen logs list` shows its run"))
             }
         }
     }

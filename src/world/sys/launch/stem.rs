@@ -1,6 +1,7 @@
 //! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
 //! massgen is a big program, and to start it anew for each command takes longer than to build a
-//! sandbox; the stem has been started already. It never learns what they are to do.
+//! sandbox; the stem has been started already. It never learns what they are to do. One process is
+//! always split off ahead and stands by, so that nobody waits for that either.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -33,7 +34,9 @@ pub(crate) const HANDLES_MAX: usize = 8;
 pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
 /// The longest answer of a stem, in bytes: why a world could not be made.
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
-/// What asks for a process; its handles come beside it.
+/// The most processes that are given work in vain, because somebody has killed them as they stood by.
+const DEAD_MAX: usize = 3;
+/// What asks a stem for a process, and a process for its work; handles come beside the latter.
 const WANTED: &[u8] = b"+";
 /// How long a stem may take to answer, its own start included.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -48,7 +51,9 @@ pub(crate) struct Stem {
 impl Stem {
     /// Starts one.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
-        Self::begin(executable, STEM)
+        let stem = Self::begin(executable, STEM)?;
+        stem.ask_for_another()?;
+        Ok(stem)
     }
 
     /// Starts one that makes a staged world first, in which it and all that it splits off live. The
@@ -60,11 +65,12 @@ impl Stem {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
         let mut answer = [0; ANSWER_BYTES_MAX];
-        let (length, handles) = stem.answer(&mut answer)?;
+        let (length, handles) = stem.answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
         if handles.is_empty() {
             let why = answer.get(..length).unwrap_or_default();
             return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
         }
+        stem.ask_for_another()?;
         Ok((stem, handles))
     }
 
@@ -84,32 +90,52 @@ impl Stem {
         Ok(Self { process, socket })
     }
 
-    /// A new process that builds a sandbox, on these streams. It is a child of massgen's.
+    /// A process that builds a sandbox, on these streams. It is a child of massgen's.
     pub(crate) fn split_off(&self, ends: &Ends) -> io::Result<Process> {
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
         let handles = streams.into_iter().chain(&ends.doors).map(AsFd::as_fd);
         let handles: Vec<BorrowedFd<'_>> = handles.collect();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !beside.push(SendAncillaryMessage::ScmRights(&handles)) {
-            return Err(io::Error::other("a process gets too many handles"));
+        let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
+        for _ in 0..DEAD_MAX {
+            let standing_by = self.standing_by(Instant::now() + ANSWER_TIME_MAX)?;
+            outcome = standing_by.work_on(&handles);
+            // A stem that has ended is found out when the next process is wanted.
+            self.ask_for_another().unwrap_or_default();
+            if outcome.is_ok() {
+                break;
+            }
         }
+        outcome
+    }
+
+    /// Has a process split off, which stands by.
+    fn ask_for_another(&self) -> io::Result<()> {
+        let mut nothing = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags)?;
+        sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
+        Ok(())
+    }
+
+    /// The process that was asked for first and is not taken yet.
+    fn standing_by(&self, until: Instant) -> io::Result<StandingBy> {
         let mut number = [0; size_of::<i32>()];
-        let (_, handles) = self.answer(&mut number)?;
+        let (_, handles) = self.answer(&mut number, until)?;
+        let mut handles = handles.into_iter();
         match (
             Pid::from_raw(i32::from_ne_bytes(number)),
-            handles.into_iter().next(),
+            handles.next(),
+            handles.next(),
         ) {
-            (Some(pid), Some(handle)) => Ok(Process::new(pid, handle)),
+            (Some(pid), Some(handle), Some(socket)) => Ok(StandingBy {
+                process: Process::new(pid, handle),
+                socket,
+            }),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     /// Waits for what it says: how many bytes that is, and the handles that come with it.
-    fn answer(&self, room: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let until = Instant::now() + ANSWER_TIME_MAX;
+    fn answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
         let is_there = wait(&[Some((self.socket.as_fd(), Until::Readable))], Some(until))?;
         if is_there != [true] {
             return Err(io::ErrorKind::TimedOut.into());
@@ -133,8 +159,45 @@ impl Stem {
 
 impl Drop for Stem {
     fn drop(&mut self) {
-        // It may have ended already; what it has split off are no children of its own.
+        // It may have ended already; what has got work goes on.
         self.process.kill().unwrap_or_default();
         self.process.wait().map(drop).unwrap_or_default();
+        // From here on nothing is added to what it has said.
+        while let Ok(standing_by) = self.standing_by(Instant::now()) {
+            standing_by.dismiss();
+        }
+    }
+}
+
+/// A process that waits for its work.
+#[derive(Debug)]
+struct StandingBy {
+    process: Process,
+    socket: OwnedFd,
+}
+
+impl StandingBy {
+    /// Gives it its streams and what it enters its control groups by.
+    fn work_on(self, handles: &[BorrowedFd<'_>]) -> io::Result<Process> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !beside.push(SendAncillaryMessage::ScmRights(handles)) {
+            self.dismiss();
+            return Err(io::Error::other("a process gets too many handles"));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags) {
+            Ok(_) => Ok(self.process),
+            Err(error) => {
+                self.dismiss();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends it.
+    fn dismiss(mut self) {
+        self.process.kill();
+        self.process.wait().unwrap_or_default();
     }
 }

@@ -113,6 +113,16 @@ pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// As [`names`]; nothing if nothing stands at `path`. What cannot be looked at is an error: it is not
+/// the same as what is not there.
+pub(crate) fn names_if_there(path: &AbsPath) -> Result<Vec<String>> {
+    match fs::metadata(path.as_path()) {
+        Ok(_) => names(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(fault("read", path.as_path(), error)),
+    }
+}
+
 /// Whether `path` is a directory, and no link to one, that belongs to the user.
 pub(crate) fn is_users(path: &AbsPath) -> bool {
     let found = fs::symlink_metadata(path.as_path());
@@ -192,8 +202,20 @@ pub(crate) enum Hold {
 
 /// Tries to hold the directory `path`; nothing is written into it.
 pub(crate) fn hold(path: &AbsPath) -> Result<Hold> {
+    hold_by(path, File::try_lock)
+}
+
+/// Tries to hold the directory `path` together with others who share it.
+pub(crate) fn share(path: &AbsPath) -> Result<Hold> {
+    hold_by(path, File::try_lock_shared)
+}
+
+fn hold_by(
+    path: &AbsPath,
+    lock: impl FnOnce(&File) -> std::result::Result<(), TryLockError>,
+) -> Result<Hold> {
     let file = File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
-    Ok(match file.try_lock() {
+    Ok(match lock(&file) {
         Ok(()) => Hold::Held(DirLock { file }),
         Err(TryLockError::WouldBlock) => Hold::Taken,
         Err(TryLockError::Error(_)) => Hold::Unsupported,

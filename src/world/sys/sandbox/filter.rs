@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{Case, Check, Rule, Verdict, program};
+use crate::world::sys::sandbox::bpf::{Case, Check, Program, Rule, Verdict, program};
 use crate::world::sys::sandbox::lending;
 use crate::world::sys::sandbox::raw;
 
@@ -185,21 +185,33 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
     rules
 }
 
-/// The rules for sockets where the network is the program's own, or the user opened it.
-pub(crate) fn sockets() -> [(c_long, Rule); 2] {
-    [
-        (libc::SYS_socket, Rule::Cases(&[OF_FAMILIES], DENIED)),
-        (libc::SYS_socketpair, Rule::Cases(&[OF_UNIX], DENIED)),
-    ]
+/// What holds calls in tiers A and B, ready for the kernel.
+#[derive(Debug)]
+pub(crate) struct OfWalls(Program);
+
+impl OfWalls {
+    /// Puts it together; that takes longer than to install it.
+    pub(crate) fn prepare() -> Self {
+        let mut rules = everywhere();
+        // The network is the program's own, or the user opened it.
+        rules.extend([
+            (libc::SYS_socket, Rule::Cases(&[OF_FAMILIES], DENIED)),
+            (libc::SYS_socketpair, Rule::Cases(&[OF_UNIX], DENIED)),
+        ]);
+        Self(program(&rules, UNKNOWN_FROM))
+    }
+
+    /// Holds this thread, and all that it starts, to it for good.
+    pub(crate) fn install(&self) -> io::Result<()> {
+        match &self.0 {
+            Ok(program) => raw::filter_calls(program),
+            Err(too_long) => Err(io::Error::other(*too_long)),
+        }
+    }
 }
 
-/// Holds this thread, and all that it starts, to `rules` for good.
-pub(crate) fn install(rules: &[(c_long, Rule)]) -> io::Result<()> {
-    let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
-    raw::filter_calls(&program)
-}
-
-/// Does the same, and gives the handle on which calls arrive that wait for an answer.
+/// Holds this thread, and all that it starts, to `rules` for good, and gives the handle on which calls
+/// arrive that wait for an answer.
 pub(crate) fn install_and_listen(rules: &[(c_long, Rule)]) -> io::Result<OwnedFd> {
     let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
     raw::filter_calls_and_listen(&program)

@@ -16,10 +16,10 @@ use rustix::process::{
 use crate::confinement::Confinement;
 use crate::confinement::report::Report;
 use crate::permissions::grant::Permission;
+use crate::world::sys::sandbox::Ready;
 use crate::world::sys::sandbox::control::{Control, Order, framed};
 use crate::world::sys::sandbox::descendants::none_is_left;
 use crate::world::sys::sandbox::domain::{Domain, Ports, Rights};
-use crate::world::sys::sandbox::filter;
 use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, furnished};
 use crate::world::sys::sandbox::namespaces::{self, Owner};
 use crate::world::sys::sandbox::plan::{Piece, pieces};
@@ -27,7 +27,6 @@ use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{Built, During};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
-use crate::world::sys::sandbox::settings::Kept;
 
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
@@ -36,8 +35,8 @@ pub(crate) struct Before<'a> {
     pub(crate) owner: Owner,
     /// What stands at each path that is opened.
     pub(crate) identities: Identities,
-    /// What the machine's settings keep from others.
-    pub(crate) kept: &'a Kept,
+    /// What was found out before there was an order.
+    pub(crate) ready: &'a Ready,
 }
 
 /// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
@@ -81,15 +80,14 @@ fn built(control: &Control, confinement: &Confinement, before: &Before<'_>) -> B
     program::yield_memory()?;
     namespaces::settle(before.owner)?;
     namespaces::connect(confinement.reach, control)?;
-    furnished(confinement, &before.identities, before.kept)?.enter()?;
+    furnished(confinement, &before.identities, &before.ready.kept)?.enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
     privileges::limit(confinement.tier, &confinement.limits)?;
     privileges::renounce()?;
     enter_domain(confinement)?;
-    let mut rules = filter::everywhere();
-    rules.extend(filter::sockets());
-    filter::install(&rules).during("filtering system calls")?;
+    let filtered = before.ready.calls.install();
+    filtered.during("filtering system calls")?;
     // What this process knows and holds is nothing for the program, which has the same user.
     let closed = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     closed.during("closing its own memory")

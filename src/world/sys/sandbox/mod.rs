@@ -2,7 +2,8 @@
 //! split off from a [`stem`]). What the program may do arrives as a value; the kernel is told so in
 //! this order, and each step that fails ends all.
 //!
-//! 1. It parts with massgen: own session, no handle but the three of every process.
+//! 1. It parts with massgen: own session, no handle but the three of every process. One of a stem
+//!    then stands by until there is an order.
 //! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in
 //!    namespaces of its own ([`namespaces`]) and is the first process there ([`init`]).
 //! 3. The inner half puts a root directory together ([`furnish`]) and enters it.
@@ -57,6 +58,7 @@ use rustix::process::{
 
 use crate::confinement::tier::Tier;
 use crate::world::sys::sandbox::control::{Control, Order};
+use crate::world::sys::sandbox::filter::OfWalls;
 use crate::world::sys::sandbox::furnish::identities;
 use crate::world::sys::sandbox::init::Before;
 use crate::world::sys::sandbox::namespaces::{Owner, enter};
@@ -82,10 +84,28 @@ pub(crate) fn stage() -> u8 {
     become_one(stem::stand_on_stage)
 }
 
+/// What every sandbox needs and no order changes; a stem has it ready for all.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// What the machine's settings keep from others.
+    pub(crate) kept: Kept,
+    /// What holds system calls in tiers A and B.
+    pub(crate) calls: OfWalls,
+}
+
+impl Ready {
+    fn make() -> Self {
+        Self {
+            kept: Kept::look(),
+            calls: OfWalls::prepare(),
+        }
+    }
+}
+
 fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
-    let kept = Kept::look();
+    let ready = Ready::make();
     match stand() {
-        Ok(Became::Helper) => build(&kept),
+        Ok(Became::Helper) => status(&stand_by_and_obey(&ready)),
         Ok(Became::Nothing) => 0,
         Err(_) => NO_ORDER,
     }
@@ -93,22 +113,31 @@ fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
 
 /// The whole helper process; its exit status comes back.
 pub(crate) fn helper() -> u8 {
-    build(&Kept::look())
+    status(&part_with_massgen().and_then(|()| obey(&Ready::make())))
 }
 
-fn build(kept: &Kept) -> u8 {
-    match obey(kept) {
+fn status(done: &io::Result<()>) -> u8 {
+    match done {
         Ok(()) => 0,
         Err(_) => NO_ORDER,
     }
 }
 
-fn obey(kept: &Kept) -> io::Result<()> {
+/// What can be done before there is an order is done by then.
+fn stand_by_and_obey(ready: &Ready) -> io::Result<()> {
     part_with_massgen()?;
+    if stem::stand_by()? {
+        obey(ready)
+    } else {
+        Ok(())
+    }
+}
+
+fn obey(ready: &Ready) -> io::Result<()> {
     let control = Control::inherited()?;
     let order = control.order()?;
     let done = match order.confinement.tier {
-        Tier::A | Tier::B => walled(&control, order, kept),
+        Tier::A | Tier::B => walled(&control, order, ready),
         Tier::C | Tier::Off => supervisor::run(&control, order),
         Tier::D => Err(Refusal {
             step: "choosing the tier".to_owned(),
@@ -136,11 +165,11 @@ fn part_with_massgen() -> io::Result<()> {
 }
 
 /// Tiers A and B: a root and namespaces of its own.
-fn walled(control: &Control, order: Order, kept: &Kept) -> Built<io::Result<()>> {
+fn walled(control: &Control, order: Order, ready: &Ready) -> Built<io::Result<()>> {
     let before = Before {
         owner: Owner::of_this_process(),
         identities: identities(&order.confinement)?,
-        kept,
+        ready,
     };
     let mut set_aside = Vec::new();
     for layer in &order.confinement.layers {

@@ -84,7 +84,7 @@ impl Notices {
     }
 
     /// Whether no process is left whose calls arrive here.
-    fn is_forsaken(&self) -> bool {
+    pub(crate) fn is_forsaken(&self) -> bool {
         let mut listener = [PollFd::new(&self.0, PollFlags::empty())];
         let at_once = Timespec::default();
         let polled = poll(&mut listener, Some(&at_once));
@@ -113,6 +113,13 @@ impl Notices {
     ) -> Result<(), Errno> {
         raw::answer_notice_with(self.0.as_fd(), notice.id, file, flags)
             .map_err(|error| errno(&error))
+    }
+}
+
+/// It is readable once there is one.
+impl AsFd for Notices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -1,19 +1,19 @@
-//! Owns the stem (`massgen __stem`): a process that stands ready, and of which one after the other
-//! is split off that builds a sandbox. It must stay as it began: it learns nothing about a sandbox,
-//! keeps no handle of one, and has one thread. One for a stage (`massgen __stage`) makes a staged
-//! world before it stands ready, so that all that are split off from it live there.
+//! Owns the stem (`massgen __stem`): a process of which one after the other is split off that builds
+//! a sandbox. Each of these stands by until massgen has something to do for it. The stem must stay as
+//! it began: it learns nothing about a sandbox, gets no handle of one, and has one thread. One for a
+//! stage (`massgen __stage`) makes a staged world first, so that all that are split off from it live
+//! there.
 
-use std::io::{self, IoSlice, IoSliceMut, stdin};
+use std::io::{self, IoSlice, IoSliceMut, stdin, stdout};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::io::{retry_on_intr, write};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::Pid;
 
 use crate::world::sys::cgroup::ITSELF;
 use crate::world::sys::launch::staging::ORDER_BYTES_MAX;
@@ -29,7 +29,7 @@ const WORLD_IS_THERE: &[u8] = b"+";
 /// What this process is when it stops being a stem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// One that builds a sandbox; its standard streams are its own.
+    /// One that will build a sandbox; its standard input is a socket to massgen.
     Helper,
     /// Nothing: massgen is gone.
     Nothing,
@@ -64,15 +64,19 @@ pub(crate) fn stand_on_stage() -> io::Result<Became> {
 }
 
 fn serve(massgen: &OwnedFd) -> io::Result<Became> {
-    while let Some((streams, doors)) = wanted(massgen)? {
+    let mut word = [0];
+    while retry_on_intr(|| recv(massgen, &mut word, RecvFlags::empty()))?.1 > 0 {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (theirs, its) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         // A sibling, not a child: massgen waits for it, and it ends with massgen.
         match split(libc::CLONE_PARENT)? {
-            Half::Outer { pid, handle } => hand_over(massgen, pid, &handle)?,
+            Half::Outer { pid, handle } => {
+                let number = pid.as_raw_nonzero().get().to_ne_bytes();
+                say(massgen, &number, &[handle.as_fd(), theirs.as_fd()])?;
+            }
             Half::Inner => {
-                for door in &doors {
-                    write(door, ITSELF)?;
-                }
-                become_streams(streams.each_ref().map(AsFd::as_fd))?;
+                let nothing = stdout();
+                become_streams([its.as_fd(), nothing.as_fd(), nothing.as_fd()])?;
                 return Ok(Became::Helper);
             }
         }
@@ -80,10 +84,23 @@ fn serve(massgen: &OwnedFd) -> io::Result<Became> {
     Ok(Became::Nothing)
 }
 
+/// Waits until massgen has something to do for this process, which then has the streams that are
+/// meant for it and is in its control groups; whether it ever has.
+pub(crate) fn stand_by() -> io::Result<bool> {
+    let Some((streams, doors)) = wanted(&stdin().as_fd().try_clone_to_owned()?)? else {
+        return Ok(false);
+    };
+    for door in &doors {
+        write(door, ITSELF)?;
+    }
+    become_streams(streams.each_ref().map(AsFd::as_fd))?;
+    Ok(true)
+}
+
 /// What a process gets: its streams, and what it enters its control groups by.
 type Handles = ([OwnedFd; 3], Vec<OwnedFd>);
 
-/// The handles of the next process; `None` at the end of massgen.
+/// The handles that massgen sends; `None` if it never will.
 fn wanted(massgen: &OwnedFd) -> io::Result<Option<Handles>> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
@@ -108,12 +125,6 @@ fn wanted(massgen: &OwnedFd) -> io::Result<Option<Handles>> {
         }
         _ => Err(io::Error::other("a process has three streams")),
     }
-}
-
-/// Tells massgen the number of the new process, and gives it the handle.
-fn hand_over(massgen: &OwnedFd, pid: Pid, handle: &OwnedFd) -> io::Result<()> {
-    let number = pid.as_raw_nonzero().get().to_ne_bytes();
-    say(massgen, &number, &[handle.as_fd()])
 }
 
 fn say(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! to the end alone, and gives nothing up. Should it be killed itself, its parent ends what is left.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -80,11 +80,11 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
             let program = Program {
                 control,
                 pid,
+                handle,
+                descendants,
                 open: Open { writable, port },
             };
-            let massgen = control.try_clone().during("watching massgen")?;
-            let watch = move || end_with(&massgen, &handle, descendants);
-            let ended = in_thread("massgen", watch).and_then(|()| program.attend(&link));
+            let ended = program.attend(&link);
             if ended.is_ok() && !none_is_left() {
                 control.report(&Report::LeftBehind).unwrap_or_default();
             }
@@ -92,15 +92,6 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
             Ok(control.report(&ended.unwrap_or_else(Report::from)))
         }
     }
-}
-
-/// Kills the program as soon as massgen closes its end, which the kernel does if massgen dies: after
-/// the order there is nothing more that it could say.
-fn end_with(massgen: &Control, program: &OwnedFd, descendants: Descendants) {
-    let mut closed = [PollFd::new(massgen, PollFlags::IN | PollFlags::RDHUP)];
-    while poll(&mut closed, None) == Err(Errno::INTR) {}
-    pidfd_send_signal(program, Signal::KILL).unwrap_or_default();
-    descendants.kill_if_kept_in();
 }
 
 fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
@@ -113,6 +104,8 @@ fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
 struct Program<'a> {
     control: &'a Control,
     pid: Pid,
+    handle: OwnedFd,
+    descendants: Descendants,
     open: Open,
 }
 
@@ -128,24 +121,46 @@ struct Open {
 impl Program<'_> {
     /// Stays with it to its end.
     fn attend(&self, link: &Link) -> Built<Report> {
+        let mut notices = None;
         loop {
+            self.await_word(link);
             match link.hear().during("listening to the program's process")? {
-                Said::Calls(listener) => self.answer_calls(listener)?,
+                Said::Calls(listener) => notices = Some(Notices::new(listener)),
                 Said::Refused(refusal) => return Err(refusal),
                 Said::Gone => break,
             }
         }
+        self.watch(notices)?;
         // If massgen does not hear it, it has gone, and that is seen.
         self.control.report(&Report::Started).unwrap_or_default();
         self.ended().during("waiting for the program")
     }
 
-    /// Answers calls from now on, in a thread of its own: what they do to a slow disk must not keep
-    /// the end from being seen.
-    fn answer_calls(&self, listener: OwnedFd) -> Built<()> {
-        let notices = Notices::new(listener);
-        let open = self.open.clone();
-        in_thread("answers", move || answer_all(&notices, &open))
+    /// Waits until its process says something; should massgen go meanwhile, that is its end.
+    fn await_word(&self, link: &Link) {
+        if let [true, false] = until_any([self.control.as_fd(), link.as_fd()]) {
+            pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
+        }
+    }
+
+    /// Watches massgen from now on, and answers the program's calls from the first of them on, in
+    /// threads: what such a call does to a slow disk must not keep the end from being seen.
+    fn watch(&self, notices: Option<Notices>) -> Built<()> {
+        let massgen = self.control.try_clone().during("watching massgen")?;
+        let program = self.handle.try_clone().during("watching the program")?;
+        let (descendants, open) = (self.descendants, self.open.clone());
+        in_thread("massgen", move || {
+            if let Some(notices) = notices
+                && let [false, _] = until_any([massgen.as_fd(), notices.as_fd()])
+                && !notices.is_forsaken()
+            {
+                // Where there is no thread, its calls fail.
+                in_thread("answers", move || answer_all(&notices, &open)).unwrap_or_default();
+            }
+            until_any([massgen.as_fd()]);
+            pidfd_send_signal(&program, Signal::KILL).unwrap_or_default();
+            descendants.kill_if_kept_in();
+        })
     }
 
     /// Waits for its end, and buries those that were adopted meanwhile.
@@ -163,6 +178,15 @@ impl Program<'_> {
             }
         }
     }
+}
+
+/// Waits until one of these has something to be read, or its other end was closed; which of them have.
+/// After the order there is nothing more that massgen could say.
+fn until_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
+    let events = PollFlags::IN | PollFlags::RDHUP;
+    let mut watched = watched.map(|handle| PollFd::from_borrowed_fd(handle, events));
+    while poll(&mut watched, None) == Err(Errno::INTR) {}
+    watched.map(|watched| !watched.revents().is_empty())
 }
 
 /// Answers calls as long as there are any. When it returns, every later call fails.
