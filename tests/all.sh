@@ -91,9 +91,19 @@ unprivileged() {
     setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
+      MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
       "$scratch/tests" --skip tidy:: --skip docs:: || status=1
   done
   return "$status"
+}
+
+# clients: installs the programs of others that speak with massgen's server, each at one version.
+clients() {
+  local scope=@modelcontextprotocol
+  [ -e "$MASSGEN_TEST_SERVERS/clients" ] && return
+  npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" \
+    "$scope/sdk@1.32.2" "$scope/conformance@0.1.13" &&
+    touch "$MASSGEN_TEST_SERVERS/clients"
 }
 
 command -v cargo > /dev/null || {
@@ -101,6 +111,9 @@ command -v cargo > /dev/null || {
   exit 1
 }
 need cc build-essential
+need npm npm
+export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
+clients
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 

@@ -609,6 +609,8 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-explain-calls",
             "massgen-tool",
             "massgen-sandbox",
+            "massgen-mcp",
+            "massgen-mcp-serve",
             "massgen-logs",
             "massgen-logs-list",
             "massgen-logs-show",

@@ -78,10 +78,10 @@ impl Served {
             "capabilities": {},
             "clientInfo": {"name": "a-client", "version": "1"},
         });
-        let info = served.ask("initialize", hello);
+        let info = served.ask("initialize", &hello);
         assert_eq!(info["result"]["serverInfo"]["name"], "massgen", "{info}");
         assert_eq!(info["result"]["protocolVersion"], PROTOCOL);
-        served.tell("notifications/initialized", json!({}));
+        served.tell("notifications/initialized", &json!({}));
         served
     }
 
@@ -91,12 +91,12 @@ impl Served {
         input.flush().unwrap();
     }
 
-    fn tell(&mut self, method: &str, params: Value) {
+    fn tell(&mut self, method: &str, params: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Sends a request and returns its number.
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    fn send(&mut self, method: &str, params: &Value) -> u64 {
         self.sent += 1;
         let id = self.sent;
         self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -121,17 +121,17 @@ impl Served {
         }
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     fn tools(&mut self) -> BTreeMap<String, Value> {
-        let answer = self.ask("tools/list", json!({}));
+        let answer = self.ask("tools/list", &json!({}));
         let tools = answer["result"]["tools"].as_array().expect("tools").clone();
         let named = |tool: Value| (tool["name"].as_str().unwrap().to_owned(), tool);
         tools.into_iter().map(named).collect()
@@ -139,7 +139,7 @@ impl Served {
 
     /// Expects that a call is carried out, and returns what it answers.
     #[track_caller]
-    fn done(&mut self, tool: &str, arguments: Value) -> String {
+    fn done(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.call(tool, arguments);
         assert_eq!(answer["result"]["isError"], false, "{answer}");
         text(&answer)
@@ -147,7 +147,7 @@ impl Served {
 
     /// Expects that a call answers with an error that holds `why`.
     #[track_caller]
-    fn fails(&mut self, tool: &str, arguments: Value, why: &str) {
+    fn fails(&mut self, tool: &str, arguments: &Value, why: &str) {
         let answer = self.call(tool, arguments);
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert!(text(&answer).contains(why), "{answer}");
@@ -205,19 +205,23 @@ fn calls_are_carried_out_within_the_grants_alone() {
     let secret = served.project.path("closed/secret.txt");
     assert!(
         served
-            .done("read_text_file", json!({"path": open}))
+            .done("read_text_file", &json!({"path": open}))
             .contains("one")
     );
-    served.fails("read_text_file", json!({"path": secret}), "denied: read of");
     served.fails(
         "read_text_file",
-        json!({"path": "../closed/secret.txt"}),
+        &json!({"path": secret}),
         "denied: read of",
     );
-    served.done("write_file", json!({"path": "b.txt", "content": "two\n"}));
+    served.fails(
+        "read_text_file",
+        &json!({"path": "../closed/secret.txt"}),
+        "denied: read of",
+    );
+    served.done("write_file", &json!({"path": "b.txt", "content": "two\n"}));
     served.fails(
         "write_file",
-        json!({"path": open, "content": "x"}),
+        &json!({"path": open, "content": "x"}),
         "denied: write to",
     );
     let (code, told, project) = served.end();
@@ -235,16 +239,16 @@ fn calls_are_carried_out_within_the_grants_alone() {
 #[test]
 fn what_is_no_call_is_told_so() {
     let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
-    let unknown = served.call("shred_disk", json!({}));
+    let unknown = served.call("shred_disk", &json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let not_offered = served.call("execute_command", json!({"command": "true"}));
+    let not_offered = served.call("execute_command", &json!({"command": "true"}));
     assert_eq!(not_offered["error"]["code"], -32602, "{not_offered}");
-    served.fails("read_text_file", json!({}), "lacks its parameter `path`");
-    served.fails("read_text_file", json!({"path": 7}), "expected a text");
-    served.fails("read_text_file", json!({"path": "none.txt"}), "none.txt");
-    let odd = served.ask("tools/dance", json!({}));
+    served.fails("read_text_file", &json!({}), "lacks its parameter `path`");
+    served.fails("read_text_file", &json!({"path": 7}), "expected a text");
+    served.fails("read_text_file", &json!({"path": "none.txt"}), "none.txt");
+    let odd = served.ask("tools/dance", &json!({}));
     assert_eq!(odd["error"]["code"], -32601, "{odd}");
-    assert_eq!(served.ask("ping", json!({}))["result"], json!({}));
+    assert_eq!(served.ask("ping", &json!({}))["result"], json!({}));
 }
 
 #[test]
@@ -254,17 +258,17 @@ fn answers_in_json_are_structured_and_texts_are_not() {
     let from = served.project.path("open/data.json");
     let copied = served.call(
         "copy_file",
-        json!({"source_path": from, "destination_path": "c.json"}),
+        &json!({"source_path": from, "destination_path": "c.json"}),
     );
     assert_eq!(
         copied["result"]["structuredContent"]["success"], true,
         "{copied}"
     );
-    let read = served.call("read_text_file", json!({"path": from}));
+    let read = served.call("read_text_file", &json!({"path": from}));
     assert!(text(&read).contains(r#"{"a":1}"#), "{read}");
     assert!(read["result"].get("structuredContent").is_none(), "{read}");
     let gone = json!({"source_path": "none", "destination_path": "d"});
-    let gone = served.call("copy_file", gone);
+    let gone = served.call("copy_file", &gone);
     assert_eq!(gone["result"]["isError"], true, "{gone}");
     assert_eq!(
         gone["result"]["structuredContent"]["success"], false,
@@ -276,9 +280,9 @@ fn answers_in_json_are_structured_and_texts_are_not() {
 fn what_a_session_has_not_read_it_does_not_destroy() {
     let project = guarded().file("ws/notes.md", "mine\n");
     let mut served = Served::start(project, &["--grants", "grants.json"]);
-    served.fails("delete_file", json!({"path": "notes.md"}), "read");
-    served.done("read_text_file", json!({"path": "notes.md"}));
-    served.done("delete_file", json!({"path": "notes.md"}));
+    served.fails("delete_file", &json!({"path": "notes.md"}), "read");
+    served.done("read_text_file", &json!({"path": "notes.md"}));
+    served.done("delete_file", &json!({"path": "notes.md"}));
     let (code, _, project) = served.end();
     assert_eq!(code, Some(0));
     assert!(!project.path("ws/notes.md").exists());
@@ -294,12 +298,12 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
     );
     let said = served.done(
         "execute_command",
-        json!({"command": "echo made > m.txt; cat m.txt"}),
+        &json!({"command": "echo made > m.txt; cat m.txt"}),
     );
     assert!(said.contains("made"), "{said}");
     let secret = served.project.path("closed/secret.txt");
     let peek = format!("cat '{}'", secret.display());
-    let peeked = served.call("execute_command", json!({"command": peek}));
+    let peeked = served.call("execute_command", &json!({"command": peek}));
     assert!(!peeked.to_string().contains("CANARY"), "{peeked}");
 
     let long = json!({
@@ -307,15 +311,15 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
         "arguments": {"command": "touch began; sleep 50; touch ended"},
         "_meta": {"progressToken": "p"},
     });
-    let id = served.send("tools/call", long);
+    let id = served.send("tools/call", &long);
     let progress = served.next();
     assert_eq!(progress["method"], "notifications/progress", "{progress}");
     assert_eq!(progress["params"]["progressToken"], "p");
     served.tell(
         "notifications/cancelled",
-        json!({"requestId": id, "reason": "enough"}),
+        &json!({"requestId": id, "reason": "enough"}),
     );
-    let after = served.done("execute_command", json!({"command": "ls"}));
+    let after = served.done("execute_command", &json!({"command": "ls"}));
     assert!(
         after.contains("began") && !after.contains("ended"),
         "{after}"
@@ -329,8 +333,11 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 fn nothing_goes_on_when_the_client_has_gone() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
     let mut served = Served::start(guarded(), &words);
-    served.done("start_background_command", json!({"command": "sleep 3041"}));
-    served.done("get_background_status", json!({"command_id": 1}));
+    served.done(
+        "start_background_command",
+        &json!({"command": "sleep 3041"}),
+    );
+    served.done("get_background_status", &json!({"command_id": 1}));
     let (code, told, _) = served.end();
     assert_eq!(code, Some(0), "{told}");
     let left = assert_cmd::Command::new("ps")
@@ -377,8 +384,8 @@ orchestrator:
         let tools = served.tools();
         assert!(tools.contains_key("write_file") && !tools.contains_key("delete_file"));
         let path = served.project.path("target/t.txt");
-        served.done("read_text_file", json!({"path": path}));
-        let write = served.call("write_file", json!({"path": path, "content": "new\n"}));
+        served.done("read_text_file", &json!({"path": path}));
+        let write = served.call("write_file", &json!({"path": path, "content": "new\n"}));
         assert_eq!(write["result"]["isError"], !writes, "{write}");
         let (code, told, project) = served.end();
         assert_eq!(code, Some(0), "{told}");

@@ -109,7 +109,12 @@ impl Guarded {
         context: &RequestContext<RoleServer>,
     ) -> Result<Observation, ErrorData> {
         let changes_files = !call.only_reads() && !call.is_about_commands();
-        let _running = self.0.running.acquire().await.map_err(broke_off)?;
+        let _running = self
+            .0
+            .running
+            .acquire()
+            .await
+            .map_err(|error| broke_off(&error))?;
         let _changing = if changes_files {
             Some(self.0.changing.lock().await)
         } else {
@@ -118,7 +123,7 @@ impl Guarded {
         if context.ct.is_cancelled() {
             return Err(ErrorData::internal_error("the call was cancelled", None));
         }
-        let interrupt = Interrupt::new().map_err(broke_off)?;
+        let interrupt = Interrupt::new().map_err(|error| broke_off(&error))?;
         let (gate, raised) = (self.0.gate.clone(), interrupt.clone());
         let working = spawn_blocking(move || match gate.check(call) {
             Ok(permitted) => exec::run_until(permitted, Some(&raised)),
@@ -147,7 +152,7 @@ async fn follow(
     let mut beats = 0_u32;
     loop {
         tokio::select! {
-            done = &mut working => return done.map_err(broke_off),
+            done = &mut working => return done.map_err(|error| broke_off(&error)),
             () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
             _ = beat.tick(), if token.is_some() => {
                 beats = beats.saturating_add(1);
@@ -180,7 +185,7 @@ fn refused(why: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(why)])
 }
 
-fn broke_off(error: impl std::error::Error) -> ErrorData {
+fn broke_off(error: &dyn std::error::Error) -> ErrorData {
     ErrorData::internal_error(format!("the call broke off: {error}"), None)
 }
 

@@ -105,20 +105,20 @@ impl Listening {
     }
 
     /// Answers whoever has the token, until `stop` is cancelled.
-    pub(crate) async fn serve<S>(self, tools: S, token: Token, stop: CancellationToken)
+    pub(crate) async fn serve<S>(self, tools: S, token: Token, stop: &CancellationToken)
     where
         S: ServerHandler + Clone,
     {
-        let shared = Arc::new(Shared::new(tools, token, &self.place, &stop));
+        let shared = Arc::new(Shared::new(tools, token, &self.place, stop));
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
-        while let Some(stream) = next(&self.listener, &room, &stop).await {
+        while let Some(stream) = next(&self.listener, &room, stop).await {
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
                 continue;
             };
             let (shared, stop) = (Arc::clone(&shared), stop.clone());
             open.spawn(async move {
-                converse(stream, shared, stop).await;
+                converse(stream, &shared, &stop).await;
                 drop(permit);
             });
             while open.try_join_next().is_some() {}
@@ -151,12 +151,12 @@ async fn next(
 }
 
 /// Answers the requests of one connection.
-async fn converse<S>(stream: TcpStream, shared: Arc<Shared<S>>, stop: CancellationToken)
+async fn converse<S>(stream: TcpStream, shared: &Arc<Shared<S>>, stop: &CancellationToken)
 where
     S: ServerHandler,
 {
     let service = service_fn(|request| {
-        let shared = Arc::clone(&shared);
+        let shared = Arc::clone(shared);
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
     });
     let connection = http1::Builder::new()

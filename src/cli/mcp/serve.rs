@@ -105,9 +105,7 @@ async fn until_the_end(
             if let Some(token) = told {
                 output.note(&format!("token: {token}"));
             }
-            listening
-                .serve(tools.clone(), token, stop.soon.clone())
-                .await;
+            listening.serve(tools.clone(), token, &stop.soon).await;
             Ok(())
         }
     }
