@@ -2,6 +2,7 @@
 //! `status.json` and what the terminal shows are all derived from it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -170,6 +171,21 @@ pub enum Event {
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
+    /// A person is asked whether an agent may make a call, or has answered.
+    PersonAsked {
+        /// Whose call.
+        agent: AgentId,
+        /// Its id in the conversation.
+        call_id: Option<String>,
+        /// The tool.
+        tool: String,
+        /// What it would do, one thing each.
+        deeds: Vec<String>,
+        /// Why it is asked.
+        reason: String,
+        /// What the person says; nothing as long as they are asked.
+        answer: Option<Said>,
+    },
     /// An answer was accepted.
     Answered {
         /// Who.
@@ -316,6 +332,7 @@ impl Event {
             | Event::Retrying { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
+            | Event::PersonAsked { agent, .. }
             | Event::Answered { agent, .. }
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
@@ -381,6 +398,44 @@ impl Event {
         }
         if let Event::ToolCalled { agent, .. } = self {
             books.call_tool(agent);
+        }
+    }
+}
+
+/// What a person says who is asked about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Said {
+    /// Yes, this time.
+    Once,
+    /// Yes, and the same for the rest of the session.
+    Session,
+    /// Yes, and the same from now on in this project.
+    Always,
+    /// No.
+    No,
+    /// Nothing: nobody is there, or nobody answered in time. It counts as no.
+    Nobody,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Said::Once => "once",
+            Said::Session => "for this session",
+            Said::Always => "always",
+            Said::No => "no",
+            Said::Nobody => "nobody answered",
+        })
+    }
+}
+
+impl Said {
+    /// Whether the call may be made.
+    pub fn is_yes(self) -> bool {
+        match self {
+            Said::Once | Said::Session | Said::Always => true,
+            Said::No | Said::Nobody => false,
         }
     }
 }

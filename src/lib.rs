@@ -16,6 +16,7 @@ pub mod permissions;
 pub mod spending;
 pub mod tools;
 pub mod commands;
+pub mod call_rules;
 pub mod confinement;
 pub mod prompt;
 pub mod evidence;

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
+use tokio::task::JoinError;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::Mind;
 use crate::agent::memory::Effects;
@@ -18,8 +20,9 @@ use crate::wording::beginning;
 use crate::world::change::Change;
 use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Observation, Outcome};
-use crate::world::gate::{Denial, Gate, Refused};
+use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::verdict::{Denial, Refused};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
@@ -66,7 +69,7 @@ impl Worked {
                 wanted: Permission::Write,
                 ..
             } => vec![denial],
-            Refused::Access { .. } | Refused::Command { .. } => Vec::new(),
+            Refused::Access { .. } | Refused::Call { .. } | Refused::Command { .. } => Vec::new(),
         };
         Self {
             changes: Vec::new(),
@@ -206,14 +209,7 @@ impl Mind {
         let interrupt = call.command().and_then(|_| Interrupt::new().ok());
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
-        let tool = request.name.clone();
-        let ask = move || {
-            let asked = gate.check(call);
-            let allowed = asked.is_ok();
-            tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
-            asked
-        };
-        let permitted = match tokio::task::spawn_blocking(ask).await {
+        let permitted = match self.ask_gate(request, call, &gate).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
@@ -263,6 +259,33 @@ impl Mind {
             content, changes, ..
         } = observation;
         (content, Worked::done(changes))
+    }
+
+    /// Asks the gate about a call, and with it whoever it asks, who may take their time.
+    async fn ask_gate(
+        &self,
+        request: &CallRequest,
+        call: ToolCall,
+        gate: &Gate,
+    ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
+        let ended = CancellationToken::new();
+        let _given_up = ended.clone().drop_guard();
+        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let tool = request.name.clone();
+        let ask = move || {
+            let asked = gate.check(call);
+            let allowed = asked.is_ok();
+            tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
+            asked
+        };
+        let mut asking = tokio::task::spawn_blocking(ask);
+        tokio::select! {
+            asked = &mut asking => asked,
+            () = self.out_of_patience() => {
+                ended.cancel();
+                asking.await
+            }
+        }
     }
 
     async fn out_of_patience(&self) {

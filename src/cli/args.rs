@@ -10,9 +10,9 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES,
-    SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
-    UNDO_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
+    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES,
+    TOOL_EXAMPLES, UNDO_EXAMPLES,
 };
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
@@ -99,6 +99,10 @@ pub(crate) struct RunArguments {
     /// How what comes of the run is delivered.
     #[command(flatten)]
     pub delivery: DeliveryArguments,
+    /// Asks the program that listens at this socket about calls that `permissions` has asked, instead of
+    /// whoever sits at the terminal. Default: the terminal; without one, such calls are denied.
+    #[arg(long, value_name = "SOCKET")]
+    pub ask_file: Option<String>,
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
@@ -223,6 +227,9 @@ pub(crate) enum Command {
     /// Offers massgen to other agents, as a server of the Model Context Protocol.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
+    /// Answers other programs that ask before they call a tool.
+    #[command(subcommand, arg_required_else_help = false)]
+    Hook(HookCommand),
     /// Lists, shows, follows and packs the records of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
@@ -664,6 +671,37 @@ pub(crate) struct ServeArguments {
     pub reached_as: Vec<String>,
 }
 
+/// What another program asks before it calls a tool of its own.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HookCommand {
+    /// Answers one request of Claude Code's `PreToolUse` hook, on standard input, as the gate decides.
+    #[command(after_help = HOOK_EXAMPLES)]
+    PreToolUse(HookArguments),
+}
+
+/// For whom a hook answers.
+#[derive(Args, Debug)]
+pub(crate) struct HookArguments {
+    /// Where the grants stand.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent of the config whose grants hold. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// The phase that it calls in. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// Says that the program runs in a sandbox with these grants, so that its commands are held by more
+    /// than their text. Default: it does not, and `Bash` is denied.
+    #[arg(long)]
+    pub in_sandbox: bool,
+}
+
 /// For whom something is done, and in what.
 #[derive(Args, Debug)]
 pub(crate) struct CallerArguments {
@@ -691,7 +729,7 @@ pub(crate) struct CallerArguments {
 #[derive(Args, Debug)]
 pub(crate) struct GrantsSource {
     /// A JSON file of grants: `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
-    /// "permission","protected_paths"?}]}`. Default: none.
+    /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: none.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub grants: Option<String>,
     /// The team whose grants hold. Default: looked up as for a run.

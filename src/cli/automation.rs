@@ -87,6 +87,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Shortened { .. }
             | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
+            | Event::PersonAsked { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }

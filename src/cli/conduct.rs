@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
+use crate::orchestrator::asking::{People, To};
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::review::reviewer;
 use crate::orchestrator::shells::Machine;
@@ -33,6 +34,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
+use crate::world::store::consents::ConsentFile;
 use crate::world::store::prune::Store;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
@@ -90,6 +92,15 @@ pub(crate) async fn show(
     }
     let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
     let (reviewer, questions) = reviewer();
+    order.people = People {
+        to: match &arguments.ask_file {
+            Some(socket) => To::Socket(order.base.join(socket)),
+            None if may_ask => To::Terminal(reviewer.clone()),
+            None => To::Nobody,
+        },
+        consents: order.people.consents.clone(),
+        always: order.machine.home.as_ref().map(ConsentFile::of),
+    };
     if may_ask && !arguments.delivery.yes {
         order.reviewer = Some(reviewer);
     }
@@ -155,6 +166,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         opened,
         going_on,
         telemetry,
+        consents,
     } = prepared;
     let redactor = Redactor::new(secrets(&config, &host));
     let session = going_on.map(|going_on| Session::go_on(going_on.place, redactor.clone()));
@@ -186,6 +198,10 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         resumed: None,
         machine,
         reviewer: None,
+        people: People {
+            consents,
+            ..People::default()
+        },
     })
 }
 

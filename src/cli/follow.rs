@@ -8,6 +8,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::asking::may_call;
 use crate::cli::automation::Automation;
 use crate::cli::deliveries::review::{Typed, on_red, review};
 use crate::cli::output::Output;
@@ -77,6 +78,19 @@ impl Asked {
                     let choice = review(&delivery, &plan, output, &mut || lines.next());
                     if let Ok(Some(choice)) = choice {
                         answer.send(choice).unwrap_or_default();
+                    }
+                }
+                Question::Call {
+                    agent,
+                    question,
+                    always,
+                    answer,
+                } => {
+                    let mut next = || lines.next_unless(&|| answer.is_closed());
+                    let asked = (&agent, &question, always.as_ref());
+                    match may_call(asked, output, &mut next) {
+                        Some(said) => answer.send(said).unwrap_or_default(),
+                        None => output.note("the question is not asked any more"),
                     }
                 }
                 Question::Red { reason, answer } => {

@@ -5,8 +5,8 @@
 use std::io;
 
 use crate::cli::args::{
-    ExplainCommandArguments, ExplainPathArguments, GrantsSource, SandboxArguments, ServeArguments,
-    ToolArguments,
+    ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
+    ServeArguments, ToolArguments,
 };
 use crate::cli::conduct::machine;
 use crate::cli::environment;
@@ -24,6 +24,7 @@ use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
+use crate::commands::CommandRules;
 use crate::config::Config;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -151,6 +152,7 @@ pub(crate) fn explain_command(
         let runner = Runner {
             agent: member.id.to_string(),
             permissions: &manager(&member.grants, phase),
+            rules: &agent.permissions.rules,
             commands: agent
                 .commands
                 .as_ref()
@@ -234,6 +236,65 @@ pub(crate) fn offer(
     serve(way, (gate, offers), host, output)
 }
 
+/// Another program that works with the grants of an agent.
+pub(crate) struct Foreigner {
+    /// Its gate. Nothing is carried out with its permits.
+    pub(crate) gate: Gate,
+    /// What the text of its commands is held to; without it, it may run none.
+    pub(crate) commands: Option<CommandRules>,
+    /// What holds it.
+    pub(crate) held: Held,
+}
+
+/// What holds another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// A sandbox with its grants.
+    BySandbox,
+    /// Nothing but the answers that it gets.
+    ByNothing,
+}
+
+/// The program that asks. Nothing is made for it: what is missing gives no access.
+pub(crate) fn foreigner(
+    host: &Host,
+    asked: &HookArguments,
+    output: &mut Output<'_>,
+) -> Result<Foreigner> {
+    let phase = asked.phase.into();
+    let held = if asked.in_sandbox {
+        Held::BySandbox
+    } else {
+        Held::ByNothing
+    };
+    let may_run = |rules: CommandRules| (held == Held::BySandbox).then_some(rules);
+    if let Some(file) = &asked.source.grants {
+        return Ok(Foreigner {
+            gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
+            commands: may_run(CommandRules::default()),
+            held,
+        });
+    }
+    let (config, mut team) = planned(asked.source.config.as_deref(), host, output)?;
+    let ids: Vec<String> = config
+        .agents
+        .iter()
+        .map(|agent| agent.id.to_string())
+        .collect();
+    let place = place_of(&ids, asked.agent.as_deref())?;
+    for member in &mut team.members {
+        leave_missing_out(member)?;
+    }
+    let member = team.members.get(place).zip(config.agents.get(place));
+    let (member, agent) = member.ok_or_else(|| Error::bug("an agent is not in its team"))?;
+    let commands = agent.commands.as_ref();
+    Ok(Foreigner {
+        gate: gate(&team, member, phase, &host.cwd)?,
+        commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
+        held,
+    })
+}
+
 fn of_source(
     source: &GrantsSource,
     needs: Needs<'_>,
@@ -249,12 +310,8 @@ fn of_source(
     }
 }
 
-fn of_grants_file(
-    file: &str,
-    needs: Needs<'_>,
-    host: &Host,
-    output: &mut Output<'_>,
-) -> Result<Gates> {
+/// The file of grants that the user names.
+fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
@@ -263,7 +320,19 @@ fn of_grants_file(
         .hint("name a JSON file: `massgen tool --help` shows what is in it")
     };
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
-    let grants = GrantsFile::parse(&String::from_utf8_lossy(&bytes), &host.cwd)?;
+    GrantsFile::parse(
+        &String::from_utf8_lossy(&bytes),
+        (&host.cwd, host.home.as_ref()),
+    )
+}
+
+fn of_grants_file(
+    file: &str,
+    needs: Needs<'_>,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Gates> {
+    let grants = grants_file(file, host)?;
     let hold = needs.hold_for_grants();
     let shell = hold
         .map(|hold| Shell::open(host, hold, &grants))

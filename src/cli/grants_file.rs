@@ -1,15 +1,21 @@
 //! Owns the file of grants for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
-//! "context_paths":[{"path","permission","protected_paths"?}]}`. It lowers to grants like a config.
+//! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. It
+//! lowers to grants like a config.
+
+use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::call_rules::CallRules;
+use crate::call_rules::written::rule;
 use crate::config::place::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::grants::{ruled, write_roots};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
 use crate::permissions::history::ReadBeforeDelete;
+use crate::permissions::path_rules::Ruling;
 use crate::world::commands::Commands;
 use crate::world::gate::{Gate, GatePolicy};
 use crate::world::locate::{Located, locate};
@@ -22,6 +28,7 @@ pub const GRANTS_BYTES_MAX: u64 = 1024 * 1024;
 pub struct GrantsFile {
     base: RealPath,
     grants: Vec<Grant>,
+    rules: Arc<CallRules>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -32,6 +39,19 @@ struct Raw {
     temp_workspaces: Vec<String>,
     #[serde(default)]
     context_paths: Vec<RawContext>,
+    #[serde(default)]
+    permissions: RawRules,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRules {
+    #[serde(default)]
+    deny: Vec<String>,
+    #[serde(default)]
+    ask: Vec<String>,
+    #[serde(default)]
+    allow: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,9 +64,9 @@ struct RawContext {
 }
 
 impl GrantsFile {
-    /// Reads the text of a file of grants; its relative paths begin at `cwd`. Paths that are not
-    /// there are one error that names all of them.
-    pub fn parse(text: &str, cwd: &AbsPath) -> Result<Self> {
+    /// Reads the text of a file of grants; its relative paths begin at `cwd`, and `~/` in its rules
+    /// stands for `home`. Paths that are not there are one error that names all of them.
+    pub fn parse(text: &str, (cwd, home): (&AbsPath, Option<&AbsPath>)) -> Result<Self> {
         let raw: Raw = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "the grants are not what was expected")
                 .caused_by(error)
@@ -82,7 +102,14 @@ impl GrantsFile {
             None => paths.directory(Some("."))?,
         };
         match (base, paths.missing.as_slice()) {
-            (Some(base), []) => Ok(Self { base, grants }),
+            (Some(base), []) => {
+                let rules = raw.permissions.rules(home)?;
+                Ok(Self {
+                    grants: ruled(grants, &rules, cwd)?,
+                    rules: Arc::new(rules),
+                    base,
+                })
+            }
             (_, missing) => Err(Error::new(
                 ErrorKind::Config,
                 format!(
@@ -121,9 +148,31 @@ impl GrantsFile {
         let policy = GatePolicy {
             commands,
             read_before_delete,
+            rules: Arc::clone(&self.rules),
             ..GatePolicy::single_call(self.base.clone())
         };
         Gate::open(manager, policy)
+    }
+}
+
+impl RawRules {
+    fn rules(&self, home: Option<&AbsPath>) -> Result<CallRules> {
+        let lists = [
+            (Ruling::Deny, &self.deny),
+            (Ruling::Ask, &self.ask),
+            (Ruling::Allow, &self.allow),
+        ];
+        let mut rules = Vec::new();
+        for (ruling, texts) in lists {
+            for text in texts {
+                let read = rule(ruling, text, home).map_err(|why| {
+                    Error::new(ErrorKind::Config, format!("`{text}` is no rule: {why}"))
+                        .hint("see `docs/rules.md` for the forms")
+                })?;
+                rules.push(read);
+            }
+        }
+        Ok(CallRules::new(rules))
     }
 }
 

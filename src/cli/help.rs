@@ -51,6 +51,14 @@ Examples:
 Exit status: 0 done, 1 it failed, 2 usage, config or arguments that the tool does not take, 3 no
 sandbox, 4 denied.";
 
+pub(crate) const HOOK_EXAMPLES: &str = "\
+Examples:
+  massgen hook pre-tool-use --grants grants.json --in-sandbox < request.json
+  massgen hook pre-tool-use --config team.yaml --agent writer --phase final < request.json
+
+The answer is one line of JSON. Whatever cannot be answered is denied: the exit status is 2, and
+standard error says why.";
+
 pub(crate) const SANDBOX_EXAMPLES: &str = "\
 Examples:
   massgen sandbox --config team.yaml -- cargo test

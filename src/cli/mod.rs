@@ -2,7 +2,7 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand, McpCommand, SchemaCommand};
+use crate::cli::args::{Command, ExplainCommand, HookCommand, McpCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
 use crate::cli::output::{Form, Output};
@@ -12,6 +12,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 
 mod args;
+mod asking;
 mod automation;
 mod clean;
 mod conduct;
@@ -32,6 +33,7 @@ mod go_on;
 pub mod grants_file;
 mod guard;
 mod help;
+mod hook;
 mod input;
 mod interactive;
 mod interrupts;
@@ -97,7 +99,11 @@ enum Ending {
 /// Says why the process, with these words on its command line, could not even be read.
 pub fn refuse(error: Error, words: &[String]) -> u8 {
     let report = Report::new(asked_for(words));
-    end(Err(error), report, &mut Output::plain()).code()
+    let status = end(Err(error), report, &mut Output::plain());
+    match words.first().map(String::as_str) {
+        Some(hook::WORD) => hook::DENIED,
+        _ => status.code(),
+    }
 }
 
 /// Tells how the process ends: an error to people, and everything to a script that reads JSON.
@@ -153,6 +159,9 @@ fn carry_out(
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
         Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
+        Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
+            return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
+        }
         Some(Command::Doctor(question)) => doctor::run(host, &question, output)?,
         Some(Command::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
         Some(Command::Explain(question)) => explained(host, question, output)?,

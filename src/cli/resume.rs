@@ -25,6 +25,7 @@ use crate::config::team::Workspaces;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::Layout;
+use crate::orchestrator::asking::People;
 use crate::orchestrator::conduct::{Order, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::path::AbsPath;
@@ -143,6 +144,7 @@ async fn order(
         }),
         resumed: Some(reading.resumed),
         reviewer: None,
+        people: People::default(),
     })
 }
 

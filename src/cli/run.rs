@@ -27,6 +27,7 @@ use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::orchestrator::asking::Consents;
 use crate::permissions::grant::Permission;
 use crate::prompt::ParsedPrompt;
 use crate::prompt::opened::{Opened, open, open_mentions};
@@ -58,6 +59,8 @@ pub(crate) struct Prepared {
     pub going_on: Option<GoingOn>,
     /// Where the run's spans are sent, if anywhere.
     pub telemetry: Option<Settings>,
+    /// What was agreed to in the session.
+    pub consents: Consents,
 }
 
 /// Carries out a run. What is still in a call of the kernel at its end, such as the reading of a
@@ -200,6 +203,7 @@ async fn prepare(
         opened,
         going_on,
         telemetry,
+        consents: Consents::default(),
     })
 }
 

@@ -17,10 +17,11 @@ use crate::host::Hangup;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::exec::pass_through::Passed;
 use crate::world::exec::{Observation, run_on};
-use crate::world::gate::{Action, Denial, Gate, Permitted};
+use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::passage::Passage;
 use crate::world::sandbox::{Ended, Streams};
+use crate::world::verdict::Denial;
 
 /// What is added to the number of a signal that ended a command, as shells do.
 const SIGNALLED: i32 = 128;

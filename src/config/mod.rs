@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
+use crate::config::permissions::Permissions;
 use crate::config::place::Place;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
@@ -33,6 +34,7 @@ pub mod extras;
 pub mod keys;
 pub mod lookup;
 pub mod node;
+pub mod permissions;
 pub mod place;
 pub mod rates;
 pub mod recorded;
@@ -185,6 +187,8 @@ pub struct Config {
     pub session_id: Option<String>,
     /// What tells whether answers hold.
     pub checks: Checks,
+    /// What is denied and asked of every agent.
+    pub permissions: Permissions,
 }
 
 /// Whether the user looks at what is delivered before it is.
@@ -294,6 +298,8 @@ pub struct AgentConfig {
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.
     pub limits: Limits,
+    /// What is denied and asked of it, with what is of every agent.
+    pub permissions: Permissions,
     /// Requests to its model in one round or presentation, so that it does not go on forever.
     pub steps_per_round_max: u32,
 }

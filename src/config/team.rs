@@ -8,6 +8,7 @@ use serde_json::Map;
 use crate::config::checks::Checks;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
+use crate::config::permissions::Permissions;
 use crate::config::place::Place;
 use crate::config::retention::Retention;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
@@ -279,6 +280,7 @@ fn agent(
         commands: None,
         record: None,
         limits: Limits::default(),
+        permissions: Permissions::default(),
         steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }
@@ -290,6 +292,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
+        permissions: Permissions::default(),
         retention: Retention::default(),
         session_id: None,
         checks: Checks::default(),

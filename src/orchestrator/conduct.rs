@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
 use crate::evidence::Need;
 use crate::layout::Layout;
+use crate::orchestrator::asking::{Asker, People};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, manager};
@@ -86,6 +87,8 @@ pub struct Order {
     pub machine: Machine,
     /// Who is asked what of the delivery is applied; without one, everything is.
     pub reviewer: Option<Reviewer>,
+    /// Who is asked about calls.
+    pub people: People,
 }
 
 /// How the user ends a run.
@@ -162,9 +165,12 @@ impl Run {
         let session = order.session.map_or_else(anew, Ok)?;
         let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
         beginning.forget_conflicts(&session, &config);
+        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         if order.again.is_some() && order.resumed.is_none() {
             team.deliver_nothing();
         }
+        let surroundings = (&order.base, &sender, &stop.soon);
+        team.ask(Asker::new(order.people, surroundings, &beginning.told))?;
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
@@ -183,7 +189,6 @@ impl Run {
         let (recorder, trace) = begun.records(places, order.resumed, order.started_with)?;
         let vendors = Vendors::of(&config);
         let send = |to| Telemetry::begin(to, vendors, order.redactor);
-        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let turn = Turn {
             snapshots,
             ledger: ledger(&config, beginning.books),

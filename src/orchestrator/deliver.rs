@@ -28,8 +28,9 @@ use crate::world::commands::Commands;
 use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, Observation, Outcome};
-use crate::world::gate::{Gate, Refused};
+use crate::world::gate::Gate;
 use crate::world::stage::Stage;
+use crate::world::verdict::Refused;
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -367,7 +368,7 @@ impl Delivery<'_> {
         let roots = write_roots(&self.member.grants);
         let mut taken = BTreeSet::new();
         let offer = Offer {
-            grants: roots.iter().copied().cloned().collect(),
+            grants: self.member.write_grants(),
             origins: roots
                 .iter()
                 .map(|grant| origin(grant, &mut taken))

@@ -1,7 +1,10 @@
 //! Owns the lowering of a turn's paths to grants: workspaces, context paths, mentions and folder
 //! guards become grants here, and nothing else does. It opens nothing; the gate does.
 
+use std::sync::Arc;
+
 use crate::brief::Place;
+use crate::call_rules::CallRules;
 use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -9,6 +12,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
 use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
+use crate::permissions::path_rules::PathRule;
 use crate::prompt::opened::Opened;
 use crate::world::locate::{Located, locate};
 
@@ -130,6 +134,54 @@ impl ContextGrants {
         spare_state(&grant, &self.state_dir)?;
         Ok(grant)
     }
+}
+
+/// `grants` held to what `rules` say about paths. Globs that are not absolute begin in every tree that is
+/// open, and in `base`, where mentions begin.
+pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Result<Vec<Grant>> {
+    let is_users = |grant: &&Grant| {
+        let whole = matches!(
+            grant.kind,
+            GrantKind::Workspace | GrantKind::Context | GrantKind::BuiltIn
+        );
+        whole && grant.scope == Scope::Tree
+    };
+    let roots = grants
+        .iter()
+        .filter(is_users)
+        .map(|grant| grant.root.to_abs());
+    let mut trees: Vec<AbsPath> = roots.chain([real(base)?.to_abs()]).collect();
+    let copies = |grant: &&Grant| {
+        matches!(
+            grant.kind,
+            GrantKind::TempWorkspace | GrantKind::PreviousTurn
+        )
+    };
+    let copies = grants
+        .iter()
+        .filter(copies)
+        .map(|grant| grant.root.to_abs());
+    trees.extend(copies);
+    trees.sort();
+    trees.dedup();
+    let mut all = Vec::new();
+    for (ruling, wanted, glob) in rules.paths() {
+        let anchors = match glob.prefix() {
+            None => trees.clone(),
+            Some(prefix) => {
+                let mut both = vec![prefix.clone(), real(prefix)?.to_abs()];
+                both.dedup();
+                both
+            }
+        };
+        let rule = |anchor| PathRule::new(ruling, wanted, glob, anchor);
+        all.extend(anchors.into_iter().map(rule));
+    }
+    let all: Arc<[PathRule]> = all.into();
+    for grant in &mut grants {
+        grant.ruled = Arc::clone(&all);
+    }
+    Ok(grants)
 }
 
 /// The directories that must be made before the grants of `agent` can be opened.

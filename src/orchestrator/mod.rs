@@ -1,6 +1,7 @@
 //! Owns one turn, from the task to the delivered files: coordinate, present, deliver, and where the
 //! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
 
+pub mod asking;
 pub mod conduct;
 pub mod coordinate;
 pub mod course;

@@ -12,9 +12,12 @@ use crate::config::checks::OnRed;
 use crate::delivery::choice::Take;
 use crate::delivery::plan::{Deed, Plan};
 use crate::error::{Error, Result};
+use crate::event::Said;
+use crate::id::AgentId;
 use crate::path::{AbsPath, RealPath};
 use crate::world::bases::Bases;
 use crate::world::change::{Change, ChangeKind};
+use crate::world::consultation::Question as Consultation;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{Since, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
@@ -25,7 +28,7 @@ use crate::world::locate::locate;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]
-pub struct Reviewer(mpsc::Sender<Question>);
+pub struct Reviewer(pub(crate) mpsc::Sender<Question>);
 
 /// What is to be answered.
 #[derive(Debug)]
@@ -38,6 +41,17 @@ pub enum Question {
         plan: Arc<Plan>,
         /// Where the answer goes. Without one, nothing is applied.
         answer: oneshot::Sender<Choice>,
+    },
+    /// Whether an agent may make a call.
+    Call {
+        /// Who.
+        agent: AgentId,
+        /// What it would do, and why it is asked.
+        question: Consultation,
+        /// The file that keeps what is agreed to for always; without one, there is no such answer.
+        always: Option<AbsPath>,
+        /// Where the answer goes. Nobody waits for it any more when it is closed.
+        answer: oneshot::Sender<Said>,
     },
     /// What becomes of a delivery whose checks do not pass.
     Red {

@@ -1,7 +1,7 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 
@@ -12,22 +12,24 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing};
+use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::Layout;
+use crate::orchestrator::asking::Asker;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
-use crate::orchestrator::grants::{self, ContextGrants, Inherited};
+use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Runner, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Phase};
+use crate::permissions::grant::{Grant, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::spending::ledger::Ledger;
@@ -35,6 +37,7 @@ use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
+use crate::world::consultation::Consult;
 use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
 use crate::world::stage::Stage;
@@ -52,6 +55,8 @@ pub struct Member {
     pub grants: Vec<Grant>,
     /// What the config says about it.
     pub config: AgentConfig,
+    /// What `permissions` says about its commands and tools.
+    rules: Arc<CallRules>,
     /// How checks on its work are run.
     checks: CommandLineConfig,
     history: Arc<Mutex<History>>,
@@ -69,6 +74,7 @@ pub struct Team {
     shells: Option<Shells>,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
+    asker: Option<Asker>,
 }
 
 /// How far the final agent reaches.
@@ -78,6 +84,27 @@ enum Reach {
     Delivers,
     /// It writes nothing of the user's: a run that is played again delivers nothing.
     OnlyReads,
+}
+
+impl Member {
+    /// The user's paths that it writes to, with what people have agreed to meanwhile.
+    pub fn write_grants(&self) -> Vec<Grant> {
+        let agreed = self
+            .history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .agreed();
+        let with_consent = |grant: &Grant| Grant {
+            ruled: grant
+                .ruled
+                .iter()
+                .map(|rule| rule.once_agreed(&agreed))
+                .collect(),
+            ..grant.clone()
+        };
+        let roots = grants::write_roots(&self.grants).into_iter();
+        roots.map(with_consent).collect()
+    }
 }
 
 impl Team {
@@ -106,7 +133,12 @@ impl Team {
             members.push(Member {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
-                grants: context.of_agent(agent, workspace.as_ref(), temp)?,
+                grants: ruled(
+                    context.of_agent(agent, workspace.as_ref(), temp)?,
+                    &agent.permissions.rules,
+                    base,
+                )?,
+                rules: Arc::new(agent.permissions.rules.clone()),
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
@@ -123,6 +155,7 @@ impl Team {
             shells: None,
             deliveries: None,
             wings: None,
+            asker: None,
         })
     }
 
@@ -205,6 +238,30 @@ impl Team {
         Some(Examiner::new(checks.clone(), candidates, wings))
     }
 
+    /// From now on `asker` asks about the calls that `permissions` has asked. A socket that an agent
+    /// could put its own in the place of is an error.
+    pub fn ask(&mut self, asker: Asker) -> Result<()> {
+        if let Some(socket) = asker.socket() {
+            // A socket is nothing that could be granted; what holds it may be.
+            let holder = socket.parent().unwrap_or_else(AbsPath::top);
+            let real = grants::real(&holder)?;
+            let mut grants = self.members.iter().flat_map(|member| &member.grants);
+            let is_open = |grant: &&Grant| {
+                grant.permission == Permission::Write && grant.reach(&real).is_some()
+            };
+            if let Some(grant) = grants.find(is_open) {
+                let message = format!(
+                    "agents may write to `{}`, where the answers come from",
+                    grant.root
+                );
+                return Err(Error::new(ErrorKind::Config, message)
+                    .hint("name a socket in a directory that is not opened to them"));
+            }
+        }
+        self.asker = Some(asker);
+        Ok(())
+    }
+
     /// From now on agents that may run commands run them in these.
     pub fn run_commands_in(&mut self, shells: Shells) {
         self.shells = Some(shells);
@@ -258,20 +315,27 @@ impl Team {
         phase: Phase,
         stage: Option<&Stage>,
     ) -> Result<Option<Gate>> {
-        self.gate_with(member, (phase, stage), member.config.read_before_delete)
+        let seconds = member.config.permissions.ask_seconds();
+        let consult = self.asker.as_ref();
+        let consult = consult.map(|asker| asker.of(&member.id, seconds));
+        self.gate_with(
+            member,
+            (phase, stage),
+            (member.config.read_before_delete, consult),
+        )
     }
 
     /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
     /// itself.
     pub fn delivery_gate(&self, member: &Member, stage: Option<&Stage>) -> Result<Option<Gate>> {
-        self.gate_with(member, (Phase::Final, stage), ReadBeforeDelete::Off)
+        self.gate_with(member, (Phase::Final, stage), (ReadBeforeDelete::Off, None))
     }
 
     fn gate_with(
         &self,
         member: &Member,
         (phase, stage): (Phase, Option<&Stage>),
-        read_before_delete: ReadBeforeDelete,
+        (read_before_delete, consult): (ReadBeforeDelete, Option<Arc<dyn Consult>>),
     ) -> Result<Option<Gate>> {
         if member.grants.is_empty() {
             return Ok(None);
@@ -288,6 +352,8 @@ impl Team {
             commands: self.commands(member).cloned(),
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
+            rules: Arc::clone(&member.rules),
+            consult,
         };
         let phase = match self.reach {
             Reach::Delivers => phase,

@@ -2,11 +2,13 @@
 //! all lower to grants; nothing else opens a path to an agent.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{RealPath, RelPath};
+use crate::permissions::path_rules::PathRule;
 
 /// What may be done to a path. `Write` includes `Read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -102,6 +104,8 @@ pub struct Grant {
     pub hidden: Vec<RelPath>,
     /// Protected names that this context path takes out of the list (`unprotected` in YAML).
     pub unprotected: Vec<String>,
+    /// What `permissions` of the config says about paths; all grants of an agent share it.
+    pub ruled: Arc<[PathRule]>,
 }
 
 impl Grant {
@@ -115,6 +119,7 @@ impl Grant {
             protected: Vec::new(),
             hidden: Vec::new(),
             unprotected: Vec::new(),
+            ruled: Arc::default(),
         }
     }
 

@@ -1,12 +1,12 @@
 //! Owns what an agent has seen and made, and with it the rule that nothing is deleted or
 //! overwritten unread. Pure: the caller says what happened and which version of a file it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::{RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 
 /// A file's identity and state as the kernel reports them; two equal versions have equal content
 /// unless someone set the clock back.
@@ -71,9 +71,20 @@ pub struct History {
     seen: BTreeMap<RealPath, Version>,
     made: BTreeMap<RealPath, Version>,
     based: BTreeMap<RealPath, Version>,
+    agreed: BTreeSet<RealPath>,
 }
 
 impl History {
+    /// Notes that a person has agreed to a call that writes to `path`.
+    pub fn agree(&mut self, path: RealPath) {
+        self.agreed.insert(path);
+    }
+
+    /// What people have agreed to.
+    pub fn agreed(&self) -> Vec<AbsPath> {
+        self.agreed.iter().map(RealPath::to_abs).collect()
+    }
+
     /// Notes that the agent has read `path` in this version.
     pub fn read(&mut self, path: RealPath, version: Version) {
         self.seen.insert(path, version);

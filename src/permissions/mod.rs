@@ -3,11 +3,13 @@
 pub mod grant;
 pub mod guard;
 pub mod history;
+pub mod path_rules;
 pub mod protected;
 pub mod rules;
 
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
+use crate::permissions::path_rules::Consent;
 use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
 
 /// The grants of one agent in one phase, most specific first.
@@ -66,8 +68,18 @@ impl PathPermissionManager {
         Self { grants, phase }
     }
 
-    /// Decides about one followed path.
+    /// Decides about one followed path, as long as nobody was asked.
     pub fn decide(&self, path: &RealPath, wanted: Permission) -> Decision<'_> {
+        self.decide_with(path, wanted, Consent::Missing)
+    }
+
+    /// Decides about one followed path of a call that a person may have agreed to.
+    pub fn decide_with(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+        consent: Consent,
+    ) -> Decision<'_> {
         let reached = self
             .grants
             .iter()
@@ -79,6 +91,7 @@ impl PathPermissionManager {
             grant,
             rel: &rel,
             phase: self.phase,
+            consent,
         };
         let mut lowest: Option<(&'static Rule, Ceiling)> = None;
         for rule in RULES {
@@ -124,9 +137,12 @@ impl PathPermissionManager {
 
     /// Whether anything at all can be written in this phase.
     pub fn can_write(&self) -> bool {
-        self.grants
-            .iter()
-            .any(|grant| self.allows(&grant.root, Permission::Write))
+        // What a person can agree to may be asked for.
+        let opens = |grant: &Grant| {
+            let decision = self.decide_with(&grant.root, Permission::Write, Consent::Given);
+            matches!(decision, Decision::Allow { .. })
+        };
+        self.grants.iter().any(opens)
     }
 }
 

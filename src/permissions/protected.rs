@@ -125,7 +125,7 @@ fn names_both(entry: &str, parent: &str, name: &str) -> bool {
 /// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
 /// `.g\u{200c}it`, `.\u{17f}vn`, `.git.` and `.git::$DATA` for names of this list (CVE-2014-9390,
 /// CVE-2019-1352).
-fn fold(name: &OsStr) -> Cow<'_, str> {
+pub(crate) fn fold(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
     let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
     if name.bytes().all(is_plain) && !name.ends_with([' ', '.']) {

@@ -3,6 +3,7 @@
 
 use crate::path::RelPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::path_rules::{Consent, Ruling, left};
 use crate::permissions::protected::{is_within, protected_name};
 
 /// What a rule looks at: one path, as the grant that reaches it sees it.
@@ -14,6 +15,8 @@ pub struct Subject<'a> {
     pub rel: &'a RelPath,
     /// The phase that the asking agent is in.
     pub phase: Phase,
+    /// Whether a person has agreed to the call.
+    pub consent: Consent,
 }
 
 /// The most that is allowed: `None` is nothing, and less than `Some(Read)`.
@@ -68,8 +71,14 @@ const fn example(
     }
 }
 
-/// All rules; the examples' grants hide `secrets` and protect `LICENSE`. They stand
-/// in the order in which a tie is explained.
+/// The rule by which `permissions:` of the config denies an access.
+pub const DENIED_BY_CONFIG: &str = "permissions-deny";
+/// The rule by which `permissions:` of the config has a person asked.
+pub const ASKED_BY_CONFIG: &str = "permissions-ask";
+
+/// All rules; the examples' grants hide `secrets` and protect `LICENSE`, deny writing to `*.lock` and
+/// reading `keys`, and have a person asked about writing to `deploy`. They stand in the order in which
+/// a tie is explained.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "hidden-path",
@@ -331,7 +340,75 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
+    Rule {
+        name: DENIED_BY_CONFIG,
+        because: "`permissions` denies it",
+        ceiling: |subject| ruled(subject, Ruling::Deny),
+        allows: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "src/a.lock",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Workspace,
+                Permission::Write,
+                Phase::Final,
+                "keyring",
+                Permission::Write,
+            ),
+        ],
+        denies: &[
+            example(
+                GrantKind::Context,
+                Permission::Write,
+                Phase::Final,
+                "src/A.LOCK",
+                Permission::Write,
+            ),
+            example(
+                GrantKind::Workspace,
+                Permission::Write,
+                Phase::Coordination,
+                "keys/one",
+                Permission::Read,
+            ),
+        ],
+    },
+    Rule {
+        name: ASKED_BY_CONFIG,
+        because: "`permissions` has a person asked first, about a call that names it",
+        ceiling: |subject| match subject.consent {
+            Consent::Missing => ruled(subject, Ruling::Ask),
+            Consent::Given => WRITE,
+        },
+        allows: &[example(
+            GrantKind::Workspace,
+            Permission::Write,
+            Phase::Final,
+            "deploy/plan",
+            Permission::Read,
+        )],
+        denies: &[example(
+            GrantKind::Workspace,
+            Permission::Write,
+            Phase::Final,
+            "deploy/plan",
+            Permission::Write,
+        )],
+    },
 ];
+
+/// What the rules of `permissions:` with this ruling leave of a path.
+fn ruled(subject: &Subject<'_>, ruling: Ruling) -> Ceiling {
+    let rules = &subject.grant.ruled;
+    if rules.is_empty() {
+        return WRITE;
+    }
+    left(rules, ruling, &subject.grant.root.join(subject.rel))
+}
 
 /// A granted file lies at its own root, so its protected name is the root's last name.
 fn protected_below(subject: &Subject<'_>) -> Option<&'static str> {

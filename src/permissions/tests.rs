@@ -1,6 +1,7 @@
 //! Tables over the decision: each denial stands beside its control.
 
 use super::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use super::path_rules::{Consent, PathGlob, PathRule, Ruling};
 use super::rules::{Example, RULES};
 use super::{Decision, DenyReason, PathPermissionManager};
 use crate::path::{RealPath, RelPath};
@@ -10,6 +11,11 @@ use Phase::{Coordination, Final};
 #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
 fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
+}
+
+fn ruled(ruling: Ruling, wanted: Permission, glob: &str) -> PathRule {
+    let glob = PathGlob::parse(glob, None).unwrap();
+    PathRule::new(ruling, wanted, &glob, real("/g").to_abs())
 }
 
 fn grants() -> Vec<Grant> {
@@ -179,6 +185,12 @@ fn every_rule_does_what_its_examples_say() {
         grant.scope = Scope::Tree;
         grant.hidden = vec![RelPath::new("secrets").unwrap()];
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
+        grant.ruled = [
+            ruled(Ruling::Deny, Write, "*.lock"),
+            ruled(Ruling::Deny, Read, "keys"),
+            ruled(Ruling::Ask, Write, "deploy/**"),
+        ]
+        .into();
         let path = real("/g").join(&RelPath::new(example.rel).unwrap());
         let manager = PathPermissionManager::new(vec![grant], example.phase);
         match manager.decide(&path, example.wanted) {
@@ -200,4 +212,26 @@ fn every_rule_does_what_its_examples_say() {
             assert_eq!(decide(example), Some(rule.name), "{example:?}");
         }
     }
+}
+
+#[test]
+fn consent_lifts_a_question_and_no_denial() {
+    let mut grant = Grant::tree(real("/g"), GrantKind::Workspace, Write);
+    grant.ruled = [
+        ruled(Ruling::Ask, Write, "deploy/**"),
+        ruled(Ruling::Deny, Write, "deploy/keys"),
+        ruled(Ruling::Allow, Write, "**"),
+    ]
+    .into();
+    let manager = PathPermissionManager::new(vec![grant], Final);
+    let check = |path: &str, consent, expected: bool| {
+        let decision = manager.decide_with(&real(path), Write, consent);
+        let allowed = matches!(decision, Decision::Allow { .. });
+        assert_eq!(allowed, expected, "{path} {consent:?}");
+    };
+    check("/g/a", Consent::Missing, true);
+    check("/g/deploy/plan", Consent::Missing, false);
+    check("/g/deploy/plan", Consent::Given, true);
+    check("/g/deploy/keys", Consent::Given, false);
+    check("/elsewhere", Consent::Given, false);
 }

@@ -143,6 +143,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::FellBack { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
+        | Event::PersonAsked { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Informed { .. }

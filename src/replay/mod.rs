@@ -24,6 +24,7 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, Owner, RunName, Workspace};
 use crate::orchestrator::Models;
+use crate::orchestrator::asking::People;
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::shells::Machine;
@@ -167,6 +168,7 @@ fn order(
         }),
         resumed: None,
         opened: record.opened,
+        people: People::default(),
         session: None,
         config: record.config,
         base: record.cwd,

@@ -4,6 +4,8 @@
 pub mod arguments;
 pub mod call;
 pub mod error;
+pub mod foreign;
+pub mod input;
 pub mod menu;
 pub mod parse;
 pub mod request;

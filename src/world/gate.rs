@@ -6,7 +6,7 @@
 //! An action is carried out only if it was permitted:
 //!
 //! ```
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(gate.check(call)?))
 //! }
@@ -15,7 +15,7 @@
 //! The same line without the check does not compile:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Denial, Gate}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(call))
 //! }
@@ -24,37 +24,55 @@
 //! And nobody but the gate can make what `run` takes:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Denial, Gate, Permitted}}};
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
 //! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
 //! }
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
+use crate::call_rules::CallRules;
+use crate::call_rules::judge::Judgement;
 use crate::commands::judge::judge;
 use crate::confinement::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, ReadBeforeDelete, Version};
+use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
+use crate::world::consultation::{Answer, Consult, Question};
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::follow::{Followed, Ground, follow};
 use crate::world::sys::grant::{OpenGrant, directory};
 use crate::world::sys::meta::Meta;
+use crate::world::verdict::{Denial, Refusal, Refused, Root, Verdict, by_rule};
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<Inner>);
+pub struct Gate(Arc<Inner>, Calling);
+
+/// What belongs to the call that a gate is asked about.
+#[derive(Clone, Debug, Default)]
+struct Calling {
+    /// Whether a person has agreed to it.
+    consent: Consent,
+    /// Nobody waits for it any more.
+    ended: CancellationToken,
+    /// Its id in the conversation.
+    id: Option<String>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -87,6 +105,11 @@ pub struct GatePolicy {
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
     pub stage: Option<Stage>,
+    /// What `permissions` of the config says about commands and tools; what it says about paths is
+    /// part of the grants.
+    pub rules: Arc<CallRules>,
+    /// Who is asked about calls; without one, what would be asked is denied.
+    pub consult: Option<Arc<dyn Consult>>,
 }
 
 impl GatePolicy {
@@ -101,6 +124,8 @@ impl GatePolicy {
             commands: None,
             bases: None,
             stage: None,
+            rules: Arc::default(),
+            consult: None,
         }
     }
 }
@@ -196,117 +221,6 @@ impl<A> Permitted<A> {
     }
 }
 
-/// A refused call, as the model reads it. It names no place that no grant reaches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denial {
-    /// What was refused.
-    pub refused: Refused,
-    /// The name of the rule that denies.
-    pub rule: &'static str,
-    /// Why, as the end of a sentence.
-    pub reason: String,
-}
-
-/// What was refused, and what the agent may do instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// An access to a path.
-    Access {
-        /// The path as the model wrote it.
-        path: String,
-        /// What the call would have done there.
-        wanted: Permission,
-        /// Where the agent may do that.
-        roots: Vec<RealPath>,
-    },
-    /// A command.
-    Command {
-        /// The part of it that was refused, shortened.
-        command: String,
-        /// What to do instead, as a sentence of its own.
-        way_out: String,
-    },
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = &self.reason;
-        match &self.refused {
-            Refused::Access {
-                path,
-                wanted,
-                roots,
-            } => {
-                let access = match wanted {
-                    Permission::Read => "read of",
-                    Permission::Write => "write to",
-                };
-                writeln!(f, "denied: {access} {path}: {reason}")?;
-                let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
-                if roots.is_empty() {
-                    write!(f, "you may {wanted} nothing in this phase")
-                } else {
-                    write!(f, "you may {wanted} under: {}", roots.join(", "))
-                }
-            }
-            Refused::Command { command, way_out } => {
-                write!(f, "denied: command `{command}`: {reason}\n{way_out}")
-            }
-        }
-    }
-}
-
-/// A directory or file that an agent was given, with what it may do there in this phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    /// Where it is.
-    pub path: RealPath,
-    /// What the grant is for.
-    pub kind: GrantKind,
-    /// Whether the root is a tree or one file.
-    pub scope: Scope,
-    /// What may be done there now.
-    pub permission: Permission,
-}
-
-/// The decision about one path of a call, for people; it may name places that no grant reaches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The path as written.
-    pub path: UserPath,
-    /// What the call would do there.
-    pub wanted: Permission,
-    /// Where the path leads, as far as it can be followed.
-    pub real: Option<RealPath>,
-    /// The root of the grant that speaks for it, and what that grant is for.
-    pub grant: Option<(RealPath, GrantKind)>,
-    /// The rule that denies and why; `None` if the access is allowed.
-    pub refusal: Option<Refusal>,
-}
-
-/// Why an access is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The name of the rule.
-    pub rule: &'static str,
-    /// Why, as the end of a sentence.
-    pub reason: String,
-}
-
-impl Refusal {
-    fn new(rule: &'static str, reason: impl Into<String>) -> Self {
-        Self {
-            rule,
-            reason: reason.into(),
-        }
-    }
-
-    /// The same words whether nothing is there or no grant reaches it, and wherever a link leads.
-    fn outside() -> Self {
-        Self::new("outside-grants", "it does not lead into your directories")
-    }
-}
-
 impl Gate {
     /// Opens the root of every grant once. A root that cannot be opened is an error that names it.
     pub fn open(manager: PathPermissionManager, policy: GatePolicy) -> Result<Self> {
@@ -321,19 +235,43 @@ impl Gate {
             .collect::<Result<Vec<_>>>()?;
         let ground = ground(&policy).map_err(|fault| cannot_open(&policy.base, fault))?;
         let aside = aside(&policy);
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             manager,
             grants,
             ground,
             aside,
             policy,
-        })))
+        };
+        Ok(Self(Arc::new(inner), Calling::default()))
     }
 
-    /// Follows every path of `call` and asks the manager about it. The call is used up either way.
+    /// The same gate for the call `id` of a conversation; what is asked about it ends when `ended` is
+    /// cancelled.
+    #[must_use]
+    pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
+        let calling = Calling {
+            consent: Consent::Missing,
+            ended,
+            id: Some(id),
+        };
+        Self(Arc::clone(&self.0), calling)
+    }
+
+    /// Follows every path of `call` and asks the manager about it, and then whoever is to be asked. The
+    /// call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        let mut asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
+        let (tool, input) = (call.name(), call.input());
+        // What a command changes is not known before it runs: for it, what is asked is closed.
+        let consent = if call.is_about_commands() {
+            Consent::Missing
+        } else {
+            Consent::Given
+        };
+        let mut deeds: Vec<String> = call.command().map(str::to_owned).into_iter().collect();
+        let mut to_agree = Vec::new();
         let declared: Vec<_> = call
             .accesses()
             .into_iter()
@@ -342,15 +280,101 @@ impl Gate {
         let mut declared = declared.into_iter();
         let action = call.try_map(|path| match declared.next() {
             Some((expected, wanted, link)) if expected == path => {
-                let (_, outcome) = self.place(&path, wanted, link);
-                outcome.map_err(|refusal| self.deny(&path, wanted, refusal))
+                let (_, outcome) = self.place(&path, (wanted, link), consent);
+                let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+                deeds.push(format!("{wanted} {}", place.real()));
+                let here = (place.real(), wanted);
+                if consent == Consent::Given
+                    && let Some(rule) = speaking(self.path_rules(), Ruling::Ask, here)
+                {
+                    to_agree.push(place.real().clone());
+                    asked.get_or_insert_with(|| asked_by(rule));
+                }
+                Ok(place)
             }
             _ => Err(self.deny(&path, Permission::Write, Refusal::outside())),
         })?;
+        if let Some(reason) = asked {
+            if deeds.is_empty() {
+                deeds.push(input.to_string());
+            }
+            let question = Question {
+                tool: tool.to_string(),
+                input,
+                deeds,
+                reason,
+                phase: self.phase(),
+                call_id: self.1.id.clone(),
+            };
+            self.ask_person(question)?;
+        }
+        let calling = Calling {
+            consent: match to_agree.as_slice() {
+                [] => Consent::Missing,
+                [_, ..] => Consent::Given,
+            },
+            ..self.1.clone()
+        };
+        for path in to_agree {
+            self.history().agree(path);
+        }
         Ok(Permitted {
             action,
-            gate: self.clone(),
+            gate: Self(Arc::clone(&self.0), calling),
         })
+    }
+
+    /// Asks `permissions` of the config about the tool and the command of `call`. Gives the reason why
+    /// a person has to be asked, if so.
+    fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
+        match self.judged(call) {
+            Judgement::Silent | Judgement::Allowed => Ok(None),
+            Judgement::Asked(spoken) => Ok(Some(spoken.reason)),
+            Judgement::Denied(spoken) => {
+                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+        }
+    }
+
+    /// Asks `permissions` of the config about another program's tool, and about what it gives to the
+    /// shell. There is nobody who could be asked about it.
+    pub fn check_foreign(
+        &self,
+        tool: &str,
+        command: Option<&str>,
+    ) -> std::result::Result<(), Denial> {
+        match self.0.policy.rules.judge(tool, command) {
+            Judgement::Silent | Judgement::Allowed => Ok(()),
+            Judgement::Asked(spoken) => {
+                Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+            Judgement::Denied(spoken) => {
+                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+        }
+    }
+
+    /// What `permissions` of the config says about the tool and the command of `call`.
+    pub fn judged(&self, call: &ToolCall) -> Judgement {
+        self.0.policy.rules.judge(call.name(), call.command())
+    }
+
+    /// Asks a person. Without a yes, the call is denied.
+    fn ask_person(&self, question: Question) -> std::result::Result<(), Denial> {
+        let subject = question.tool.clone();
+        let reason = question.reason.clone();
+        let answer = match &self.0.policy.consult {
+            Some(consult) => consult.ask(question, &self.1.ended),
+            None => Answer::Refused("nobody can be asked here".to_owned()),
+        };
+        match answer {
+            Answer::Agreed => Ok(()),
+            Answer::Refused(why) => Err(by_rule(
+                ASKED_BY_CONFIG,
+                subject,
+                format!("{reason}; {why}"),
+            )),
+        }
     }
 
     /// A command that would begin in the agent's workspace begins in the first directory that is
@@ -410,6 +434,30 @@ impl Gate {
         self.0.policy.commands.as_ref()
     }
 
+    /// Whether `call` looks through a directory in which something may not be read. massgen's own tools
+    /// leave it out.
+    pub fn goes_past_closed(&self, call: &ToolCall) -> bool {
+        let searches = matches!(
+            call,
+            ToolCall::GrepFiles { .. }
+                | ToolCall::SearchFiles { .. }
+                | ToolCall::DirectoryTree { .. }
+        );
+        let from = call.accesses().into_iter().filter_map(|access| {
+            let wanted = (access.wanted, access.link);
+            self.place(access.path, wanted, Consent::Missing).0
+        });
+        let from: Vec<RealPath> = from.collect();
+        let is_below = |path: &AbsPath| from.iter().any(|from| path.is_within(&from.to_abs()));
+        let grants = self.0.manager.grants().iter();
+        let mut hidden =
+            grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
+        let closes = |rule: &PathRule| {
+            rule.closes(Permission::Read) && rule.named().is_none_or(|path| is_below(&path))
+        };
+        searches && (hidden.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
+    }
+
     /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<Verdict> {
         let call = self.begun_where_open(call.clone());
@@ -419,7 +467,8 @@ impl Gate {
 
     /// The decision about one path, with its reason.
     pub fn verdict(&self, access: &Access<'_>) -> Verdict {
-        let (real, outcome) = self.place(access.path, access.wanted, access.link);
+        let wanted = (access.wanted, access.link);
+        let (real, outcome) = self.place(access.path, wanted, Consent::Missing);
         let speaking = real.as_ref().and_then(|real| self.speaking_for(real));
         Verdict {
             path: access.path.clone(),
@@ -454,7 +503,7 @@ impl Gate {
 
     /// Whether the pure rules allow an access to a name that was found below a place.
     pub(super) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
-        self.0.manager.allows(path, wanted)
+        self.ask(path, wanted).is_ok()
     }
 
     /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
@@ -463,12 +512,34 @@ impl Gate {
         path: &RealPath,
         wanted: Permission,
     ) -> std::result::Result<&Grant, Refusal> {
-        match self.0.manager.decide(path, wanted) {
+        self.ask_with(path, wanted, self.1.consent)
+    }
+
+    fn ask_with(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+        consent: Consent,
+    ) -> std::result::Result<&Grant, Refusal> {
+        match self.0.manager.decide_with(path, wanted, consent) {
             Decision::Allow { grant } => Ok(grant),
             Decision::Deny(DenyReason::OutsideGrants) => Err(Refusal::outside()),
             Decision::Deny(DenyReason::Lowered { rule, .. }) => {
-                Err(Refusal::new(rule.name, rule.because))
+                Err(self.lowered(rule, path, wanted))
             }
+        }
+    }
+
+    /// That a rule lowers what a grant gives; of a rule of the config, which one.
+    fn lowered(&self, rule: &Rule, path: &RealPath, wanted: Permission) -> Refusal {
+        let ruling = match rule.name {
+            DENIED_BY_CONFIG => Ruling::Deny,
+            ASKED_BY_CONFIG => Ruling::Ask,
+            _ => return Refusal::new(rule.name, rule.because),
+        };
+        match speaking(self.path_rules(), ruling, (path, wanted)) {
+            Some(written) => Refusal::new(rule.name, format!("{}: `{written}`", rule.because)),
+            None => Refusal::new(rule.name, rule.because),
         }
     }
 
@@ -517,6 +588,26 @@ impl Gate {
         })
     }
 
+    /// What `permissions` of the config says about paths.
+    pub(super) fn path_rules(&self) -> &[PathRule] {
+        let first = self.0.manager.grants().first();
+        first.map_or(&[], |grant| &grant.ruled)
+    }
+
+    /// The roots of the trees that may be read.
+    pub(super) fn trees(&self) -> Vec<Place> {
+        let open = self.0.grants.iter().filter(|open| {
+            let grant = open.grant();
+            grant.scope == Scope::Tree && self.allows(&grant.root, Permission::Read)
+        });
+        let place = |open: &Arc<OpenGrant>| Place {
+            grant: Arc::clone(open),
+            rel: RelPath::default(),
+            real: open.grant().root.clone(),
+        };
+        open.map(place).collect()
+    }
+
     /// A directory of massgen's in which files may wait for a moment, so that a process that is
     /// killed leaves nothing in the user's tree.
     pub(super) fn aside(&self) -> Option<&Dir> {
@@ -548,8 +639,8 @@ impl Gate {
     fn place(
         &self,
         path: &UserPath,
-        wanted: Permission,
-        link: FinalLink,
+        (wanted, link): (Permission, FinalLink),
+        consent: Consent,
     ) -> (Option<RealPath>, std::result::Result<Place, Refusal>) {
         let path = Path::new(path.as_str());
         let climbs = path.components().any(|name| name == Component::ParentDir);
@@ -566,7 +657,7 @@ impl Gate {
                 return (None, Err(refusal));
             }
         };
-        let mut outcome = self.decide(&real, wanted, link);
+        let mut outcome = self.decide(&real, (wanted, link), consent);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
             outcome = Err(Refusal::new("not-followed", obstacle.to_string()));
         }
@@ -576,11 +667,11 @@ impl Gate {
     fn decide(
         &self,
         real: &RealPath,
-        wanted: Permission,
-        link: FinalLink,
+        (wanted, link): (Permission, FinalLink),
+        consent: Consent,
     ) -> std::result::Result<Place, Refusal> {
         let manager = &self.0.manager;
-        let grant = self.ask(real, wanted)?;
+        let grant = self.ask_with(real, wanted, consent)?;
         let is_root = grant.root == *real || manager.holds_a_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
@@ -613,6 +704,11 @@ impl Gate {
             reason: refusal.reason,
         }
     }
+}
+
+/// Why a person is asked about a path.
+fn asked_by(rule: &PathRule) -> String {
+    format!("`permissions` has a person asked first: `{rule}`")
 }
 
 /// A grant with its handle: on the machine, or on the stage.

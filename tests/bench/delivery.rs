@@ -119,6 +119,7 @@ fn deliver(files: u32) -> (Duration, Duration) {
             written: Written::Over,
         })],
         began_ns: i64::MAX,
+        attempt: 1,
     };
     let began = Instant::now();
     let delivery = Delivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();

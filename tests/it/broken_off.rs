@@ -13,6 +13,7 @@ use massgen::config::{Config, Rounds};
 use massgen::error::{Error, ErrorKind};
 use massgen::event::Event;
 use massgen::layout::{Layout, RunName};
+use massgen::orchestrator::asking::People;
 use massgen::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use massgen::path::AbsPath;
 use massgen::world::store::event_log;
@@ -83,6 +84,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         config,
         machine: machine(),
         reviewer: None,
+        people: People::default(),
     };
     Run::prepare(order, stop).unwrap()
 }

@@ -35,6 +35,7 @@ fn help_names_every_flag() {
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
       mcp          Offers massgen to other agents, as a server of the Model Context Protocol
+      hook         Answers other programs that ask before they call a tool
       logs         Lists, shows, follows and packs the records of runs
       sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
       diff         Shows what a run delivered, or would deliver
@@ -120,6 +121,11 @@ fn help_names_every_flag() {
       -y, --yes
               Applies what the final agent delivers unasked, whatever `delivery` in the config says.
               Default: as the config says
+
+          --ask-file <SOCKET>
+              Asks the program that listens at this socket about calls that `permissions` has asked,
+              instead of whoever sits at the terminal. Default: the terminal; without one, such calls
+              are denied
 
           --models <FILE>
               The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
@@ -611,6 +617,8 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sandbox",
             "massgen-mcp",
             "massgen-mcp-serve",
+            "massgen-hook",
+            "massgen-hook-pre-tool-use",
             "massgen-logs",
             "massgen-logs-list",
             "massgen-logs-show",

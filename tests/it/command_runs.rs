@@ -41,7 +41,7 @@ fn sandbox(tier: Tier) -> Option<Sandbox> {
     sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-fn has(tier: Tier) -> bool {
+pub(crate) fn has(tier: Tier) -> bool {
     sandbox(tier).is_some()
 }
 

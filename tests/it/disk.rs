@@ -15,8 +15,9 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::permissions::history::{History, ReadBeforeDelete};
 use massgen::tools::parse::parse;
 use massgen::world::exec::{self, Observation, Outcome};
-use massgen::world::gate::{Conflicts, Denial, Gate, GatePolicy};
+use massgen::world::gate::{Conflicts, Gate, GatePolicy};
 use massgen::world::locate::{Located, locate};
+use massgen::world::verdict::Denial;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -122,7 +123,12 @@ impl Disk {
 
     /// The gate of a single call in `phase`.
     pub(crate) fn gate(&self, phase: Phase) -> Gate {
-        let manager = PathPermissionManager::new(self.grants(), phase);
+        self.gate_with(self.grants(), phase)
+    }
+
+    /// The gate of a single call with these grants.
+    pub(crate) fn gate_with(&self, grants: Vec<Grant>, phase: Phase) -> Gate {
+        let manager = PathPermissionManager::new(grants, phase);
         Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
     }
 

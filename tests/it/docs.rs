@@ -143,6 +143,8 @@ fn architecture_names_what_exists() {
             repository().join(name).exists()
         } else if name.contains("::") {
             is_module(name)
+        } else if modules.contains(&name) {
+            true
         } else if name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
             tests.contains(&format!("fn {name}("))
         } else {

@@ -6,7 +6,8 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::UserPath;
 use massgen::tools::parse::parse;
-use massgen::world::gate::{Gate, GatePolicy, ParentNames, Refused};
+use massgen::world::gate::{Gate, GatePolicy, ParentNames};
+use massgen::world::verdict::Refused;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, act, done, refused};

@@ -16,6 +16,7 @@ const RULES: &[&str] = &[
     "spending",
     "tools",
     "commands",
+    "call_rules",
     "confinement",
     "prompt",
     "config",

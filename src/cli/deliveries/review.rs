@@ -46,8 +46,13 @@ impl Typed {
     /// The next line; `None` at the end of the input, or if the user wants to stop. Nothing is read
     /// before there is a line: what is typed after a stop is for others.
     pub(crate) fn next(&mut self) -> Option<String> {
+        self.next_unless(&|| false)
+    }
+
+    /// As [`Typed::next`]; `None` too when nobody waits for the line any more.
+    pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
         while !has_input(LOOK) {
-            if self.stop.is_cancelled() {
+            if self.stop.is_cancelled() || is_over() {
                 return None;
             }
         }

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::call_rules::judge::Judgement;
 use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, Result};
 use crate::permissions::grant::{Permission, Phase};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
-use crate::world::gate::Verdict;
+use crate::world::verdict::{Refusal, Verdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
@@ -124,8 +126,8 @@ fn reply(
     let phase = question.phase.unwrap_or(Phase::Coordination);
     let written = match parse(&question.tool, question.args.get()) {
         Ok(call) => {
-            let verdicts = gates.gate(phase).explain(&call);
-            serde_json::to_writer(answer, &decided(&verdicts))
+            let gate = gates.gate(phase);
+            serde_json::to_writer(answer, &decided(&gate.judged(&call), &gate.explain(&call)))
         }
         Err(error) => serde_json::to_writer(answer, &not_parsed(&error)),
     };
@@ -161,8 +163,24 @@ fn not_parsed(error: &ParseError) -> Reply<'static> {
     }
 }
 
-fn decided(verdicts: &[Verdict]) -> Reply<'_> {
-    let refusal = verdicts.iter().find_map(|verdict| verdict.refusal.as_ref());
+/// What the rules about tools and commands say, and then what is said of each path: a denial before a
+/// question.
+fn decided<'v>(judged: &'v Judgement, verdicts: &'v [Verdict]) -> Reply<'v> {
+    let mut refusals = verdicts
+        .iter()
+        .filter_map(|verdict| verdict.refusal.as_ref());
+    let closes = |refusal: &&Refusal| refusal.rule != ASKED_BY_CONFIG;
+    let closing = refusals.clone().find(closes);
+    let of_path = |refusal: &'v Refusal| (refusal.rule, refusal.reason.as_str());
+    let (decision, (rule, reason)) = match (judged, closing, refusals.next()) {
+        (Judgement::Denied(spoken), _, _) => ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str())),
+        (_, Some(refusal), _) => ("deny", of_path(refusal)),
+        (Judgement::Asked(spoken), _, _) => ("ask", (ASKED_BY_CONFIG, spoken.reason.as_str())),
+        (_, None, Some(refusal)) => ("ask", of_path(refusal)),
+        (Judgement::Silent | Judgement::Allowed, None, None) => {
+            ("allow", (GRANTED, "every path was granted"))
+        }
+    };
     let paths = verdicts.iter().map(|verdict| ReplyPath {
         path: match &verdict.real {
             Some(real) => real.as_path().to_string_lossy(),
@@ -175,11 +193,9 @@ fn decided(verdicts: &[Verdict]) -> Reply<'_> {
             .map(|(root, _)| root.as_path().to_string_lossy()),
     });
     Reply {
-        decision: if refusal.is_some() { "deny" } else { "allow" },
-        rule: refusal.map_or(GRANTED, |refusal| refusal.rule),
-        reason: refusal.map_or("every path was granted".into(), |refusal| {
-            refusal.reason.as_str().into()
-        }),
+        decision,
+        rule,
+        reason: reason.into(),
         paths: paths.collect(),
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::call_rules::CallRules;
+use crate::call_rules::judge::Judgement;
 use crate::commands::judge::{Check, check_command, check_line};
 use crate::commands::line::{SimpleCommand, Starts, Word};
 use crate::commands::parse::parse;
@@ -20,9 +22,16 @@ use crate::confinement::tier::{CONTAINER_LEAVES_OPEN, Tier, TierChoice};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 
+/// The tool that runs a line.
+const EXECUTE_COMMAND: &str = "execute_command";
 /// The decision that refuses a command.
 const DENY: &str = "deny";
+/// What a check says that refuses.
+const REFUSE: &str = "refuse";
+/// What a check, and the decision, says where a person is asked.
+const ASK: &str = "ask";
 
 /// What is explained about one command line, for one agent in one phase.
 #[derive(Debug, Serialize)]
@@ -80,6 +89,8 @@ pub struct Runner<'a> {
     pub agent: String,
     /// What the agent may do in the phase.
     pub permissions: &'a PathPermissionManager,
+    /// What `permissions` of the config says.
+    pub rules: &'a CallRules,
     /// How its commands are run; `None` if it may run none.
     pub commands: Option<&'a CommandLineConfig>,
 }
@@ -104,7 +115,7 @@ enum By {
 #[derive(Debug, Serialize)]
 struct Hold {
     by: By,
-    leaves_open: Vec<&'static str>,
+    leaves_open: Vec<String>,
     open: Vec<Open>,
     hidden: Vec<String>,
     network: Vec<String>,
@@ -135,11 +146,13 @@ impl CommandReport {
         });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
-        let checks: Vec<CheckPart> = whole.map(CheckPart::of).collect();
+        let said = runner.and_then(|runner| CheckPart::of_rules(runner.rules, line));
+        let is_asked = said.as_ref().is_some_and(|part| part.outcome == ASK);
+        let checks: Vec<CheckPart> = whole.map(CheckPart::of).chain(said).collect();
         let parts = parsed.commands.iter();
         let parts: Vec<CommandPart> = parts.map(|part| CommandPart::of(&rules, part)).collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
-        let is_refused = all.any(|check| check.reason.is_some());
+        let is_refused = all.any(|check| check.outcome == REFUSE);
         let unheld = match (runner, commands) {
             (None, _) => Some("without a config, nothing is known of what would hold it"),
             (Some(_), None) => Some("the agent may run no commands"),
@@ -152,6 +165,8 @@ impl CommandReport {
             command: line.to_owned(),
             decision: if is_refused || !may_run {
                 DENY
+            } else if is_asked {
+                ASK
             } else {
                 "allow"
             },
@@ -199,11 +214,27 @@ impl CommandPart {
 }
 
 impl CheckPart {
+    /// What `permissions` of the config says of a line; nothing where it says nothing of commands.
+    fn of_rules(rules: &CallRules, line: &str) -> Option<Self> {
+        let part = |rule, outcome, reason| Self {
+            rule,
+            outcome,
+            reason,
+            way_out: None,
+        };
+        match rules.judge(EXECUTE_COMMAND, Some(line)) {
+            Judgement::Silent => None,
+            Judgement::Allowed => Some(part("permissions-allow", "pass", None)),
+            Judgement::Asked(spoken) => Some(part(ASKED_BY_CONFIG, ASK, Some(spoken.reason))),
+            Judgement::Denied(spoken) => Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason))),
+        }
+    }
+
     fn of(check: Check) -> Self {
         let refused = check.refused;
         Self {
             rule: check.rule,
-            outcome: if refused.is_some() { "refuse" } else { "pass" },
+            outcome: if refused.is_some() { REFUSE } else { "pass" },
             way_out: refused.as_ref().map(|refused| refused.way_out.clone()),
             reason: refused.map(|refused| refused.reason),
         }
@@ -258,10 +289,15 @@ impl Hold {
     fn of(runner: &Runner<'_>) -> Option<Self> {
         let config = runner.commands?;
         let (open, hidden) = reach(runner.permissions, By::of(config).assumed());
+        let mut hold = Self::without_paths(config);
+        let beside = runner.rules.not_held_for_commands();
+        let beside =
+            beside.map(|rule| format!("new files of the workspace, whatever `{rule}` says"));
+        hold.leaves_open.extend(beside);
         Some(Self {
             open: open.iter().map(Open::of).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
-            ..Self::without_paths(config)
+            ..hold
         })
     }
 
@@ -287,7 +323,7 @@ impl Hold {
             output_bytes_max,
         } = *bounds;
         Self {
-            leaves_open: by.leaves_open().to_vec(),
+            leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
             by,
             open: Vec::new(),
             hidden: Vec::new(),
@@ -390,12 +426,13 @@ impl fmt::Display for CommandPart {
 impl CheckPart {
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let Self { rule, outcome, .. } = self;
-        match (&self.reason, &self.way_out) {
-            (Some(reason), Some(way_out)) => {
-                writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?;
-                writeln!(f, "{indent}         instead: {way_out}")
-            }
-            _ => writeln!(f, "{indent}{outcome:8} {rule}"),
+        match &self.reason {
+            Some(reason) => writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?,
+            None => writeln!(f, "{indent}{outcome:8} {rule}")?,
+        }
+        match &self.way_out {
+            Some(way_out) => writeln!(f, "{indent}         instead: {way_out}"),
+            None => Ok(()),
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::call::{Access, FinalLink, UserPath};
-use crate::world::gate::Verdict;
+use crate::world::verdict::Verdict;
 
 /// The rule of a path that no grant reaches.
 const OUTSIDE_GRANTS: &str = "outside-grants";
@@ -124,7 +125,11 @@ impl AccessDecision {
                 change: None,
             },
             Some(refusal) => Self {
-                decision: "deny",
+                decision: if refusal.rule == ASKED_BY_CONFIG {
+                    "ask"
+                } else {
+                    "deny"
+                },
                 rule: refusal.rule,
                 change: what_would_change(refusal.rule, &named),
                 reason: match refusal.rule {
@@ -151,6 +156,7 @@ fn what_would_change(rule: &str, grant: &str) -> Option<String> {
         "protected-path" => format!("take it out of `protected_paths` of {grant}"),
         "protected-name" => format!("list the name under `unprotected` of {grant}"),
         "hidden-path" => format!("take it out of `hidden_paths` of {grant}"),
+        DENIED_BY_CONFIG | ASKED_BY_CONFIG => "change the rule in `permissions`".to_owned(),
         "parent-names" => "write the path without `..`".to_owned(),
         _ => return None,
     })

@@ -17,6 +17,7 @@ use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
 use crate::error::Result;
 use crate::host::Host;
+use crate::orchestrator::asking::Consents;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::prompt::opened::{Opened, open, open_mentions};
@@ -30,6 +31,8 @@ pub(crate) struct Standing {
     pub(crate) host: Host,
     arguments: RunArguments,
     telemetry: Option<Settings>,
+    /// What was agreed to.
+    consents: Consents,
     /// The team; one that is made of what answers is known from the first turn on.
     team: Option<ChosenTeam>,
     /// What the prompts of the session have opened.
@@ -82,6 +85,7 @@ impl Standing {
             host,
             arguments: arguments.clone(),
             telemetry,
+            consents: Consents::default(),
             team: None,
             opened: Vec::new(),
             added: Vec::new(),
@@ -288,6 +292,7 @@ impl Standing {
             opened: self.opened.clone(),
             going_on: self.session.clone().map(GoingOn::at).transpose()?,
             telemetry: self.telemetry.clone(),
+            consents: self.consents.clone(),
             host: self.host.clone(),
         })
     }

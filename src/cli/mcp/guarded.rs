@@ -124,7 +124,11 @@ impl Guarded {
             return Err(ErrorData::internal_error("the call was cancelled", None));
         }
         let interrupt = Interrupt::new().map_err(|error| broke_off(&error))?;
-        let (gate, raised) = (self.0.gate.clone(), interrupt.clone());
+        let gate = self
+            .0
+            .gate
+            .for_call(context.id.to_string(), context.ct.clone());
+        let raised = interrupt.clone();
         let working = spawn_blocking(move || match gate.check(call) {
             Ok(permitted) => exec::run_until(permitted, Some(&raised)),
             Err(denial) => Observation {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::output::Style;
-use crate::event::{DeliveryOutcome, Event};
+use crate::event::{DeliveryOutcome, Event, Said};
 use crate::evidence::{Finding, Verdict};
 use crate::spending::Usage;
 use crate::spending::books::Spent;
@@ -32,6 +32,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
             denied,
             ..
         } => called(tool, arguments, denied.as_deref()),
+        Event::PersonAsked { tool, answer, .. } => person_asked(tool, *answer),
         Event::ToolFinished {
             tool,
             success,
@@ -82,6 +83,19 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
+}
+
+/// That a person is asked about a call, or what they say.
+fn person_asked(tool: &str, answer: Option<Said>) -> Deed {
+    match answer {
+        None => (
+            Style::Warn,
+            "waits",
+            format!("for a person's word about {tool}"),
+        ),
+        Some(said) if said.is_yes() => (Style::Good, "may use", format!("{tool} ({said})")),
+        Some(said) => (Style::Bad, "may not use", format!("{tool} ({said})")),
+    }
 }
 
 /// How a check ended on an agent's work.

@@ -7,6 +7,7 @@ use crate::config::check::{AGENTS_MAX, Checker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
+use crate::config::permissions::Permissions;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
@@ -24,6 +25,7 @@ const SERVER_PREFIX: &str = "mcp__";
 struct Shared<'a> {
     context_paths: &'a [ContextPath],
     steps_per_round_max: u32,
+    permissions: &'a Permissions,
 }
 
 impl Checker<'_> {
@@ -34,7 +36,11 @@ impl Checker<'_> {
             path: String::new(),
         };
         let orchestrator = self.orchestrator(&root);
+        let holders = [Some(root.clone()), root.section("orchestrator")];
+        let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
+        let permissions = self.permissions(&holders, &Permissions::default());
         let shared = Shared {
+            permissions: &permissions,
             context_paths: &orchestrator.context_paths,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
         };
@@ -53,6 +59,7 @@ impl Checker<'_> {
                 _ => DeliveryMode::Auto,
             },
             checks: self.checks(&root),
+            permissions,
         };
         self.overlaps(&root, &config);
         Some(config)
@@ -133,6 +140,11 @@ impl Checker<'_> {
             .text("system_message")
             .or_else(|| view_of_backend.text("system_message"));
         let limits = self.limits(view);
+        let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
+        let permissions = permissions.with(shared.permissions);
+        if commands.is_some() {
+            self.rules_beside_commands(&view_of_backend, &permissions.rules);
+        }
         let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
             id: id?,
@@ -146,6 +158,7 @@ impl Checker<'_> {
             commands,
             record,
             limits,
+            permissions,
             steps_per_round_max,
         })
     }

@@ -21,6 +21,7 @@ mod orchestrator;
 mod overlap;
 mod parameters;
 mod paths;
+mod permissions;
 mod view;
 mod walk;
 

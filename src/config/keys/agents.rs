@@ -4,6 +4,7 @@ use crate::config::keys::commands;
 use crate::config::keys::docker;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
+use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 
@@ -33,6 +34,7 @@ pub static AGENT: Section = Section {
             "What you tell this agent beside the task.",
         ),
         Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
+        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::served(
             &["limits"],
             Shape::Mapping(&LIMITS),
@@ -374,11 +376,7 @@ pub static BACKEND: Section = Section {
             "give the directory in `context_paths`, or name the file in the task as `@path`",
         ),
         Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
-        Key::unserved(
-            &["permissions"],
-            Shape::Any,
-            "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`",
-        ),
+        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::unserved(
             &["permission_mode"],
             Shape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),

@@ -10,6 +10,7 @@ pub mod docker;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
+pub mod permissions;
 pub mod root;
 
 /// What keys about commands begin with.
@@ -257,5 +258,6 @@ pub static SECTIONS: &[&Section] = &[
     &root::CHECK,
     &root::RATE_LIMIT,
     &limits::LIMITS,
+    &permissions::PERMISSIONS,
     &root::UI,
 ];

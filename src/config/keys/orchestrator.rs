@@ -1,5 +1,6 @@
 //! Owns the keys of `orchestrator`: storage, context paths, voting and coordination.
 
+use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 
@@ -23,6 +24,7 @@ pub static ORCHESTRATOR: Section = Section {
             "Paths that every agent is given. A plain text is a path that may be read.",
         )
         .or("[]"),
+        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::served(
             &["snapshot_storage"],
             Shape::Text,

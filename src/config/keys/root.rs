@@ -3,6 +3,7 @@
 use crate::config::keys::agents::AGENT;
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
+use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The longest time that can be set, in seconds: one week.
@@ -93,11 +94,7 @@ pub static ROOT: Section = Section {
             "no MCP server is started; agents have massgen's own tools",
         ),
         Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
-        Key::unserved(
-            &["permissions"],
-            Shape::Any,
-            "what agents may touch follows from `cwd`, `context_paths` and `folder_guard`",
-        ),
+        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::unserved(
             &["workflow", "roles"],
             Shape::Any,

@@ -1,5 +1,6 @@
 //! The tables of this module's tests, by subject.
 
+mod input;
 mod offering;
 mod parsing;
 mod workflow;

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::path_rules::PathRule;
 use crate::world::delivery::journal;
 use crate::world::delivery::place::{Place, Seal};
 use crate::world::locate::{Located, locate};
@@ -91,6 +92,8 @@ struct WritePath {
     protected: Vec<RelPath>,
     hidden: Vec<RelPath>,
     unprotected: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ruled: Vec<PathRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
 }
@@ -264,6 +267,7 @@ impl Delivery {
             protected: grant.protected.clone(),
             hidden: grant.hidden.clone(),
             unprotected: grant.unprotected.clone(),
+            ruled: grant.ruled.to_vec(),
         };
         let filed = Filed {
             seal: self.place.seal()?,
@@ -301,6 +305,7 @@ impl Delivery {
                 protected: write_path.protected,
                 hidden: write_path.hidden,
                 unprotected: write_path.unprotected,
+                ruled: write_path.ruled.into(),
             })
         });
         Ok(Offer {

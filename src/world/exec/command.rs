@@ -17,6 +17,7 @@ use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::masks;
 use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
+use crate::world::exec::ruled;
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
@@ -130,6 +131,12 @@ pub(super) fn compiled(
             ..facts
         },
         None => facts,
+    };
+    let closed = ruled::closed(gate, commands.tier())?;
+    let facts = Facts {
+        masked: facts.masked.into_iter().chain(closed.masked).collect(),
+        hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
+        ..facts
     };
     let confinement = compile(gate.manager(), commands.tier(), facts);
     let mut confinement = confinement.map_err(|why| cannot_run(&why))?;

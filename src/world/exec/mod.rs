@@ -22,6 +22,7 @@ mod read;
 mod reckoning;
 mod relocate;
 mod rounds;
+mod ruled;
 mod selection;
 mod sweep;
 mod text;

@@ -52,6 +52,7 @@ fn is_within_one_workspace(gate: &Gate, source: &Place, destination: &Place) -> 
         && grant == destination.grant()
         && grant.hidden.is_empty()
         && grant.protected.is_empty()
+        && grant.ruled.is_empty()
         && !gate.manager().holds_a_root(&grant.root)
 }
 

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::path_rules::PathRule;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::room::{notes, quarantine};
 use crate::world::exec::answer::shown;
@@ -46,6 +47,7 @@ struct NotedGrant {
     protected: Vec<AbsPath>,
     hidden: Vec<AbsPath>,
     unprotected: Vec<String>,
+    ruled: Vec<PathRule>,
 }
 
 /// A tree of the user's.
@@ -200,6 +202,7 @@ impl NotedGrant {
             protected: whole(&grant.protected),
             hidden: whole(&grant.hidden),
             unprotected: grant.unprotected.clone(),
+            ruled: grant.ruled.to_vec(),
         }
     }
 
@@ -225,6 +228,7 @@ impl NotedGrant {
             protected: below(&self.protected),
             hidden: below(&self.hidden),
             unprotected: self.unprotected.clone(),
+            ruled: self.ruled.clone().into(),
         })
     }
 }

@@ -22,6 +22,7 @@ pub mod workspace;
 pub mod sessions;
 pub mod prune;
 pub mod history;
+pub mod consents;
 
 /// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a
 /// `.gitignore` that keeps it out of the user's repository. An existing one is left as it is.

@@ -37,6 +37,7 @@ type Moment = (&'static str, Vec<Attribute>);
 
 fn moment(event: &Event, words: &Words) -> Option<Moment> {
     let reason = |text: &str| words.told("massgen.reason", text);
+    let reasons = |text: &str| reason(text).into_iter().collect();
     Some(match event {
         Event::Retrying {
             reason: why,
@@ -71,9 +72,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
                 vote.into_iter().chain(reason(why)).collect(),
             )
         }
-        Event::Refused { reason: why, .. } => {
-            ("massgen.refused", reason(why).into_iter().collect())
-        }
+        Event::Refused { reason: why, .. } => ("massgen.refused", reasons(why)),
         Event::Informed { labels, .. } => {
             let labels = attribute("massgen.labels", joined(labels));
             ("massgen.informed", vec![labels])
@@ -84,9 +83,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         }
         Event::Checked { finding, .. } => ("massgen.checked", checked(finding)),
         Event::Delivered { rows } => ("massgen.delivered", delivery(rows)),
-        Event::Restarting { reason: why, .. } => {
-            ("massgen.restart", reason(why).into_iter().collect())
-        }
+        Event::Restarting { reason: why, .. } => ("massgen.restart", reasons(why)),
         Event::RunStarted { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
@@ -96,6 +93,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Failed { .. }
         | Event::Confined { .. }
         | Event::CutShort { .. }
+        | Event::PersonAsked { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
@@ -130,6 +128,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Replied { .. }
         | Event::Held { .. }
         | Event::LimitMet { .. }
+        | Event::PersonAsked { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Answered { .. }

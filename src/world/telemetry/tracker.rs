@@ -117,6 +117,7 @@ impl Tracker {
             | Event::FellBack { .. }
             | Event::Shortened { .. }
             | Event::LimitMet { .. }
+            | Event::PersonAsked { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }

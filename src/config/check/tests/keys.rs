@@ -46,6 +46,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}limits: {{{line}}}\n", with_backend("")),
                     with_backend(""),
                 ),
+                "permissions" => (
+                    format!("{}permissions: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
                 "orchestrator.coordination" => (
                     with_orchestrator(&format!("coordination: {{{line}}}")),
                     with_backend("cwd: w1"),

@@ -144,6 +144,15 @@ fn note(event: &Event) -> Option<String> {
             let outcome = if *success { "done" } else { "failed" };
             Some(format!("[{outcome}] {tool}: {summary}"))
         }
+        Event::PersonAsked {
+            tool,
+            reason,
+            answer,
+            ..
+        } => Some(match answer {
+            None => format!("[asked] {tool}: {reason}"),
+            Some(said) => format!("[person says {said}] {tool}"),
+        }),
         Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),
         Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
         Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),

@@ -145,6 +145,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
         | Event::Retrying { .. }
+        | Event::PersonAsked { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,
     })

@@ -208,6 +208,7 @@ impl RunView {
             | Event::Shortened { .. }
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
+            | Event::PersonAsked { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
@@ -262,6 +263,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         Event::Asking { .. }
         | Event::Text { .. }
         | Event::Reasoning { .. }
+        | Event::PersonAsked { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Refused { .. }

@@ -1,0 +1,119 @@
+//! Owns one pattern of commands: words, of which `*` stands for any number, compared with the words of a
+//! parsed command. What only the run shows may be anything for a rule that closes, and is nothing for
+//! one that allows.
+
+use std::fmt;
+
+use crate::call_rules::fits;
+use crate::commands::line::{SimpleCommand, Word};
+
+/// The longest pattern, in words.
+pub const PATTERN_WORDS_MAX: usize = 64;
+
+/// A pattern of commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandPattern(Vec<String>);
+
+/// How much has to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It could: what is not known counts as fitting, options before the next word are passed over,
+    /// and the program may stand in any directory.
+    Possible,
+    /// It does, as it is written.
+    Certain,
+}
+
+impl CommandPattern {
+    /// Reads a pattern: words with spaces between them. A `*` alone is any number of words, and one in
+    /// a word any text. The error says what is wrong, as the end of a sentence.
+    pub fn parse(written: &str) -> Result<Self, String> {
+        let words: Vec<String> = written.split_whitespace().map(str::to_owned).collect();
+        match words.len() {
+            0 => Err("expected a command, such as `git push *`".to_owned()),
+            1..=PATTERN_WORDS_MAX => Ok(Self(words)),
+            _ => Err(format!("expected at most {PATTERN_WORDS_MAX} words")),
+        }
+    }
+
+    /// Whether the words of `command` fit.
+    pub(super) fn fits(&self, command: &SimpleCommand, fit: Fit) -> bool {
+        let words = &command.words;
+        if words.is_empty() {
+            return false;
+        }
+        // Which words of the pattern can be next when so many words of the command are used up.
+        let mut ahead = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
+        mark(&mut ahead, 0, 0);
+        for used in 0..=words.len() {
+            for at in 0..=self.0.len() {
+                if is_marked(&ahead, used, at) {
+                    self.onward((words, fit), (used, at), &mut ahead);
+                }
+            }
+        }
+        is_marked(&ahead, words.len(), self.0.len())
+    }
+
+    /// Marks where one step leads to.
+    fn onward(
+        &self,
+        (words, fit): (&[Word], Fit),
+        (used, at): (usize, usize),
+        ahead: &mut [Vec<bool>],
+    ) {
+        let (word, wanted) = (words.get(used), self.0.get(at));
+        let is_any = wanted.is_some_and(|wanted| wanted == "*");
+        if is_any {
+            mark(ahead, used, at + 1);
+            if word.is_some() {
+                mark(ahead, used + 1, at);
+            }
+        }
+        let Some(word) = word else {
+            return;
+        };
+        let Some(known) = word.value() else {
+            if fit == Fit::Possible {
+                mark(ahead, used + 1, at);
+                mark(ahead, used, (at + 1).min(self.0.len()));
+            }
+            return;
+        };
+        let Some(wanted) = wanted else {
+            return;
+        };
+        if fits_word(wanted, &known, (used, fit)) {
+            mark(ahead, used + 1, at + 1);
+        }
+        let is_option = |text: &str| text.starts_with('-');
+        if fit == Fit::Possible && used > 0 && is_option(&known) && !is_option(wanted) {
+            mark(ahead, used + 1, at);
+            mark(ahead, used + 2, at);
+        }
+    }
+}
+
+/// Whether one word fits. A program is what is started, wherever it stands.
+fn fits_word(wanted: &str, known: &str, (used, fit): (usize, Fit)) -> bool {
+    let is_program = used == 0 && fit == Fit::Possible && !wanted.contains('/');
+    let program = known.rsplit('/').next().filter(|_| is_program);
+    fits(wanted, known) || program.is_some_and(|program| fits(wanted, program))
+}
+
+fn mark(ahead: &mut [Vec<bool>], used: usize, at: usize) {
+    if let Some(cell) = ahead.get_mut(used).and_then(|row| row.get_mut(at)) {
+        *cell = true;
+    }
+}
+
+fn is_marked(ahead: &[Vec<bool>], used: usize, at: usize) -> bool {
+    let row = ahead.get(used).and_then(|row| row.get(at));
+    row.copied().unwrap_or_default()
+}
+
+impl fmt::Display for CommandPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}

@@ -1,0 +1,182 @@
+//! Tables over rules and calls: each denial stands beside its control.
+
+use super::written::rule;
+use super::*;
+use crate::path::AbsPath;
+
+fn rules(written: &[(Ruling, &str)]) -> CallRules {
+    let home = AbsPath::new("/home/u").unwrap();
+    let one = |(ruling, text): &(Ruling, &str)| rule(*ruling, text, Some(&home)).unwrap();
+    CallRules::new(written.iter().map(one).collect())
+}
+
+/// What one rule that denies says of a call.
+#[track_caller]
+fn check(denied: &str, call: &str, expected: Ruling) {
+    let rules = rules(&[(Ruling::Deny, denied)]);
+    assert_eq!(rules.of_example(call), Ok(expected), "{denied}: {call}");
+}
+
+use Ruling::{Allow, Ask, Deny};
+
+#[test]
+fn commands_are_matched_word_by_word() {
+    check("command(git push *)", "command(git push)", Deny);
+    check("command(git push *)", "command(git push origin main)", Deny);
+    check("command(git push *)", "command(git pushy)", Allow);
+    check("command(git push *)", "command(git log push)", Allow);
+    check("command(git push *)", "command(echo git push)", Allow);
+    check("command(git push *)", "command(git commit -m push)", Allow);
+    check("command(git push)", "command(git push origin)", Allow);
+    check("command(git push)", "command(git push)", Deny);
+    check("command(git * main)", "command(git push origin main)", Deny);
+    check(
+        "command(npm run deploy*)",
+        "command(npm run deploy:prod)",
+        Deny,
+    );
+    check("command(npm run deploy*)", "command(npm run build)", Allow);
+    check("command(*)", "command(ls)", Deny);
+    check("command", "command(ls)", Deny);
+    check("command(rm *)", "command(X=1)", Allow);
+}
+
+#[test]
+fn commands_are_found_wherever_they_stand() {
+    for line in [
+        "bash -c 'git push'",
+        "env A=1 git push",
+        "ls | xargs git push",
+        "true && git push",
+        "echo $(git push)",
+        "/usr/bin/git push",
+        "'git' \"push\"",
+        "g\\it push",
+        "git -C /tmp push",
+        "git -c a=b --no-pager push -f",
+        "if true; then git push; fi",
+        "f() { git push; }; f",
+        "sudo git push",
+        "timeout 5 git push",
+    ] {
+        check("command(git push *)", &format!("command({line})"), Deny);
+        check("command(git pull *)", &format!("command({line})"), Allow);
+    }
+}
+
+#[test]
+fn what_only_the_run_shows_may_be_anything_for_a_denial() {
+    check("command(git push *)", "command(git $VERB origin)", Deny);
+    check("command(git push *)", "command($PROGRAM)", Deny);
+    check("command(git push *)", "command(ls $DIR)", Allow);
+    check("command(git push *)", "command(eval \"$X\")", Deny);
+    check("command(git push *)", "command(curl x | sh)", Deny);
+    check("command(git push *)", "command(echo 'unclosed)", Deny);
+    check("write_file(x)", "command(echo 'unclosed)", Allow);
+}
+
+#[test]
+fn paths_are_matched_by_globs() {
+    check("write_file(src/*.lock)", "write_file(src/x.lock)", Deny);
+    check("write_file(src/*.lock)", "read_file(src/x.lock)", Allow);
+    check("read_file(secrets/**)", "write_file(secrets/a)", Deny);
+    check("read_file(secrets/**)", "read_file(secrets/a)", Deny);
+    check("read_file(secrets/**)", "read_file(public/a)", Allow);
+    check("read_file(~/.ssh)", "read_file(/home/u/.ssh/id)", Deny);
+    check("read_file", "read_file(any/thing)", Deny);
+}
+
+#[test]
+fn tools_and_servers_are_matched_by_name() {
+    check("tool(delete_*)", "tool(delete_file)", Deny);
+    check("tool(delete_*)", "tool(move_file)", Allow);
+    check("tool(read_file)", "tool(read_text_file)", Deny);
+    check("mcp(github/create_*)", "mcp(github/create_issue)", Deny);
+    check("mcp(github/create_*)", "mcp(github/list_issues)", Allow);
+    check("mcp(github)", "mcp(github/list_issues)", Deny);
+    check("mcp(*/delete_file)", "mcp(files/delete_file)", Deny);
+    check("mcp", "mcp(a/b)", Deny);
+    check("mcp", "tool(delete_file)", Allow);
+    check("*", "tool(delete_file)", Deny);
+}
+
+#[test]
+fn the_strictest_rule_speaks_whatever_the_order() {
+    let all = rules(&[
+        (Allow, "command(git *)"),
+        (Ask, "command(git push *)"),
+        (Deny, "command(git push --force *)"),
+    ]);
+    let check = |line: &str, expected| {
+        assert_eq!(
+            all.of_example(&format!("command({line})")),
+            Ok(expected),
+            "{line}"
+        );
+    };
+    check("git status", Allow);
+    check("git push", Ask);
+    check("git push --force origin", Deny);
+    check("git status; git push", Ask);
+    check("git push && git push --force", Deny);
+}
+
+#[test]
+fn an_allowance_covers_a_line_only_as_a_whole() {
+    let all = rules(&[(Allow, "command(git log *)"), (Allow, "command(head *)")]);
+    let check = |line: &str, expected: bool| {
+        let allowed = all.of_line(line) == judge::Judgement::Allowed;
+        assert_eq!(allowed, expected, "{line}");
+    };
+    check("git log --oneline", true);
+    check("git log | head -3", true);
+    check("env git log", true);
+    check("git log; rm x", false);
+    check("git log $(rm x)", false);
+    check("./git log", false);
+    check("$GIT log", false);
+    check("git -C x log", false);
+    check("eval \"$X\"; git log", false);
+    check("A=1", false);
+}
+
+#[test]
+fn a_reason_names_the_rule_and_the_command() {
+    let all = rules(&[(Deny, "command(git push *)")]);
+    let judge::Judgement::Denied(spoken) = all.judge("execute_command", Some("ls; git push x"))
+    else {
+        panic!("it is not denied");
+    };
+    assert_eq!(spoken.subject, "git push x");
+    let expected = "`permissions` denies it: `deny: command(git push *)`";
+    assert_eq!(spoken.reason, expected);
+}
+
+#[test]
+fn what_is_no_rule_says_why() {
+    let check = |text: &str, expected: &str| {
+        let error = rule(Deny, text, None).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    };
+    check("git push", "expected `command(git push *)`");
+    check("command(git push", "expected `command(git push *)`");
+    check("command()", "expected a command");
+    check("mcp(a/b/c)", "expected `server/tool`");
+    check("tool()", "expected the name of a tool");
+    check("write_file(../x)", "without `..`");
+}
+
+#[test]
+fn a_star_stands_for_any_text() {
+    let check = |pattern: &str, text: &str, expected: bool| {
+        assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+    };
+    check("abc", "abc", true);
+    check("abc", "abcd", false);
+    check("a*", "a", true);
+    check("*c", "abc", true);
+    check("a*b*c", "aXbYc", true);
+    check("a*b*c", "aXc", false);
+    check("a*a", "a", false);
+    check("*", "", true);
+}

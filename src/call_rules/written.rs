@@ -1,0 +1,76 @@
+//! Owns the forms in which rules are written: `command(…)`, `read_file(…)`, `write_file(…)`,
+//! `mcp(server/tool)` and `tool(…)`.
+
+use crate::call_rules::command_pattern::CommandPattern;
+use crate::call_rules::{About, CallRule};
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::{PathGlob, Ruling};
+use crate::tools::parse::canonical;
+
+/// The forms, as messages name them.
+pub const FORMS: &str = "`command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
+                         `mcp(server/tool)` or `tool(NAME)`";
+
+/// What stands for all calls of a kind.
+const ALL: &str = "*";
+
+/// A kind of calls, and what stands in its brackets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form<'t> {
+    /// Command lines.
+    Command(&'t str),
+    /// What is done to paths.
+    Path(Permission, &'t str),
+    /// Tools of servers.
+    Server(&'t str),
+    /// Tools by their name.
+    Tool(&'t str),
+}
+
+/// What a text is about, if it has one of the forms; a kind without brackets is all of it.
+pub(super) fn form(text: &str) -> Option<Form<'_>> {
+    let text = text.trim();
+    if text == ALL {
+        return Some(Form::Tool(ALL));
+    }
+    let (kind, inner) = match text.split_once('(') {
+        Some((kind, rest)) => (kind, Some(rest.strip_suffix(')')?.trim())),
+        None => (text, None),
+    };
+    Some(match kind {
+        "command" => Form::Command(inner.unwrap_or(ALL)),
+        "read_file" => Form::Path(Permission::Read, inner.unwrap_or("**")),
+        "write_file" => Form::Path(Permission::Write, inner.unwrap_or("**")),
+        "mcp" => Form::Server(inner.unwrap_or(ALL)),
+        "tool" => Form::Tool(inner.unwrap_or(ALL)),
+        _ => return None,
+    })
+}
+
+/// Reads a rule; `~/` in a glob stands for `home`. The error says what is wrong, as the end of a
+/// sentence.
+pub fn rule(ruling: Ruling, text: &str, home: Option<&AbsPath>) -> Result<CallRule, String> {
+    let form = form(text).ok_or_else(|| format!("expected {FORMS}"))?;
+    let about = match form {
+        Form::Command(pattern) => About::Command(CommandPattern::parse(pattern)?),
+        Form::Path(wanted, glob) => About::Path(wanted, PathGlob::parse(glob, home)?),
+        Form::Server(name) => About::Tool(served(name)?),
+        Form::Tool("") => return Err("expected the name of a tool".to_owned()),
+        Form::Tool(name) => About::Tool(canonical(name).to_owned()),
+    };
+    Ok(CallRule {
+        ruling,
+        about,
+        written: text.trim().to_owned(),
+    })
+}
+
+/// The full name of a server's tool: `server/tool`; a server alone is all of its tools.
+pub(super) fn served(name: &str) -> Result<String, String> {
+    let (server, tool) = name.split_once('/').unwrap_or((name, ALL));
+    if server.is_empty() || tool.is_empty() || tool.contains('/') {
+        return Err("expected `server/tool`".to_owned());
+    }
+    Ok(format!("mcp__{server}__{tool}"))
+}

@@ -1,0 +1,75 @@
+//! Owns the keys of `permissions`: what is denied, asked and allowed besides the grants.
+
+use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// What `permissions` does, where it may stand.
+pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \
+                              Those of the agent, of its backend, of `orchestrator` and at the top \
+                              of the file add up.";
+
+/// What is denied and asked.
+pub static PERMISSIONS: Section = Section {
+    path: "permissions",
+    doc: "Rules about calls; `docs/rules.md` tells their forms and what they reach. A rule only lowers \
+          what the grants give. What is denied is denied whatever else fits, and what is asked is \
+          asked whatever is allowed.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["deny"],
+            Shape::List(&Shape::Verbatim),
+            "Calls that do not happen: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
+             `mcp(server/tool)`, `tool(NAME)`.",
+        )
+        .or("[]"),
+        Key::served(
+            &["ask"],
+            Shape::List(&Shape::Verbatim),
+            "Calls that a person has to agree to. Where nobody answers, they are denied.",
+        )
+        .or("[]"),
+        Key::served(
+            &["allow"],
+            Shape::List(&Shape::Verbatim),
+            "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
+             nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
+             as the grants go.",
+        )
+        .or("[]"),
+        Key::served(
+            &["examples"],
+            Shape::List(&Shape::Verbatim),
+            "Calls and what the rules say of them, as `- write_file(src/x.lock): deny`. One that \
+             comes out otherwise is an error.",
+        )
+        .or("[]"),
+        Key::served(
+            &["ask_timeout_seconds"],
+            Shape::Integer(1, SECONDS_MAX),
+            "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
+             call is denied. The shortest of several counts.",
+        ),
+        Key::served(
+            &["enabled"],
+            Shape::Flag,
+            "`false` switches off the rules that stand beside it.",
+        )
+        .or("true"),
+        Key::unserved(
+            &["role", "roles", "mode", "risk", "risk_tiers"],
+            Shape::Any,
+            "only rules count; what an agent may touch at all follows from the grants",
+        ),
+        Key::unserved(
+            &["approval", "approvals", "provider", "max_consecutive_auto"],
+            Shape::Any,
+            "questions go to the terminal, or to the socket of `--ask-file`",
+        ),
+        Key::unserved(
+            &["audit", "audit_log", "ledger"],
+            Shape::Any,
+            "every call and every answer is in `events.jsonl` of the run",
+        ),
+    ],
+};

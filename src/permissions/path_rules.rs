@@ -1,0 +1,459 @@
+//! Owns the rules of `permissions:` about paths: a glob, where it begins, and what is left of a grant
+//! where it matches. A rule never opens anything. Names are compared as the protected ones are, so
+//! that no spelling leads past a rule.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Component, Path};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::{Deserialize, Serialize};
+
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Permission;
+use crate::permissions::protected::fold;
+
+/// The longest glob, in bytes.
+pub const GLOB_BYTES_MAX: usize = 1024;
+/// What stands for any number of directories.
+const ANY_DEPTH: &str = "**";
+
+/// What a rule of `permissions:` says, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ruling {
+    /// It is meant to go unasked. What no rule names does so too.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It does not happen.
+    Deny,
+}
+
+impl fmt::Display for Ruling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ruling::Allow => "allow",
+            Ruling::Ask => "ask",
+            Ruling::Deny => "deny",
+        })
+    }
+}
+
+/// Whether a person has agreed to what is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// Nobody has.
+    #[default]
+    Missing,
+    /// Somebody has, to this call.
+    Given,
+}
+
+/// A glob as the config writes it. It matches a path, and with it all that is below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathGlob {
+    /// As it is written.
+    written: String,
+    /// The plain names that an absolute one begins with; `None` for one that begins in the trees
+    /// that are open.
+    prefix: Option<AbsPath>,
+    /// What follows, compared from there on; nothing matches all that is there.
+    rest: String,
+}
+
+impl PathGlob {
+    /// Reads a glob; `~/` stands for `home`. Relative ones without `/` match at any depth. The error
+    /// says what is wrong, as the end of a sentence.
+    pub fn parse(written: &str, home: Option<&AbsPath>) -> Result<Self, String> {
+        if written.is_empty() || written.contains('\0') || written.len() > GLOB_BYTES_MAX {
+            return Err(format!("expected 1 to {GLOB_BYTES_MAX} bytes without NUL"));
+        }
+        let at_home = written.strip_prefix("~/");
+        let text = match (at_home, home) {
+            (Some(rest), Some(home)) => format!("{home}/{rest}"),
+            (Some(_), None) => return Err("no home directory is known".to_owned()),
+            (None, _) => written.to_owned(),
+        };
+        let mut names: Vec<&str> = text.split('/').collect();
+        names.retain(|name| !name.is_empty() && *name != ".");
+        if names.contains(&"..") {
+            return Err("write it without `..`".to_owned());
+        }
+        let is_anywhere = !text.trim_end_matches('/').contains('/') && text != ANY_DEPTH;
+        while names.last() == Some(&ANY_DEPTH) {
+            names.pop();
+        }
+        let plain = if text.starts_with('/') {
+            names.iter().take_while(|name| !has_meta(name)).count()
+        } else {
+            0
+        };
+        let (prefix, rest) = names.split_at_checked(plain).unwrap_or_default();
+        let prefix = text
+            .starts_with('/')
+            .then(|| AbsPath::top().join(prefix.join("/")));
+        let rest = match (is_anywhere, rest) {
+            (_, []) if prefix.is_none() && text != ANY_DEPTH && !text.ends_with(ANY_DEPTH) => {
+                return Err("expected a name".to_owned());
+            }
+            (true, rest) => format!("{ANY_DEPTH}/{}", rest.join("/")),
+            (false, rest) => rest.join("/"),
+        };
+        let glob = Self {
+            written: written.to_owned(),
+            prefix,
+            rest,
+        };
+        matcher(&glob.rest).map(|_| glob)
+    }
+
+    /// The plain names that an absolute glob begins with.
+    pub fn prefix(&self) -> Option<&AbsPath> {
+        self.prefix.as_ref()
+    }
+
+    /// Whether the glob matches the path of an example: both relative, or both absolute.
+    pub fn matches_written(&self, path: &str) -> bool {
+        let is_absolute = path.starts_with('/');
+        let anchor = match &self.prefix {
+            Some(prefix) if is_absolute => prefix.clone(),
+            None if !is_absolute => AbsPath::top(),
+            Some(_) | None => return false,
+        };
+        let path = AbsPath::top().join(path);
+        PathRule::new(Ruling::Deny, Permission::Read, self, anchor).matches_at(path.as_path())
+    }
+}
+
+impl fmt::Display for PathGlob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+/// Whether a part of a glob can match several names.
+fn has_meta(text: &str) -> bool {
+    text.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+/// What compares names with a glob, whose names are folded as those are.
+fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let folded: Vec<String> = rest
+        .split('/')
+        .map(|name| match name {
+            ANY_DEPTH => name.to_owned(),
+            name => fold(OsStr::new(name)).into_owned(),
+        })
+        .collect();
+    let built = GlobBuilder::new(&folded.join("/"))
+        .literal_separator(true)
+        .build();
+    match built {
+        Ok(glob) => Ok(Some(glob.compile_matcher())),
+        Err(error) => Err(error.kind().to_string()),
+    }
+}
+
+/// One rule where it holds for an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Filed", into = "Filed")]
+pub struct PathRule {
+    filed: Filed,
+    /// `None` matches all that is below the anchor, and the anchor.
+    glob: Option<GlobMatcher>,
+}
+
+/// A rule as it is kept beside a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Filed {
+    ruling: Ruling,
+    wanted: Permission,
+    written: String,
+    anchor: AbsPath,
+    rest: String,
+    /// What a person has agreed to, of what a question is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agreed: Vec<AbsPath>,
+}
+
+impl PartialEq for PathRule {
+    fn eq(&self, other: &Self) -> bool {
+        self.filed == other.filed
+    }
+}
+
+impl Eq for PathRule {}
+
+impl From<Filed> for PathRule {
+    /// What is no glob matches everything: it was one when it was filed.
+    fn from(filed: Filed) -> Self {
+        let glob = matcher(&filed.rest).unwrap_or_default();
+        Self { filed, glob }
+    }
+}
+
+impl From<PathRule> for Filed {
+    fn from(rule: PathRule) -> Self {
+        rule.filed
+    }
+}
+
+impl PathRule {
+    /// What `glob` says of those who want to do `wanted`, below `anchor`.
+    pub fn new(ruling: Ruling, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
+        Self::from(Filed {
+            ruling,
+            wanted,
+            written: glob.written.clone(),
+            anchor,
+            rest: glob.rest.clone(),
+            agreed: Vec::new(),
+        })
+    }
+
+    /// The same rule; a question is none any more where a person has agreed.
+    #[must_use]
+    pub fn once_agreed(&self, agreed: &[AbsPath]) -> Self {
+        let mut rule = self.clone();
+        if rule.ruling() == Ruling::Ask {
+            rule.filed.agreed = agreed.to_vec();
+        }
+        rule
+    }
+
+    /// What it says.
+    pub fn ruling(&self) -> Ruling {
+        self.filed.ruling
+    }
+
+    /// What is left of a grant where it matches: who may not read may not write either.
+    pub fn ceiling(&self) -> Option<Permission> {
+        match self.filed.wanted {
+            Permission::Read => None,
+            Permission::Write => Some(Permission::Read),
+        }
+    }
+
+    /// Whether it keeps somebody from `wanted` who has asked nobody.
+    pub fn closes(&self, wanted: Permission) -> bool {
+        self.ruling() != Ruling::Allow && self.ceiling() < Some(wanted)
+    }
+
+    /// Whether the rule is about `path`: it matches it, or a directory that it is in.
+    pub fn matches(&self, path: &RealPath) -> bool {
+        self.matches_at(path.as_path())
+    }
+
+    /// The one path that the rule is about, with what is below; `None` if it could be several.
+    pub fn named(&self) -> Option<AbsPath> {
+        let plain = !has_meta(&self.filed.rest);
+        plain.then(|| self.filed.anchor.join(&self.filed.rest))
+    }
+
+    fn matches_at(&self, path: &Path) -> bool {
+        let mut agreed = self.filed.agreed.iter();
+        if agreed.any(|agreed| path.starts_with(agreed.as_path())) {
+            return false;
+        }
+        let mut names = path.components().filter_map(plain);
+        let mut anchor = self.filed.anchor.as_path().components().filter_map(plain);
+        if !anchor.all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted))) {
+            return false;
+        }
+        let Some(glob) = &self.glob else {
+            return true;
+        };
+        let mut seen = String::new();
+        names.any(|name| {
+            if !seen.is_empty() {
+                seen.push('/');
+            }
+            seen.push_str(&fold(name));
+            glob.is_match(&seen)
+        })
+    }
+}
+
+fn plain(component: Component<'_>) -> Option<&OsStr> {
+    match component {
+        Component::Normal(name) => Some(name),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+            None
+        }
+    }
+}
+
+/// The rule as the config would write it.
+impl fmt::Display for PathRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Filed {
+            ruling,
+            wanted,
+            written,
+            ..
+        } = &self.filed;
+        write!(f, "{ruling}: {wanted}_file({written})")
+    }
+}
+
+/// The most that rules with this `ruling` leave of `path`.
+pub fn left(rules: &[PathRule], ruling: Ruling, path: &RealPath) -> Option<Permission> {
+    let speaking = rules
+        .iter()
+        .filter(|rule| rule.ruling() == ruling && rule.matches(path));
+    speaking
+        .map(PathRule::ceiling)
+        .min()
+        .unwrap_or(Some(Permission::Write))
+}
+
+/// The first rule with this `ruling` by which `path` may not be touched as `wanted`.
+pub fn speaking<'r>(
+    rules: &'r [PathRule],
+    ruling: Ruling,
+    (path, wanted): (&RealPath, Permission),
+) -> Option<&'r PathRule> {
+    rules
+        .iter()
+        .find(|rule| rule.ruling() == ruling && rule.ceiling() < Some(wanted) && rule.matches(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+    fn real(path: &str) -> RealPath {
+        RealPath::vouch(path)
+    }
+
+    fn rule(glob: &str) -> PathRule {
+        let home = AbsPath::new("/home/u").unwrap();
+        let glob = PathGlob::parse(glob, Some(&home)).unwrap();
+        let anchor = glob.prefix().cloned();
+        let anchor = anchor.unwrap_or_else(|| AbsPath::new("/p").unwrap());
+        PathRule::new(Ruling::Deny, Permission::Write, &glob, anchor)
+    }
+
+    #[track_caller]
+    fn check(glob: &str, path: &str, expected: bool) {
+        assert_eq!(rule(glob).matches(&real(path)), expected, "{glob} {path}");
+    }
+
+    #[test]
+    fn globs_match_paths_and_all_that_is_below() {
+        check("src/x.lock", "/p/src/x.lock", true);
+        check("src/x.lock", "/p/src/x.lock/deep", true);
+        check("src/x.lock", "/p/src/y.lock", false);
+        check("src/x.lock", "/p/a/src/x.lock", false);
+        check("./x.lock", "/p/x.lock", true);
+        check("./x.lock", "/p/a/x.lock", false);
+        check("*.lock", "/p/Cargo.lock", true);
+        check("*.lock", "/p/a/b/c.lock", true);
+        check("*.lock", "/p/a.lock.txt", false);
+        check("*.lock", "/q/a.lock", false);
+        check("src/*", "/p/src/a", true);
+        check("src/*/b", "/p/src/a/c/b", false);
+        check("src/**/b", "/p/src/a/c/b", true);
+        check("secrets/**", "/p/secrets/key", true);
+        check("secrets/**", "/p/secrets", true);
+        check("secrets/", "/p/a/secrets/k", true);
+        check("**", "/p", true);
+        check("**", "/p/a/b", true);
+        check("**", "/q", false);
+        check("*", "/p", false);
+        check("*", "/p/a", true);
+        check("{a,b}/c", "/p/b/c", true);
+        check("[ab]/c", "/p/c/c", false);
+        check(r"a\*/c", "/p/a*/c", true);
+        check(r"a\*/c", "/p/ab/c", false);
+    }
+
+    #[test]
+    fn absolute_globs_begin_at_the_top() {
+        check("/etc/**", "/etc/passwd", true);
+        check("/etc/**", "/p/etc/passwd", false);
+        check("/etc/*.conf", "/etc/a.conf", true);
+        check("/etc/*.conf", "/etc/a/a.conf", false);
+        check("~/.ssh", "/home/u/.ssh/id", true);
+        check("~/.ssh", "/p/.ssh/id", false);
+        check("/", "/anything", true);
+    }
+
+    #[test]
+    fn no_spelling_of_a_name_leads_past_a_rule() {
+        check("secrets/key", "/p/SECRETS/Key", true);
+        check("Secrets/KEY", "/p/secrets/key", true);
+        check("key", "/p/k\u{200d}ey", true);
+        check("key", "/p/key. ", true);
+        check("key", "/p/key::$DATA", true);
+        check("key", "/p/keys", false);
+    }
+
+    #[track_caller]
+    fn refused(glob: &str, expected: &str) {
+        assert_eq!(PathGlob::parse(glob, None).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn what_is_no_glob_says_why() {
+        refused("", "expected 1 to 1024 bytes without NUL");
+        refused("a/../b", "write it without `..`");
+        refused("a[", "unclosed character class; missing ']'");
+        refused("~/x", "no home directory is known");
+        refused(".", "expected a name");
+    }
+
+    #[test]
+    fn a_rule_is_filed_and_read_again() {
+        let rule = rule("src/*.lock");
+        let text = serde_json::to_string(&rule).unwrap();
+        let again: PathRule = serde_json::from_str(&text).unwrap();
+        assert_eq!(again, rule);
+        assert!(again.matches(&real("/p/src/a.lock")));
+        assert_eq!(again.to_string(), "deny: write_file(src/*.lock)");
+    }
+
+    #[test]
+    fn examples_are_relative_or_absolute_as_the_glob_is() {
+        let check = |glob: &str, path: &str, expected: bool| {
+            let glob = PathGlob::parse(glob, None).unwrap();
+            assert_eq!(glob.matches_written(path), expected, "{glob} {path}");
+        };
+        check("src/x.lock", "src/x.lock", true);
+        check("src/x.lock", "src/y.lock", false);
+        check("*.lock", "a/x.lock", true);
+        check("*.lock", "/a/x.lock", false);
+        check("/a/**", "/a/x", true);
+        check("/a/**", "a/x", false);
+    }
+
+    #[test]
+    fn a_question_is_none_where_a_person_has_agreed() {
+        let asked = PathGlob::parse("*.txt", None).unwrap();
+        let anchor = || AbsPath::new("/p").unwrap();
+        let agreed = [AbsPath::new("/p/a.txt").unwrap()];
+        let check = |ruling, path: &str, expected: bool| {
+            let rule = PathRule::new(ruling, Permission::Write, &asked, anchor());
+            let rule = rule.once_agreed(&agreed);
+            assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
+        };
+        check(Ruling::Ask, "/p/a.txt", false);
+        check(Ruling::Ask, "/p/b.txt", true);
+        check(Ruling::Deny, "/p/a.txt", true);
+    }
+
+    #[test]
+    fn rules_that_name_a_path_say_which() {
+        let named = |glob: &str| rule(glob).named().map(|path| path.to_string());
+        assert_eq!(named("src/x.lock").as_deref(), Some("/p/src/x.lock"));
+        assert_eq!(named("secrets/**").as_deref(), Some("/p/secrets"));
+        assert_eq!(named("/etc/passwd").as_deref(), Some("/etc/passwd"));
+        assert_eq!(named("*.lock"), None);
+        assert_eq!(named("key"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! Owns the way back from a [`ToolCall`] to what a model would have written: the inverse of
+//! `tools::parse`, so that a call of any origin can be shown to people and programs.
+
+use serde_json::{Map, Value, json};
+
+use crate::tools::call::{
+    Case, ContentDiff, Edit, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
+    UserPath,
+};
+
+impl ToolCall {
+    /// The arguments, as the tool's parameters name them, with paths as they were written.
+    pub fn input(&self) -> Value {
+        match self {
+            ToolCall::ReadTextFile { path, lines } => lines_of(path, *lines),
+            ToolCall::ReadMultipleFiles { paths } => {
+                let paths: Vec<&str> = paths.iter().map(UserPath::as_str).collect();
+                json!({ "paths": paths })
+            }
+            ToolCall::ListDirectory { path }
+            | ToolCall::GetFileInfo { path }
+            | ToolCall::CreateDirectory { path } => json!({ "path": path.as_str() }),
+            ToolCall::DirectoryTree { path, exclude } => {
+                json!({ "path": path.as_str(), "excludePatterns": exclude })
+            }
+            ToolCall::SearchFiles {
+                path,
+                pattern,
+                exclude,
+            } => json!({
+                "path": path.as_str(), "pattern": pattern, "excludePatterns": exclude,
+            }),
+            ToolCall::GrepFiles { path, grep } => grep_of(path, grep),
+            ToolCall::CompareFiles {
+                first,
+                second,
+                context_lines,
+            } => json!({
+                "file1": first.as_str(), "file2": second.as_str(), "context_lines": context_lines,
+            }),
+            ToolCall::CompareDirectories {
+                first,
+                second,
+                content,
+            } => json!({
+                "dir1": first.as_str(), "dir2": second.as_str(),
+                "show_content_diff": *content == ContentDiff::Lines,
+            }),
+            ToolCall::ListAllowedDirectories | ToolCall::ListBackgroundCommands => json!({}),
+            ToolCall::ExecuteCommand { .. }
+            | ToolCall::StartBackgroundCommand { .. }
+            | ToolCall::GetBackgroundOutput { .. }
+            | ToolCall::GetBackgroundStatus { .. }
+            | ToolCall::StopBackgroundCommand { .. } => self.command_input(),
+            ToolCall::WriteFile { .. }
+            | ToolCall::EditFile { .. }
+            | ToolCall::MoveFile { .. }
+            | ToolCall::CopyFile { .. }
+            | ToolCall::CopyFilesBatch { .. }
+            | ToolCall::DeleteFile { .. }
+            | ToolCall::DeleteFilesBatch { .. } => self.writing_input(),
+        }
+    }
+
+    fn writing_input(&self) -> Value {
+        if let ToolCall::WriteFile { path, content } = self {
+            json!({ "path": path.as_str(), "content": content })
+        } else if let ToolCall::EditFile { path, edits, mode } = self {
+            let edit = |edit: &Edit| json!({ "oldText": edit.old, "newText": edit.new });
+            let edits: Vec<Value> = edits.iter().map(edit).collect();
+            json!({ "path": path.as_str(), "edits": edits, "dryRun": *mode == EditMode::DryRun })
+        } else if let ToolCall::MoveFile {
+            source,
+            destination,
+        } = self
+        {
+            json!({ "source": source.as_str(), "destination": destination.as_str() })
+        } else if let ToolCall::CopyFile {
+            source,
+            destination,
+            existing,
+        } = self
+        {
+            json!({
+                "source_path": source.as_str(), "destination_path": destination.as_str(),
+                "overwrite": *existing == Existing::Overwrite,
+            })
+        } else if let ToolCall::CopyFilesBatch {
+            source,
+            destination,
+            selection,
+            existing,
+        } = self
+        {
+            let own = json!({
+                "source_base_path": source.as_str(),
+                "destination_base_path": destination.as_str(),
+                "overwrite": *existing == Existing::Overwrite,
+            });
+            with_selection(own, selection)
+        } else if let ToolCall::DeleteFile { path, recursion } = self {
+            json!({ "path": path.as_str(), "recursive": *recursion == Recursion::Whole })
+        } else if let ToolCall::DeleteFilesBatch { path, selection } = self {
+            with_selection(json!({ "base_path": path.as_str() }), selection)
+        } else {
+            json!({})
+        }
+    }
+
+    fn command_input(&self) -> Value {
+        if let ToolCall::ExecuteCommand {
+            command,
+            timeout_seconds,
+            dir,
+        } = self
+        {
+            let mut input = json!({ "command": command, "work_dir": dir.as_str() });
+            if let (Some(seconds), Value::Object(fields)) = (timeout_seconds, &mut input) {
+                fields.insert("timeout".to_owned(), json!(seconds));
+            }
+            input
+        } else if let ToolCall::StartBackgroundCommand { command, dir } = self {
+            json!({ "command": command, "work_dir": dir.as_str() })
+        } else if let ToolCall::GetBackgroundOutput { id, offset } = self {
+            json!({ "command_id": id.0, "offset": offset })
+        } else if let ToolCall::GetBackgroundStatus { id }
+        | ToolCall::StopBackgroundCommand { id } = self
+        {
+            json!({ "command_id": id.0 })
+        } else {
+            json!({})
+        }
+    }
+}
+
+fn lines_of(path: &UserPath, lines: Lines) -> Value {
+    let mut fields = Map::new();
+    fields.insert("path".to_owned(), json!(path.as_str()));
+    let mut add = |name: &str, number: u64| drop(fields.insert(name.to_owned(), json!(number)));
+    match lines {
+        Lines::All => {}
+        Lines::Head(number) => add("head", number),
+        Lines::Tail(number) => add("tail", number),
+        Lines::Range { first, last } => {
+            add("start_line", first);
+            if let Some(last) = last {
+                add("end_line", last);
+            }
+        }
+    }
+    Value::Object(fields)
+}
+
+fn grep_of(path: &UserPath, grep: &Grep) -> Value {
+    let own = json!({
+        "path": path.as_str(), "pattern": grep.pattern,
+        "ignore_case": grep.case == Case::Insensitive,
+        "context_lines": grep.context_lines, "max_results": grep.results_max,
+    });
+    with_selection(own, &grep.selection)
+}
+
+fn with_selection(mut input: Value, selection: &Selection) -> Value {
+    if let Value::Object(fields) = &mut input {
+        fields.insert("include_patterns".to_owned(), json!(selection.include));
+        fields.insert("exclude_patterns".to_owned(), json!(selection.exclude));
+    }
+    input
+}

@@ -1,0 +1,51 @@
+//! Owns the question to a program that listens at a socket of the user's: one line of JSON goes there,
+//! one comes back. It must never take anything for a yes that is not one.
+
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+use crate::event::Said;
+use crate::path::AbsPath;
+use crate::wording::one_line;
+
+/// The longest answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// The longest reason that is passed on, in characters.
+const REASON_CHARS_MAX: usize = 500;
+
+/// What the program answers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reply {
+    /// What it says.
+    pub answer: Said,
+    /// Why, if it refuses; the model reads it.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Sends `question` to whoever listens at `socket`, and waits for the answer. The error says why there
+/// is none, as the end of a sentence.
+pub async fn ask(socket: &AbsPath, question: &str) -> Result<Reply, String> {
+    let stream = UnixStream::connect(socket.as_path()).await;
+    let mut stream = stream.map_err(|error| format!("nobody listens at `{socket}`: {error}"))?;
+    let broke = |error: std::io::Error| format!("the question to `{socket}` broke off: {error}");
+    let line = format!("{question}\n");
+    stream.write_all(line.as_bytes()).await.map_err(broke)?;
+    let mut answer = String::new();
+    let mut bounded = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    bounded.read_line(&mut answer).await.map_err(broke)?;
+    if answer.trim().is_empty() {
+        return Err(format!("whoever listens at `{socket}` gave no answer"));
+    }
+    let reply: Result<Reply, _> = serde_json::from_str(answer.trim());
+    let mut reply = reply.map_err(|error| format!("`{socket}` gave no answer: {error}"))?;
+    if reply.answer == Said::Nobody {
+        return Err(format!("whoever listens at `{socket}` does not answer"));
+    }
+    reply.reason = reply
+        .reason
+        .map(|reason| one_line(&reason, REASON_CHARS_MAX));
+    Ok(reply)
+}

@@ -1,0 +1,416 @@
+//! Calls that a person is asked about: on a real terminal, over a socket, and where nobody is.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{agent, team};
+use crate::terminal::{CTRL_C, Terminal};
+
+/// Writes a file twice, and then answers.
+const WRITES_TWICE: &str = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: write_file, arguments: {path: a.txt, content: two}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+";
+/// What the terminal asks, for its end.
+const OFFERED: &str = "[o]nce, for this [s]ession, [a]lways";
+/// Where what is agreed to for always is kept, in the home directory.
+const KEPT: &str = ".massgen/consents.json";
+
+/// A project whose one agent replies so, and whose files `*.txt` are asked about.
+fn project(replies: &str) -> Project {
+    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 30}
+orchestrator: {skip_coordination_rounds: true}";
+    let keys = "cwd: w\nenforce_read_before_delete: false";
+    Project::new()
+        .config(&team(&[agent("a", keys, replies)], rest))
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .args(["task"])
+}
+
+/// What stands in the agent's workspace after the run.
+fn written(project: &Project) -> String {
+    let workspaces = project.path(".massgen/workspaces");
+    let mut found = String::new();
+    for run in fs::read_dir(workspaces).into_iter().flatten() {
+        let text = fs::read_to_string(run.unwrap().path().join("a.txt"));
+        found.push_str(&text.unwrap_or_default());
+    }
+    found
+}
+
+/// How often `text` was written to a terminal.
+fn times(terminal: &Terminal, text: &str) -> usize {
+    terminal.written().matches(text).count()
+}
+
+/// Every line of the event log that tells of a question that was answered.
+fn answers(project: &Project) -> Vec<Value> {
+    let mut logs = Vec::new();
+    find(&project.path(".massgen"), &mut logs);
+    let text: String = logs
+        .iter()
+        .map(|log| fs::read_to_string(log).unwrap())
+        .collect();
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("\"person_asked\""));
+    let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events
+        .filter(|event| !field(event, "answer").is_null())
+        .collect()
+}
+
+/// A field of an event, wherever the log keeps it.
+fn field<'e>(event: &'e Value, name: &str) -> &'e Value {
+    match event.get(name) {
+        Some(value) => value,
+        None => &event["event"][name],
+    }
+}
+
+fn find(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            find(&path, logs);
+        } else if path.file_name().is_some_and(|name| name == "events.jsonl") {
+            logs.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_person_is_asked_each_time_and_may_refuse() {
+    let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
+    terminal.says(OFFERED);
+    terminal.says("a asks to use write_file:");
+    terminal.says("write [PROJECT]/.massgen/workspaces/");
+    terminal.says("`ask: write_file(*.txt)`");
+    terminal.types("x\r");
+    terminal.says("type o, s, a or n");
+    terminal.types("o\r");
+    terminal.wait(
+        || times(&terminal, "a asks to use") == 2,
+        || "a second question".to_owned(),
+    );
+    terminal.types("n\r");
+    terminal.says("the user refuses it");
+    let project = terminal.ends(0);
+    assert_eq!(written(&project), "one");
+    let said: Vec<Value> = answers(&project)
+        .iter()
+        .map(|event| field(event, "answer").clone())
+        .collect();
+    assert_eq!(said, ["once", "no"]);
+    assert!(!project.home(KEPT).exists());
+}
+
+#[test]
+fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
+    let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
+    terminal.says(OFFERED);
+    terminal.types("s\r");
+    terminal.says("done: ");
+    assert_eq!(times(&terminal, "a asks to use"), 1);
+    let project_left = terminal.ends(0);
+    assert_eq!(written(&project_left), "two");
+    assert!(!project_left.home(KEPT).exists());
+    drop(project_left);
+
+    let replies = WRITES_TWICE.replace("path: a.txt", "path: \"{{cwd}}/out/a.txt\"");
+    let rest = "permissions: {ask: ['write_file(*.txt)']}
+orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permission: write}]}";
+    let keys = "cwd: w\nenforce_read_before_delete: false";
+    let replies = replies.replace(
+        "- calls: [{name: write_file",
+        "- when: {system: the final agent}\n  calls: [{name: write_file",
+    );
+    let config = team(&[agent("a", keys, &replies)], rest);
+    let made = Project::new()
+        .config(&config)
+        .dir("out")
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1");
+    let mut terminal = Terminal::open(made.args(["task"]), 100);
+    terminal.says(OFFERED);
+    terminal.types("a\r");
+    let project = terminal.ends(0);
+    let kept = fs::read_to_string(project.home(KEPT)).unwrap();
+    assert!(kept.contains("out/a.txt"), "{kept}");
+    fs::remove_file(project.path("out/a.txt")).unwrap();
+    let again = Terminal::open(project.retyped(["task"]), 100);
+    again.says("done: ");
+    assert_eq!(times(&again, "a asks to use"), 0);
+    let project = again.ends(0);
+    assert_eq!(
+        fs::read_to_string(project.path("out/a.txt")).unwrap(),
+        "two"
+    );
+}
+
+#[test]
+fn where_nobody_is_the_call_is_denied_and_the_run_goes_on() {
+    let finished = project(WRITES_TWICE).success();
+    let err = finished.stderr();
+    assert!(err.contains("nobody can be asked"), "{err}");
+    assert_eq!(written(finished.project()), "");
+    assert_eq!(field(&answers(finished.project())[0], "answer"), "nobody");
+}
+
+#[test]
+fn a_name_of_an_agents_cannot_speak_to_the_terminal() {
+    let replies = r#"
+- calls: [{name: write_file, arguments: {path: "a\e[2J\e]0;x\a\u202e.txt", content: one}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+"#;
+    let mut terminal = Terminal::open(project(replies), 100);
+    terminal.says(OFFERED);
+    let written = terminal.written();
+    assert!(!written.contains("\u{1b}[2J\u{1b}]0;x"), "{written:?}");
+    assert!(!written.contains('\u{202e}'), "{written:?}");
+    assert!(written.contains(r"\u{1b}[2J"), "{written:?}");
+    terminal.types("n\r");
+    let _project = terminal.ends(0);
+}
+
+#[test]
+fn ctrl_c_ends_a_question() {
+    let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
+    terminal.says(OFFERED);
+    terminal.types(CTRL_C);
+    terminal.says("the question is not asked any more");
+    terminal.says("ended: ");
+}
+
+/// A program that answers questions at a socket, one after the other, and remembers them.
+struct Answering {
+    asked: Arc<Mutex<Vec<Value>>>,
+    overlaps: Arc<Mutex<bool>>,
+}
+
+/// Answers with `reply` after a moment.
+fn answering(socket: &Path, reply: &'static str) -> Answering {
+    let listener = UnixListener::bind(socket).unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let overlaps = Arc::new(Mutex::new(false));
+    let (kept, overlap) = (Arc::clone(&asked), Arc::clone(&overlaps));
+    spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            kept.lock()
+                .unwrap()
+                .push(serde_json::from_str(&line).unwrap());
+            sleep(Duration::from_millis(50));
+            listener.set_nonblocking(true).unwrap();
+            *overlap.lock().unwrap() |= listener.accept().is_ok();
+            listener.set_nonblocking(false).unwrap();
+            answer(stream, reply);
+        }
+    });
+    Answering { asked, overlaps }
+}
+
+/// Massgen may have gone away.
+fn answer(mut stream: UnixStream, reply: &str) {
+    let _gone = stream.write_all(reply.as_bytes());
+}
+
+/// A run whose questions are answered with `reply`.
+fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
+    let project = project(replies);
+    let socket = project.home("ask.sock");
+    let answering = answering(&socket, reply);
+    let finished = project.args(["--ask-file", socket.to_str().unwrap()]).run();
+    (finished, answering)
+}
+
+#[test]
+fn a_program_at_a_socket_answers() {
+    let (finished, answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    assert_eq!(written(finished.project()), "two");
+    let asked = answering.asked.lock().unwrap();
+    assert_eq!(asked.len(), 2);
+    let first = &asked[0];
+    assert_eq!(
+        (&first["agent"], &first["tool"]),
+        (&json!("a"), &json!("write_file"))
+    );
+    assert_eq!(first["input"], json!({"path": "a.txt", "content": "one"}));
+    assert_eq!(first["schema_version"], 1);
+    let deed = first["deeds"][0].as_str().unwrap();
+    assert!(
+        deed.starts_with("write /") && deed.ends_with("a.txt"),
+        "{deed}"
+    );
+}
+
+#[test]
+fn whatever_is_no_yes_is_a_no() {
+    for (reply, why) in [
+        (
+            "{\"answer\": \"no\", \"reason\": \"not on a Friday\"}\n",
+            "not on a Friday",
+        ),
+        ("{\"answer\": \"maybe\"}\n", "gave no answer"),
+        ("{\"answer\": \"nobody\"}\n", "does not answer"),
+        ("yes\n", "gave no answer"),
+        ("", "gave no answer"),
+        ("{\"answer\": \"once\", \"extra\": 1}\n", "gave no answer"),
+    ] {
+        let (finished, _answering) = with_socket(WRITES_TWICE, reply);
+        assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+        assert_eq!(written(finished.project()), "", "{reply}");
+        assert!(
+            finished.stderr().contains(why),
+            "{reply}: {}",
+            finished.stderr()
+        );
+    }
+}
+
+#[test]
+fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
+    let project = project(WRITES_TWICE);
+    let socket = project.home("ask.sock");
+    let _silent = UnixListener::bind(&socket).unwrap();
+    let config = fs::read_to_string(project.path(".massgen/config.yaml")).unwrap();
+    let config = config.replace("ask_timeout_seconds: 30", "ask_timeout_seconds: 1");
+    let project = project
+        .config(&config)
+        .args(["--ask-file", socket.to_str().unwrap()]);
+    let finished = project.success();
+    assert!(
+        finished.stderr().contains("nobody answered within 1 s"),
+        "{}",
+        finished.stderr()
+    );
+    let nobody = finished
+        .then(["task", "--ask-file", "/nowhere/ask.sock"])
+        .success();
+    assert!(
+        nobody
+            .stderr()
+            .contains("nobody listens at `/nowhere/ask.sock`"),
+        "{}",
+        nobody.stderr()
+    );
+}
+
+#[test]
+fn the_end_of_the_time_ends_a_question() {
+    let project = project(WRITES_TWICE);
+    let socket = project.home("ask.sock");
+    let _silent = UnixListener::bind(&socket).unwrap();
+    let words = [
+        "--ask-file",
+        socket.to_str().unwrap(),
+        "--orchestrator-timeout",
+        "1",
+    ];
+    let begun = Instant::now();
+    let finished = project.args(words).run();
+    assert!(
+        begun.elapsed() < Duration::from_secs(25),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn questions_of_several_agents_queue() {
+    let rest = "permissions: {ask: ['write_file(*.txt)']}";
+    let replies = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}
+";
+    let presents = format!("- {{when: {{system: the final agent}}, text: done}}\n{replies}");
+    let agents = ["a", "b", "c"].map(|id| agent(id, &format!("cwd: {id}"), presents.trim()));
+    let project = Project::new().config(&team(&agents, rest)).args(["task"]);
+    let socket = project.home("ask.sock");
+    let answering = answering(&socket, "{\"answer\": \"once\"}\n");
+    let finished = project
+        .args(["--ask-file", socket.to_str().unwrap()])
+        .success();
+    let asked = answering.asked.lock().unwrap();
+    let mut agents: Vec<&str> = asked
+        .iter()
+        .map(|asked| asked["agent"].as_str().unwrap())
+        .collect();
+    agents.sort_unstable();
+    assert_eq!(agents, ["a", "b", "c"], "{}", finished.stderr());
+    assert!(
+        !*answering.overlaps.lock().unwrap(),
+        "two questions at once"
+    );
+}
+
+#[test]
+fn a_socket_that_agents_could_replace_is_refused() {
+    let rest = "orchestrator: {context_paths: [{path: out, permission: write}]}";
+    let replies = "- {text: done, repeat: true}";
+    let config = team(&[agent("a", "cwd: w", replies)], rest);
+    let project = Project::new().config(&config).dir("out");
+    let finished = project
+        .args(["task", "--ask-file", "out/ask.sock"])
+        .failure(2);
+    assert!(
+        finished.stderr().contains("where the answers come from"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn what_was_answered_survives_the_end_of_the_process() {
+    let replies = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- {delay_ms: 60000, when: {contains: nothing-says-this}, text: never}
+- delay_ms: 1500
+  calls: [{name: write_file, arguments: {path: a.txt, content: two}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+";
+    let project = project(replies);
+    let socket = project.home("ask.sock");
+    let answering = answering(&socket, "{\"answer\": \"session\"}\n");
+    let mut command = project.command();
+    command.args(["--ask-file", socket.to_str().unwrap()]);
+    let mut child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while written(&project) != "one" {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "nothing is written"
+        );
+        sleep(Duration::from_millis(10));
+    }
+    sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    let finished = project.retyped(["--continue"]).success();
+    assert_eq!(written(finished.project()), "two", "{}", finished.stderr());
+    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+}
