@@ -17,6 +17,7 @@ pub mod spending;
 pub mod tools;
 pub mod commands;
 pub mod call_rules;
+pub mod programs;
 pub mod confinement;
 pub mod prompt;
 pub mod evidence;

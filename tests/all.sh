@@ -114,6 +114,8 @@ need cc build-essential
 need npm npm
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
 clients
+need python3 python3
+need go golang-go
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 

@@ -69,7 +69,10 @@ impl Worked {
                 wanted: Permission::Write,
                 ..
             } => vec![denial],
-            Refused::Access { .. } | Refused::Call { .. } | Refused::Command { .. } => Vec::new(),
+            Refused::Access { .. }
+            | Refused::Call { .. }
+            | Refused::Command { .. }
+            | Refused::Program => Vec::new(),
         };
         Self {
             changes: Vec::new(),
@@ -206,7 +209,8 @@ impl Mind {
         gate: Gate,
     ) -> (String, Worked) {
         // A command ends when nobody waits for it any more, or when patience is over.
-        let interrupt = call.command().and_then(|_| Interrupt::new().ok());
+        let interrupt = call.takes_time().then(Interrupt::new);
+        let interrupt = interrupt.and_then(Result::ok);
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
         let permitted = match self.ask_gate(request, call, &gate).await {
@@ -237,6 +241,7 @@ impl Mind {
             outcome: Outcome::Failed,
             content: brief::call_broke_off().to_owned(),
             changes: Vec::new(),
+            denied: Vec::new(),
             exit_code: None,
             summary: None,
         });
@@ -256,9 +261,16 @@ impl Mind {
         };
         self.emit(finished).await;
         let Observation {
-            content, changes, ..
+            content,
+            changes,
+            denied,
+            ..
         } = observation;
-        (content, Worked::done(changes))
+        let mut worked = Worked::done(changes);
+        for denial in denied {
+            worked.add(Worked::refused(denial));
+        }
+        (content, worked)
     }
 
     /// Asks the gate about a call, and with it whoever it asks, who may take their time.

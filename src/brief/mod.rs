@@ -45,12 +45,25 @@ pub struct Standing<'a> {
     pub planning: &'a Planning,
     /// Where the agent may read and write; empty without file access.
     pub places: &'a [Place],
+    /// Where relative paths begin, if that is not the agent's workspace.
+    pub begin: Option<&'a str>,
     /// The agent's workspace, if it has one.
     pub workspace: Option<&'a str>,
     /// What its commands may do, if it may run any.
     pub shell: Option<Shell<'a>>,
+    /// Whether it works by programs.
+    pub programs: Work,
     /// What answers are checked by.
     pub checks: &'a [Check],
+}
+
+/// How an agent does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// By calls of its tools, one by one.
+    ByCalls,
+    /// By programs that make the calls.
+    ByPrograms,
 }
 
 /// An answer as its reader sees it.
@@ -152,11 +165,21 @@ fn places(out: &mut String, standing: &Standing<'_>) {
     if standing.places.is_empty() {
         return;
     }
-    out.push_str("Paths that you may use (relative ones start in your workspace):\n");
+    let begin = standing.begin.unwrap_or("your workspace");
+    let _ = writeln!(
+        out,
+        "Paths that you may use (relative ones start in {begin}):"
+    );
     for place in standing.places {
         let _ = writeln!(out, "- {}: {}", place.path, place.note);
     }
     out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
+    if standing.programs == Work::ByPrograms {
+        out.push_str(
+            "You work by programs (`execute_code`): do as many steps as you can in one, and print \
+             only what you need to see. Each begins anew; what is to last goes into files.\n",
+        );
+    }
 }
 
 /// What the user wants, as agents read it.
@@ -402,8 +425,10 @@ mod tests {
             sensitivity: VotingSensitivity::Balanced,
             planning,
             places,
+            begin: None,
             workspace: places.first().map(|place| place.path.as_str()),
             shell: None,
+            programs: Work::ByCalls,
             checks: &[],
         }
     }

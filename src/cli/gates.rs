@@ -31,14 +31,14 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
-use crate::orchestrator::shells::Shells;
+use crate::orchestrator::shells::{Runners, Shells};
 use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::{Commands, Directories, Menu};
-use crate::tools::spec::{COMMANDS, ToolOffer};
+use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
 use crate::world::files::read_capped;
 use crate::world::gate::{Gate, GatePolicy};
 use crate::world::locate::{Located, locate};
@@ -193,7 +193,11 @@ pub(crate) fn tool(
         STANDARD_INPUT => read_text(io::stdin())?,
         typed => typed.to_owned(),
     };
-    let needs = if COMMANDS.iter().any(|tool| tool.name == call.name) {
+    let needs = if COMMANDS
+        .iter()
+        .chain(PROGRAMS)
+        .any(|tool| tool.name == call.name)
+    {
         let container = call.docker.as_deref().map(Hold::Container);
         Needs::Commands(container.or(call.caller.sandbox.map(Hold::Sandbox)))
     } else {
@@ -400,7 +404,11 @@ fn of_team(
         leave_missing_out(member)?;
     }
     if let Needs::Commands(_) | Needs::Session(_) = needs {
-        let shells = Shells::prepare(team.runners(), [], &layout, &machine(&host))?;
+        let runners = Runners {
+            checked: Vec::new(),
+            ..team.runners()
+        };
+        let shells = Shells::prepare(runners, &layout, &machine(&host))?;
         for said in shells.swept() {
             output.warning(said);
         }

@@ -37,17 +37,18 @@ pub(crate) fn carry_out(
         Err(error @ ParseError::UnknownTool { .. }) => return denied(&error.to_string()),
         Err(error) => return not_carried_out(&error.to_string(), "invalid", ExitStatus::Usage),
     };
-    let is_command = call.command().is_some();
+    let takes_time = call.takes_time();
     let permitted = match gate.check(call) {
         Ok(permitted) => permitted,
         Err(denial) => return denied(&denial.to_string()),
     };
-    let observation = if is_command {
+    let observation = if takes_time {
         let followed = runtime().and_then(|runtime| runtime.block_on(follow(permitted, hangup)));
         followed.unwrap_or_else(|error| Observation {
             outcome: Outcome::Failed,
             content: error.to_string(),
             changes: Vec::new(),
+            denied: Vec::new(),
             exit_code: None,
             summary: None,
         })

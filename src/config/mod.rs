@@ -12,6 +12,7 @@ use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
 use crate::config::permissions::Permissions;
 use crate::config::place::Place;
+use crate::config::programs::ProgramsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
 use crate::config::vendors::Vendor;
@@ -27,6 +28,7 @@ use crate::spending::models::KnownModel;
 pub mod check;
 pub mod checks;
 pub mod command_line;
+pub mod programs;
 pub mod diagnostic;
 pub mod docker;
 pub mod examples;
@@ -230,9 +232,13 @@ impl Config {
 
     /// From now on local commands of all agents are held so, whatever their keys say.
     pub fn hold_commands(&mut self, choice: TierChoice) {
-        let agents = self.agents.iter_mut();
-        for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
-            commands.sandbox = choice;
+        for agent in &mut self.agents {
+            if let Some(commands) = &mut agent.commands {
+                commands.sandbox = choice;
+            }
+            if let Some(programs) = &mut agent.programs {
+                programs.sandbox = choice;
+            }
         }
         self.checks.sandbox = Some(choice);
     }
@@ -248,13 +254,15 @@ impl Config {
         commands.any(is_off)
     }
 
-    /// Whether an agent may run commands on this machine itself.
+    /// Whether an agent may run commands or programs on this machine itself.
     pub fn has_local_commands(&self) -> bool {
-        let mut commands = self
-            .agents
-            .iter()
-            .filter_map(|agent| agent.commands.as_ref());
-        commands.any(|commands| matches!(commands.mode, ExecutionMode::Local))
+        let is_local = |commands: &CommandLineConfig| match commands.mode {
+            ExecutionMode::Local => true,
+            ExecutionMode::Docker(_) => false,
+        };
+        let mut agents = self.agents.iter();
+        agents
+            .any(|agent| agent.programs.is_some() || agent.commands.as_ref().is_some_and(is_local))
     }
 
     /// The images that containers of the agents are made from, each once.
@@ -294,6 +302,8 @@ pub struct AgentConfig {
     pub tools: ToolFilter,
     /// How its commands are run; without it, it runs none.
     pub commands: Option<CommandLineConfig>,
+    /// How its programs are run; with it, the agent works by them and by nothing else.
+    pub programs: Option<ProgramsConfig>,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.

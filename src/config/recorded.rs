@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{AgentConfig, Config, ContextPath, NoveltyRequirement, Rounds};
 use crate::path::RelPath;
-use crate::permissions::guard::{Downloads, FolderGuard};
+use crate::permissions::guard::{Downloads, FolderGuard, Preset};
 use crate::permissions::history::ReadBeforeDelete;
 
 /// The config of `config`'s team with recorded replies. Workspaces are massgen's own, named after
@@ -48,8 +48,10 @@ fn agent(agent: &AgentConfig) -> Value {
     let enforced = agent.read_before_delete == ReadBeforeDelete::Enforced;
     add("enforce_read_before_delete", json!(enforced));
     if let FolderGuard::On {
+        root,
         read,
         write,
+        own,
         downloads,
     } = &agent.folder_guard
     {
@@ -58,7 +60,13 @@ fn agent(agent: &AgentConfig) -> Value {
         let downloads = *downloads == Downloads::Open;
         add(
             "folder_guard",
-            json!({"read": read, "write": write, "downloads": downloads}),
+            json!({
+                "root": root.as_ref().map(ToString::to_string),
+                "preset": own.map(Preset::name),
+                "read": read,
+                "write": write,
+                "downloads": downloads,
+            }),
         );
     }
     json!({
@@ -127,6 +135,12 @@ agents:
   - id: two
     folder_guard: {read: [/srv/r], write: [/srv/w], downloads: false}
     backend: {type: ollama, model: m, cwd: w2}
+  - id: three
+    folder_guard: {preset: planning}
+    backend: {type: ollama, model: m, cwd: w3}
+  - id: four
+    folder_guard: {preset: validation, root: /srv/v}
+    backend: {type: ollama, model: m, cwd: w4}
 orchestrator:
   context_paths: [{path: /p, permission: write, unprotected: [.git], allow_broad: true}]
   max_new_answers_per_agent: 3

@@ -278,6 +278,7 @@ fn agent(
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
         commands: None,
+        programs: None,
         record: None,
         limits: Limits::default(),
         permissions: Permissions::default(),

@@ -461,7 +461,7 @@ fn equip(
     let mut equipped = || -> Result<Vec<Event>> {
         let kept_in = directory(&session.conflicts()?)?;
         team.watch_conflicts(Conflicts::from_now(kept_in)?);
-        let shells = Shells::prepare(team.runners(), team.checked(), layout, machine)?;
+        let shells = Shells::prepare(team.runners(), layout, machine)?;
         let mut told = shells.told();
         let unfit = expect_checks(&shells, team.checks())?;
         told.extend(unfit.map(|message| Event::Warning { message }));

@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
-use crate::permissions::guard::{DOWNLOADS, Downloads, FolderGuard};
+use crate::permissions::guard::Guarded;
 use crate::permissions::path_rules::PathRule;
 use crate::prompt::opened::Opened;
 use crate::world::locate::{Located, locate};
@@ -79,8 +79,8 @@ impl ContextGrants {
         grants.extend(
             earlier.map(|root| Grant::tree(root, GrantKind::PreviousTurn, Permission::Read)),
         );
-        match &agent.folder_guard {
-            FolderGuard::Off => {
+        match agent.folder_guard.opened(workspace) {
+            None => {
                 if let Some(workspace) = workspace {
                     let root = real(workspace)?;
                     grants.push(Grant::tree(root, GrantKind::Workspace, Permission::Write));
@@ -90,25 +90,42 @@ impl ContextGrants {
                     merge(&mut grants, grant);
                 }
             }
-            FolderGuard::On {
-                read,
-                write,
-                downloads,
-            } => {
-                let listed = [(read, Permission::Read), (write, Permission::Write)];
-                for (paths, permission) in listed {
-                    require_directories(paths, "folder guard directories")?;
-                    for path in paths {
-                        merge(&mut grants, self.guarded(path, permission, workspace)?);
-                    }
-                }
-                if let (Downloads::Open, Some(workspace)) = (downloads, workspace) {
-                    let root = real(&workspace.join(DOWNLOADS))?;
-                    grants.push(Grant::tree(root, GrantKind::BuiltIn, Permission::Write));
-                }
-            }
+            Some(guarded) => self.add_guarded(&mut grants, &guarded, workspace)?,
         }
         Ok(grants)
+    }
+
+    /// Adds what a folder guard opens. What lies in the agent's own workspace is made there; the rest
+    /// is the user's and must exist, but for `Downloads/`, which is open where it is.
+    fn add_guarded(
+        &self,
+        grants: &mut Vec<Grant>,
+        guarded: &Guarded,
+        workspace: Option<&AbsPath>,
+    ) -> Result<()> {
+        let is_made = |path: &&AbsPath| is_within(path, workspace);
+        let listed = [
+            (&guarded.read, Permission::Read),
+            (&guarded.write, Permission::Write),
+        ];
+        for (paths, permission) in listed {
+            let users = paths.iter().filter(|path| !is_made(path));
+            let users: Vec<AbsPath> = users.cloned().collect();
+            require_directories(&users, "folder guard directories")?;
+            for path in paths {
+                merge(grants, self.guarded(path, permission, workspace)?);
+            }
+        }
+        match &guarded.downloads {
+            Some((path, permission)) if is_within(path, workspace) => {
+                grants.push(Grant::tree(real(path)?, GrantKind::BuiltIn, *permission));
+            }
+            Some((path, permission)) if matches!(locate(path)?, Located::Directory(_)) => {
+                merge(grants, self.guarded(path, *permission, workspace)?);
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
     }
 
     /// A directory of a folder guard: part of the agent's own tree if it lies there, else of the
@@ -186,18 +203,18 @@ pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Resul
 
 /// The directories that must be made before the grants of `agent` can be opened.
 pub fn directories_to_make(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
-    match (&agent.folder_guard, workspace) {
-        (
-            FolderGuard::On {
-                downloads: Downloads::Open,
-                ..
-            },
-            Some(workspace),
-        ) => {
-            vec![workspace.join(DOWNLOADS)]
-        }
-        _ => Vec::new(),
-    }
+    let Some(guarded) = agent.folder_guard.opened(workspace) else {
+        return Vec::new();
+    };
+    let downloads = guarded.downloads.into_iter().map(|(path, _)| path);
+    let all = guarded.read.into_iter().chain(guarded.write);
+    all.chain(downloads)
+        .filter(|path| is_within(path, workspace))
+        .collect()
+}
+
+fn is_within(path: &AbsPath, workspace: Option<&AbsPath>) -> bool {
+    workspace.is_some_and(|workspace| path.is_within(workspace))
 }
 
 fn follow_all(paths: &[ContextPath], state_dir: &RealPath) -> Result<Vec<Grant>> {

@@ -5,23 +5,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
 use crate::confinement::compile::reach;
 use crate::confinement::tier::{Enclosure, Tier, TierChoice};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase, Scope};
+use crate::programs::Language;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
 use crate::world::docker::container::{Container, Purpose};
 use crate::world::docker::credentials::User;
 use crate::world::docker::engine::Engine;
 use crate::world::docker::mounts::Reachable;
+use crate::world::exec::program::try_language;
+use crate::world::programs::Programs;
 use crate::world::sandbox::Sandbox;
 use crate::world::store::sandboxes::Sandboxes;
 
@@ -43,6 +47,8 @@ pub struct Shells {
     refused: BTreeMap<AgentId, Enclosure>,
     /// What checks run in on the work of an agent.
     checking: BTreeMap<AgentId, Commands>,
+    /// What the programs of an agent run in.
+    programs: BTreeMap<AgentId, Programs>,
     /// On whose work checks cannot be run, and why.
     unfit: BTreeMap<AgentId, &'static str>,
     /// Their directories, which go at the end of the run.
@@ -62,19 +68,39 @@ pub struct Runner<'a> {
     pub workspace: &'a AbsPath,
 }
 
+/// An agent that works by programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Programmer<'a> {
+    /// Who, and how its programs are held.
+    pub runner: Runner<'a>,
+    /// What they are written in.
+    pub language: Language,
+    /// Which tools they may call.
+    pub tools: &'a ToolFilter,
+}
+
+/// Whose processes need something to run in.
+#[derive(Debug, Default)]
+pub struct Runners<'a> {
+    /// Those that may run commands.
+    pub commands: Vec<Runner<'a>>,
+    /// Those whose work is checked.
+    pub checked: Vec<Runner<'a>>,
+    /// Those that work by programs.
+    pub programs: Vec<Programmer<'a>>,
+}
+
 impl Shells {
-    /// Finds out what can hold the commands of `runners`, and what can hold the checks on the work of
-    /// `checked`, and makes directories and containers. What the config names and cannot be had is
-    /// an error; where nothing can enforce, commands are refused.
-    pub fn prepare<'a>(
-        runners: impl IntoIterator<Item = Runner<'a>>,
-        checked: impl IntoIterator<Item = Runner<'a>>,
-        layout: &Layout,
-        machine: &Machine,
-    ) -> Result<Self> {
-        let (runners, checked) = (runners.into_iter(), checked.into_iter());
-        let (mut runners, mut checked) = (runners.peekable(), checked.peekable());
-        if runners.peek().is_none() && checked.peek().is_none() {
+    /// Finds out what can hold what `runners` run, and makes directories and containers. What the
+    /// config names and cannot be had is an error; where nothing can enforce, commands are refused,
+    /// and an agent that works by programs is an error, for it could do nothing.
+    pub fn prepare(runners: Runners<'_>, layout: &Layout, machine: &Machine) -> Result<Self> {
+        let Runners {
+            commands,
+            checked,
+            programs,
+        } = runners;
+        if commands.is_empty() && checked.is_empty() && programs.is_empty() {
             return Ok(Self::default());
         }
         let mut builder = Builder {
@@ -84,7 +110,7 @@ impl Shells {
             machine,
         };
         let mut shells = Self::default();
-        for runner in runners {
+        for runner in commands {
             let room = builder.rooms.agent(runner.id)?;
             let commands = builder.commands(runner, &room)?;
             let id = runner.id.clone();
@@ -104,8 +130,19 @@ impl Shells {
                 shells.checking.insert(runner.id.clone(), commands);
             }
         }
+        for programmer in programs {
+            let id = programmer.runner.id;
+            let room = builder.rooms.programs_of(id)?;
+            let held = builder.commands(programmer.runner, &room)?;
+            shells.programs.insert(id.clone(), ready(programmer, held)?);
+        }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
+    }
+
+    /// What the programs of an agent run in; `None` where it works by none.
+    pub fn programs(&self, agent: &AgentId) -> Option<&Programs> {
+        self.programs.get(agent)
     }
 
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
@@ -140,8 +177,11 @@ impl Shells {
         let ready = ready.map(|(agent, commands)| (agent, commands.enclosure()));
         let refused = self.refused.iter();
         let refused = refused.map(|(agent, by)| (agent, by.clone()));
+        let only = self.programs.iter();
+        let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
+        let only = only.map(|(agent, programs)| (agent, programs.held().enclosure()));
         let mut held: Vec<(Enclosure, Vec<AgentId>)> = Vec::new();
-        for (agent, by) in ready.chain(refused) {
+        for (agent, by) in ready.chain(refused).chain(only) {
             match held.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) => agents.push(agent.clone()),
                 None => held.push((by, vec![agent.clone()])),
@@ -163,6 +203,34 @@ impl Shells {
             .chain(notes.chain(swept).map(warning))
             .collect()
     }
+}
+
+/// The programs of an agent, once one of them has run.
+fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
+    let Programmer {
+        runner,
+        language,
+        tools,
+    } = programmer;
+    let id = runner.id;
+    if held.tier() == Tier::D {
+        let message = format!("nothing on this machine can hold the programs of `{id}`");
+        let error = Error::new(ErrorKind::Environment, message);
+        return Err(error
+            .hint("see `massgen doctor` for what is missing")
+            .hint("remove `enable_code_based_tools`: the agent then has its tools one by one"));
+    }
+    let programs = Programs::new(language, tools.clone(), held);
+    try_language(&programs).map_err(|why| {
+        let title = language.title();
+        let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
+        let remedy = match language {
+            Language::Python => "install `python3`, 3.8 or newer, or write `code_language: go`",
+            Language::Go => "install Go, 1.18 or newer, or write `code_language: python`",
+        };
+        Error::new(ErrorKind::Environment, message).hint(remedy)
+    })?;
+    Ok(programs)
 }
 
 /// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no

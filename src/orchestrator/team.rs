@@ -11,10 +11,11 @@ use crate::agent::memory::Memory;
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Standing};
+use crate::brief::{self, Standing, Work};
 use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::programs::ProgramsConfig;
 use crate::config::{AgentConfig, Config};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,12 +27,13 @@ use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
 use crate::orchestrator::review::Deliveries;
-use crate::orchestrator::shells::{Runner, Shells};
+use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::{History, ReadBeforeDelete};
+use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
@@ -40,6 +42,7 @@ use crate::world::commands::Commands;
 use crate::world::consultation::Consult;
 use crate::world::delivery::store::Delivery;
 use crate::world::gate::{Conflicts, Gate, GatePolicy, ParentNames};
+use crate::world::programs::Programs;
 use crate::world::stage::Stage;
 
 /// One agent with all that it works with.
@@ -59,7 +62,20 @@ pub struct Member {
     rules: Arc<CallRules>,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// What holds its programs, if it works by them.
+    programs: Option<CommandLineConfig>,
     history: Arc<Mutex<History>>,
+}
+
+impl Member {
+    /// Where relative paths of its calls begin, if its guard or its workspace says so.
+    fn begins_at(&self) -> Option<AbsPath> {
+        let workspace = self.workspace.as_ref();
+        match self.config.folder_guard.opened(workspace) {
+            Some(guarded) => guarded.root,
+            None => workspace.cloned(),
+        }
+    }
 }
 
 /// The members of a run in registration order.
@@ -142,6 +158,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
+                programs: agent.programs.as_ref().map(ProgramsConfig::held),
                 history: Arc::default(),
             });
         }
@@ -186,8 +203,33 @@ impl Team {
         }
     }
 
+    /// Whose processes need something to run in.
+    pub fn runners(&self) -> Runners<'_> {
+        Runners {
+            commands: self.commanders().collect(),
+            checked: self.checked().collect(),
+            programs: self.programmers().collect(),
+        }
+    }
+
+    /// The members that work by programs.
+    fn programmers(&self) -> impl Iterator<Item = Programmer<'_>> {
+        self.members.iter().filter_map(|member| {
+            Some(Programmer {
+                runner: Runner {
+                    id: &member.id,
+                    config: member.programs.as_ref()?,
+                    grants: &member.grants,
+                    workspace: member.workspace.as_ref()?,
+                },
+                language: member.config.programs?.language,
+                tools: &member.config.tools,
+            })
+        })
+    }
+
     /// The members that may run commands.
-    pub fn runners(&self) -> impl Iterator<Item = Runner<'_>> {
+    fn commanders(&self) -> impl Iterator<Item = Runner<'_>> {
         self.members.iter().filter_map(|member| {
             Some(Runner {
                 id: &member.id,
@@ -200,7 +242,7 @@ impl Team {
 
     /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
     /// of commands, which are about agents. Without checks, nobody's.
-    pub fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
+    fn checked(&self) -> impl Iterator<Item = Runner<'_>> {
         let is_checked = self.is_checked();
         let members = self.members.iter().filter(move |_| is_checked);
         members.map(|member| Runner {
@@ -341,7 +383,7 @@ impl Team {
             return Ok(None);
         }
         let policy = GatePolicy {
-            base: grants::real(member.workspace.as_ref().unwrap_or(&self.base))?,
+            base: grants::real(member.begins_at().as_ref().unwrap_or(&self.base))?,
             read_before_delete,
             parents: match member.config.folder_guard {
                 FolderGuard::Off => ParentNames::Followed,
@@ -350,6 +392,7 @@ impl Team {
             history: Arc::clone(&member.history),
             conflicts: self.conflicts.clone(),
             commands: self.commands(member).cloned(),
+            programs: self.programs(member).cloned(),
             bases: self.deliveries.as_ref().map(|how| how.bases.clone()),
             stage: stage.cloned(),
             rules: Arc::clone(&member.rules),
@@ -366,7 +409,11 @@ impl Team {
     pub fn system(&self, member: &Member, phase: Phase) -> String {
         let places = grants::places(&grants::manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
+        let begin = member.begins_at();
+        let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
+        let begin = begin.as_ref().map(ToString::to_string);
         let standing = Standing {
+            begin: begin.as_deref(),
             system_message: member.config.system_message.as_deref(),
             me: member.number,
             agents: self.members.len(),
@@ -375,6 +422,10 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
+            programs: match member.config.programs {
+                Some(_) => Work::ByPrograms,
+                None => Work::ByCalls,
+            },
             checks: &self.config.checks.list,
         };
         match phase {
@@ -390,6 +441,11 @@ impl Team {
     /// What the commands of `member` run in, once that is made.
     fn commands(&self, member: &Member) -> Option<&Commands> {
         self.shells.as_ref()?.of(&member.id)
+    }
+
+    /// What the programs of `member` run in, once that is made.
+    fn programs(&self, member: &Member) -> Option<&Programs> {
+        self.shells.as_ref()?.programs(&member.id)
     }
 
     /// What `member` is told about its commands, if it may run some. As long as nothing is made,
@@ -433,7 +489,10 @@ impl Team {
                 None => OfferedCommands::NotOffered,
             },
         };
-        let mut offers = menu.offers();
+        let mut offers = match member.config.programs {
+            Some(programs) => offer::offers(programs.language, &offer::tools(menu)),
+            None => menu.offers(),
+        };
         if phase == Phase::Coordination {
             offers.extend(workflow::coordination_offers(self.members.len()));
         }

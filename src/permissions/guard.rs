@@ -1,9 +1,10 @@
 //! Owns the folder guard: two lists of directories that replace an agent's other grants on the
-//! user's files. It is no second engine; it lowers to grants.
+//! user's files, and the named presets of such lists. It is no second engine; it lowers to grants.
 
 use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
 
-/// The directory below the workspace that a guard opens for writing unless it is dropped.
+/// The directory below the root of a guard that it opens unless it is dropped.
 pub const DOWNLOADS: &str = "Downloads";
 
 /// Whether an agent is held to listed directories. `Off` and two empty lists are different things:
@@ -15,17 +16,35 @@ pub enum FolderGuard {
     Off,
     /// The agent has these directories and nothing else.
     On {
+        /// Where relative paths begin; the agent's workspace without one.
+        root: Option<AbsPath>,
         /// Directories that may be read.
         read: Vec<AbsPath>,
         /// Directories that may be read and written.
         write: Vec<AbsPath>,
+        /// A preset whose directories lie in the agent's workspace. One below `root` is part of the
+        /// lists.
+        own: Option<Preset>,
         /// Whether the built-in grant of `Downloads/` is there.
         downloads: Downloads,
     },
 }
 
+/// What a guard opens for an agent with a certain workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// Where relative paths begin, if the guard or the workspace says so.
+    pub root: Option<AbsPath>,
+    /// Directories that may be read.
+    pub read: Vec<AbsPath>,
+    /// Directories that may be read and written.
+    pub write: Vec<AbsPath>,
+    /// `Downloads/` with what may be done there: under a guard that lets nothing be written, reading.
+    pub downloads: Option<(AbsPath, Permission)>,
+}
+
 impl FolderGuard {
-    /// The directories that it lists; none without a guard.
+    /// The directories of the user's that it lists; none without a guard.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let (read, write): (&[AbsPath], &[AbsPath]) = match self {
             FolderGuard::Off => (&[], &[]),
@@ -33,14 +52,170 @@ impl FolderGuard {
         };
         read.iter().chain(write)
     }
+
+    /// What it opens for an agent with this workspace; `None` without a guard.
+    pub fn opened(&self, workspace: Option<&AbsPath>) -> Option<Guarded> {
+        let FolderGuard::On {
+            root,
+            read,
+            write,
+            own,
+            downloads,
+        } = self
+        else {
+            return None;
+        };
+        let root = root.as_ref().or(workspace).cloned();
+        let (mut read, mut write) = (read.clone(), write.clone());
+        if let (Some(preset), Some(workspace)) = (own, workspace) {
+            read.extend(preset.read().iter().map(|name| workspace.join(name)));
+            write.extend(preset.write().iter().map(|name| workspace.join(name)));
+        }
+        let permission = match (write.as_slice(), downloads) {
+            (_, Downloads::Dropped) => None,
+            ([], Downloads::Open) => Some(Permission::Read),
+            (_, Downloads::Open) => Some(Permission::Write),
+        };
+        let place = root.as_ref().map(|root| root.join(DOWNLOADS));
+        Some(Guarded {
+            root,
+            read,
+            write,
+            downloads: place.zip(permission),
+        })
+    }
 }
 
-/// Whether `Downloads/` in the workspace is open under a guard.
+/// The lists of an agent's part in a workflow, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Does the work: reads what was learned, writes what it does.
+    Execution,
+    /// Plans the work: reads what was learned, writes plans.
+    Planning,
+    /// Judges the work: reads what was done, writes reports.
+    Validation,
+    /// Looks on: reads what was learned and writes nothing.
+    ReadOnly,
+}
+
+impl Preset {
+    /// What presets are called in a config.
+    pub const NAMES: &'static [&'static str] =
+        &["execution", "planning", "validation", "read_only"];
+
+    /// The preset of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "execution" => Some(Preset::Execution),
+            "planning" => Some(Preset::Planning),
+            "validation" => Some(Preset::Validation),
+            "read_only" => Some(Preset::ReadOnly),
+            _ => None,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Execution => "execution",
+            Preset::Planning => "planning",
+            Preset::Validation => "validation",
+            Preset::ReadOnly => "read_only",
+        }
+    }
+
+    /// The directories below the root that may be read.
+    pub fn read(self) -> &'static [&'static str] {
+        match self {
+            Preset::Execution | Preset::Planning | Preset::ReadOnly => &["learnings"],
+            Preset::Validation => &["execution"],
+        }
+    }
+
+    /// The directories below the root that may be read and written.
+    pub fn write(self) -> &'static [&'static str] {
+        match self {
+            Preset::Execution => &["execution"],
+            Preset::Planning => &["planning"],
+            Preset::Validation => &["validation"],
+            Preset::ReadOnly => &[],
+        }
+    }
+}
+
+/// Whether `Downloads/` is open under a guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Downloads {
-    /// Open for reading and writing.
+    /// Open for reading, and for writing where anything is.
     #[default]
     Open,
     /// Dropped by the config.
     Dropped,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an agent with the workspace `/w` is given: its root, then each directory.
+    #[track_caller]
+    fn check(guard: &FolderGuard, expected: &str) {
+        let opened = guard.opened(AbsPath::new("/w").as_ref()).unwrap();
+        let mut told = vec![opened.root.unwrap().to_string()];
+        told.extend(opened.read.iter().map(|path| format!("read {path}")));
+        told.extend(opened.write.iter().map(|path| format!("write {path}")));
+        let downloads = opened.downloads.iter();
+        told.extend(downloads.map(|(path, permission)| format!("{permission} {path}")));
+        assert_eq!(told.join(", "), expected);
+    }
+
+    fn preset(name: &str) -> FolderGuard {
+        FolderGuard::On {
+            root: None,
+            read: Vec::new(),
+            write: Vec::new(),
+            own: Preset::named(name),
+            downloads: Downloads::Open,
+        }
+    }
+
+    #[test]
+    fn a_preset_lists_the_directories_of_its_part() {
+        check(
+            &preset("execution"),
+            "/w, read /w/learnings, write /w/execution, write /w/Downloads",
+        );
+        check(
+            &preset("planning"),
+            "/w, read /w/learnings, write /w/planning, write /w/Downloads",
+        );
+        check(
+            &preset("validation"),
+            "/w, read /w/execution, write /w/validation, write /w/Downloads",
+        );
+        check(
+            &preset("read_only"),
+            "/w, read /w/learnings, read /w/Downloads",
+        );
+        for name in Preset::NAMES {
+            assert_eq!(Preset::named(name).map(Preset::name), Some(*name));
+        }
+    }
+
+    #[test]
+    fn lists_are_added_and_downloads_can_be_dropped() {
+        let guard = FolderGuard::On {
+            root: AbsPath::new("/p"),
+            read: vec![AbsPath::new("/p/docs").unwrap()],
+            write: Vec::new(),
+            own: Some(Preset::Execution),
+            downloads: Downloads::Dropped,
+        };
+        check(
+            &guard,
+            "/p, read /p/docs, read /w/learnings, write /w/execution",
+        );
+        assert_eq!(FolderGuard::Off.opened(None), None);
+    }
 }

@@ -295,6 +295,13 @@ pub enum ToolCall<P = UserPath> {
     },
     /// `list_background_commands`
     ListBackgroundCommands,
+    /// `execute_code`
+    ExecuteCode {
+        /// The program.
+        code: String,
+        /// How long it may take, in seconds; as the config says without a number.
+        timeout_seconds: Option<u64>,
+    },
 }
 
 /// The number of a background command: its agent's first is 1.
@@ -373,6 +380,7 @@ impl ToolCall {
             ToolCall::GetBackgroundStatus { .. } => "get_background_status",
             ToolCall::StopBackgroundCommand { .. } => "stop_background_command",
             ToolCall::ListBackgroundCommands => "list_background_commands",
+            ToolCall::ExecuteCode { .. } => "execute_code",
         }
     }
 
@@ -383,6 +391,7 @@ impl ToolCall {
             ToolCall::ExecuteCommand { .. }
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
+                | ToolCall::ExecuteCode { .. }
         );
         let reads = |access: &Access<'_>| access.wanted == Permission::Read;
         !starts_or_stops && self.accesses().iter().all(reads)
@@ -455,7 +464,8 @@ impl ToolCall {
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }
             | ToolCall::StopBackgroundCommand { .. }
-            | ToolCall::ListBackgroundCommands => Vec::new(),
+            | ToolCall::ListBackgroundCommands
+            | ToolCall::ExecuteCode { .. } => Vec::new(),
         }
     }
 }
@@ -500,7 +510,8 @@ impl<P> ToolCall<P> {
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }
             | ToolCall::StopBackgroundCommand { .. }
-            | ToolCall::ListBackgroundCommands => None,
+            | ToolCall::ListBackgroundCommands
+            | ToolCall::ExecuteCode { .. } => None,
         }
     }
 
@@ -513,6 +524,11 @@ impl<P> ToolCall<P> {
         } else {
             None
         }
+    }
+
+    /// Whether the call starts something that goes on until it ends or is ended.
+    pub fn takes_time(&self) -> bool {
+        self.command().is_some() || matches!(self, ToolCall::ExecuteCode { .. })
     }
 
     /// The same call with every path replaced by what `place` makes of it, in the order of
@@ -556,6 +572,7 @@ impl<P> ToolCall<P> {
             GetBackgroundStatus [] id;
             StopBackgroundCommand [] id;
             ListBackgroundCommands [];
+            ExecuteCode [] code timeout_seconds;
         })
     }
 }

@@ -51,7 +51,8 @@ impl ToolCall {
             | ToolCall::StartBackgroundCommand { .. }
             | ToolCall::GetBackgroundOutput { .. }
             | ToolCall::GetBackgroundStatus { .. }
-            | ToolCall::StopBackgroundCommand { .. } => self.command_input(),
+            | ToolCall::StopBackgroundCommand { .. }
+            | ToolCall::ExecuteCode { .. } => self.command_input(),
             ToolCall::WriteFile { .. }
             | ToolCall::EditFile { .. }
             | ToolCall::MoveFile { .. }
@@ -114,11 +115,14 @@ impl ToolCall {
             dir,
         } = self
         {
-            let mut input = json!({ "command": command, "work_dir": dir.as_str() });
-            if let (Some(seconds), Value::Object(fields)) = (timeout_seconds, &mut input) {
-                fields.insert("timeout".to_owned(), json!(seconds));
-            }
-            input
+            let own = json!({ "command": command, "work_dir": dir.as_str() });
+            with_timeout(own, *timeout_seconds)
+        } else if let ToolCall::ExecuteCode {
+            code,
+            timeout_seconds,
+        } = self
+        {
+            with_timeout(json!({ "code": code }), *timeout_seconds)
         } else if let ToolCall::StartBackgroundCommand { command, dir } = self {
             json!({ "command": command, "work_dir": dir.as_str() })
         } else if let ToolCall::GetBackgroundOutput { id, offset } = self {
@@ -158,6 +162,13 @@ fn grep_of(path: &UserPath, grep: &Grep) -> Value {
         "context_lines": grep.context_lines, "max_results": grep.results_max,
     });
     with_selection(own, &grep.selection)
+}
+
+fn with_timeout(mut input: Value, seconds: Option<u64>) -> Value {
+    if let (Some(seconds), Value::Object(fields)) = (seconds, &mut input) {
+        fields.insert("timeout".to_owned(), json!(seconds));
+    }
+    input
 }
 
 fn with_selection(mut input: Value, selection: &Selection) -> Value {

@@ -7,7 +7,7 @@ use crate::tools::call::{
     ToolCall,
 };
 use crate::tools::error::{ParseError, excerpt};
-use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -27,9 +27,9 @@ pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 /// A name at least this similar to a tool's (0 to 1, Jaro-Winkler) is taken for a mistyped one.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Reads one call of a file tool or of one that runs commands; `arguments` is the JSON text of the model.
+/// Reads one call of a file tool, or of one that runs commands or programs; `arguments` is the JSON text of the model.
 pub fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
-    let tool = find(name, &[TOOLS, COMMANDS])?;
+    let tool = find(name, &[TOOLS, COMMANDS, PROGRAMS])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     build(tool, &mut arguments)
 }
@@ -189,6 +189,10 @@ fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
             id: background_id(take)?,
         }),
         "list_background_commands" => Ok(ToolCall::ListBackgroundCommands),
+        "execute_code" => Ok(ToolCall::ExecuteCode {
+            code: take.text("code")?,
+            timeout_seconds: take.lines("timeout")?,
+        }),
         name => Err(ParseError::UnknownTool {
             name: name.to_owned(),
             nearest: None,

@@ -416,3 +416,16 @@ pub const COMMANDS: &[ToolSpec] = &[
         result: "JSON: `commands`, each with `command_id`, `command` and `status`",
     },
 ];
+
+/// The tool of agents that write programs instead of single calls.
+pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
+    name: "execute_code",
+    purpose: "Run a program that works by the functions of `workspace_tools`, and wait for it.",
+    permission: Permission::Read,
+    parameters: &[
+        required("code", Kind::Text, "the whole program"),
+        optional("timeout", Kind::Count, "seconds, default 60, at most 3600"),
+    ],
+    result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
+             with the calls that it made, and `notes` if there is more to say",
+}];

@@ -7,7 +7,7 @@ use crate::tools::arguments::Arguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::ParseError;
 use crate::tools::parse;
-use crate::tools::spec::{COMMANDS, Kind, Need, Parameter, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, Parameter, TOOLS, ToolOffer, ToolSpec};
 
 /// Whatever a model may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub fn evaluation_offers() -> Vec<ToolOffer> {
 
 /// Reads one call of any tool; `arguments` is the JSON text of the model.
 pub fn parse_call(name: &str, arguments: &str) -> Result<ModelCall, ParseError> {
-    let tool = parse::find(name, &[TOOLS, COMMANDS, COORDINATION, EVALUATION])?;
+    let tool = parse::find(name, &[TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION])?;
     let mut arguments = Arguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {

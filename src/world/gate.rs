@@ -31,7 +31,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,7 @@ use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::world::bases::{Bases, Occasion};
 use crate::world::commands::Commands;
 use crate::world::consultation::{Answer, Consult, Question};
+use crate::world::programs::Programs;
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -101,6 +102,8 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<History>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<Commands>,
+    /// How the agent's programs are run; without it they are denied.
+    pub programs: Option<Programs>,
     /// What is kept of the user's files that the agent reads and may write to.
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
@@ -122,6 +125,7 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            programs: None,
             bases: None,
             stage: None,
             rules: Arc::default(),
@@ -135,7 +139,7 @@ impl GatePolicy {
 pub enum ParentNames {
     /// It is followed like any name, and what it leads to is decided about.
     Followed,
-    /// The path is denied; so it is under a folder guard.
+    /// The path is denied, with `/` and with `\`; so it is under a folder guard.
     Refused,
 }
 
@@ -261,6 +265,7 @@ impl Gate {
     /// call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         self.check_command(&call)?;
+        self.check_program(&call)?;
         let mut asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
         let (tool, input) = (call.name(), call.input());
@@ -427,6 +432,24 @@ impl Gate {
             rule: refused.rule,
             reason: refused.reason,
         })
+    }
+
+    /// Looks for what a program must not do.
+    fn check_program(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
+        let ToolCall::ExecuteCode { code, .. } = call else {
+            return Ok(());
+        };
+        let denial = |rule, reason| Denial {
+            refused: Refused::Program,
+            rule,
+            reason,
+        };
+        let Some(programs) = &self.0.policy.programs else {
+            return Err(denial("no-programs", "you may not run programs".to_owned()));
+        };
+        programs
+            .judge(code)
+            .map_err(|refusal| denial("program", refusal.to_string()))
     }
 
     /// How the agent's commands are run; `None` if it may run none.
@@ -642,9 +665,9 @@ impl Gate {
         (wanted, link): (Permission, FinalLink),
         consent: Consent,
     ) -> (Option<RealPath>, std::result::Result<Place, Refusal>) {
+        let mut names = path.as_str().split(['/', '\\']);
         let path = Path::new(path.as_str());
-        let climbs = path.components().any(|name| name == Component::ParentDir);
-        if climbs && self.0.policy.parents == ParentNames::Refused {
+        if names.any(|name| name == "..") && self.0.policy.parents == ParentNames::Refused {
             let refusal = Refusal::new("parent-names", "`..` is not taken in a path");
             return (None, Err(refusal));
         }

@@ -22,6 +22,7 @@ pub mod docker;
 pub mod commands;
 pub mod consultation;
 pub mod verdict;
+pub mod programs;
 pub mod gate;
 pub mod exec;
 pub mod secrets;

@@ -44,6 +44,8 @@ pub enum Refused {
         /// What to do instead, as a sentence of its own.
         way_out: String,
     },
+    /// A program.
+    Program,
 }
 
 impl fmt::Display for Denial {
@@ -73,6 +75,7 @@ impl fmt::Display for Denial {
             Refused::Command { command, way_out } => {
                 write!(f, "denied: command `{command}`: {reason}\n{way_out}")
             }
+            Refused::Program => write!(f, "denied: the program was not run:\n{reason}"),
         }
     }
 }

@@ -84,7 +84,7 @@ fn values(values: &[Value]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::spec::{COMMANDS, TOOLS};
+    use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
     use crate::tools::workflow::{COORDINATION, EVALUATION};
 
     /// Every keyword of a schema is one of the dialect's, down to the last.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_ours_is_told_whole() {
-        let tools = [TOOLS, COMMANDS, COORDINATION, EVALUATION];
+        let tools = [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION];
         let tools = tools.into_iter().flatten();
         for tool in tools {
             let schema = tool.offer().parameters;

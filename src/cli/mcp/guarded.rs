@@ -135,6 +135,7 @@ impl Guarded {
                 outcome: Outcome::Denied,
                 content: denial.to_string(),
                 changes: Vec::new(),
+                denied: Vec::new(),
                 exit_code: None,
                 summary: None,
             },

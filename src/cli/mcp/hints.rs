@@ -2,7 +2,6 @@
 //! and what it may do to files and to the world.
 
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
 use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer};
@@ -18,10 +17,7 @@ const ACT: &[&str] = &[
 
 /// The tool as a client lists it.
 pub(crate) fn announced(offer: &ToolOffer) -> Tool {
-    let schema = match &offer.parameters {
-        Value::Object(fields) => fields.clone(),
-        _ => Map::new(),
-    };
+    let schema = offer.parameters.as_object().cloned().unwrap_or_default();
     Tool::new(offer.name.clone(), offer.description.clone(), schema).with_annotations(hints(offer))
 }
 

@@ -130,6 +130,7 @@ impl Checker<'_> {
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
         let commands = self.commands(&view_of_backend);
+        let programs = self.programs(&view_of_backend);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
@@ -156,6 +157,7 @@ impl Checker<'_> {
             read_before_delete,
             tools,
             commands,
+            programs,
             record,
             limits,
             permissions,

@@ -14,11 +14,13 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::Key;
 use crate::config::keys::agents::BACKEND;
 use crate::config::node::{Entry, Node, Value};
+use crate::config::programs::ProgramsConfig;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::programs::Language;
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -37,9 +39,12 @@ impl Checker<'_> {
             bounds: command_bounds(backend),
             env: self.variables(backend),
         };
-        if backend.flag("enable_mcp_command_line") != Some(true) {
+        if backend.flag("enable_mcp_command_line") != Some(true) && !works_by_programs(backend) {
             let remedy = "add `enable_mcp_command_line: true`, or remove it";
             self.without_effect(backend, "command_", "the agent runs no commands", remedy);
+            return None;
+        }
+        if backend.flag("enable_mcp_command_line") != Some(true) {
             return None;
         }
         match config.mode {
@@ -60,6 +65,32 @@ impl Checker<'_> {
             return None;
         }
         Some(config)
+    }
+
+    /// How an agent's programs are run, if it works by them.
+    pub(super) fn programs(&mut self, backend: &View<'_>) -> Option<ProgramsConfig> {
+        let language = backend.text("code_language");
+        if !works_by_programs(backend) {
+            let remedy = "add `enable_code_based_tools: true`, or remove it";
+            let why = "the agent does not work by programs";
+            self.without_effect(backend, "code_", why, remedy);
+            return None;
+        }
+        if backend.get("cwd").is_none() {
+            let path = backend.path_of(CODE);
+            let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
+            let warning = Diagnostic::warning(path, message).at(backend.span_of(CODE));
+            self.findings.push(warning.suggest("add `cwd: workspace`"));
+            return None;
+        }
+        Some(ProgramsConfig {
+            language: language
+                .and_then(|text| Language::named(text.written))
+                .unwrap_or(Language::Python),
+            sandbox: sandbox(backend),
+            limits: command_limits(backend),
+            bounds: command_bounds(backend),
+        })
     }
 
     /// Says of each key that begins with `beginning` that it changes nothing.
@@ -274,6 +305,13 @@ impl Checker<'_> {
         }
         true
     }
+}
+
+/// The key by which an agent works by programs.
+const CODE: &str = "enable_code_based_tools";
+
+fn works_by_programs(backend: &View<'_>) -> bool {
+    backend.flag(CODE) == Some(true)
 }
 
 fn policy(backend: &View<'_>) -> CommandPolicy {

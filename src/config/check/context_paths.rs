@@ -8,7 +8,7 @@ use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::permissions::guard::{Downloads, FolderGuard};
+use crate::permissions::guard::{Downloads, FolderGuard, Preset};
 use crate::permissions::protected::PROTECTED;
 
 /// Whether a context path may be as wide as a home directory.
@@ -130,17 +130,47 @@ impl Checker<'_> {
                 ));
             }
             if let Some(guard) = holder.section("folder_guard") {
-                return FolderGuard::On {
-                    read: self.guarded(&guard, "read"),
-                    write: self.guarded(&guard, "write"),
-                    downloads: match guard.flag("downloads") {
-                        Some(false) => Downloads::Dropped,
-                        Some(true) | None => Downloads::Open,
-                    },
-                };
+                return self.guard(&guard, backend);
             }
         }
         FolderGuard::Off
+    }
+
+    /// A guard as it is written; a preset below `root` becomes part of its lists.
+    fn guard(&mut self, guard: &View<'_>, backend: &View<'_>) -> FolderGuard {
+        let root = guard.text("root").and_then(|text| self.path(&text));
+        let preset = guard.text("preset");
+        let preset = preset.and_then(|text| Preset::named(text.written));
+        let (mut read, mut write) = (self.guarded(guard, "read"), self.guarded(guard, "write"));
+        let own = match (&root, preset) {
+            (Some(root), Some(preset)) => {
+                read.extend(preset.read().iter().map(|name| root.join(name)));
+                write.extend(preset.write().iter().map(|name| root.join(name)));
+                None
+            }
+            (_, None) => None,
+            (None, Some(preset)) => {
+                if backend.get("cwd").is_none() {
+                    let message = "the directories of a preset lie below `root` or `cwd`, and both \
+                                   are missing";
+                    let error = Diagnostic::error(guard.path_of("preset"), message);
+                    let error = error.at(guard.span_of("preset"));
+                    self.findings
+                        .push(error.suggest("add `root: DIR` to the guard, or `cwd: workspace`"));
+                }
+                Some(preset)
+            }
+        };
+        FolderGuard::On {
+            root,
+            read,
+            write,
+            own,
+            downloads: match guard.flag("downloads") {
+                Some(false) => Downloads::Dropped,
+                Some(true) | None => Downloads::Open,
+            },
+        }
     }
 
     fn guarded(&mut self, guard: &View<'_>, key: &str) -> Vec<AbsPath> {

@@ -7,6 +7,7 @@ use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
+use crate::permissions::guard::Preset;
 
 /// The most tokens that a request can ask for; no model gives more.
 const TOKENS_MAX: i64 = 10_000_000;
@@ -75,6 +76,20 @@ pub static FOLDER_GUARD: Section = Section {
     others: Others::Refused,
     keys: &[
         Key::served(
+            &["preset"],
+            Shape::OneOf(Preset::NAMES),
+            "Directories of a part in a workflow, besides those of the lists. `execution` reads \
+             `learnings` and writes `execution`; `planning` reads `learnings` and writes `planning`; \
+             `validation` reads `execution` and writes `validation`; `read_only` reads `learnings`.",
+        ),
+        Key::served(
+            &["root"],
+            Shape::Text,
+            "Where the directories of `preset` and `Downloads/` lie, and where relative paths of the \
+             agent's calls begin; its workspace unless it is written. What lies in the workspace is \
+             made; elsewhere the directories must exist.",
+        ),
+        Key::served(
             &["read"],
             Shape::List(&Shape::Text),
             "Directories that may be read.",
@@ -89,7 +104,7 @@ pub static FOLDER_GUARD: Section = Section {
         Key::served(
             &["downloads"],
             Shape::Flag,
-            "Whether `Downloads/` in the agent's workspace is open besides.",
+            "Whether `Downloads/` is open besides: for reading, and for writing where anything is.",
         )
         .or("true"),
     ],
@@ -316,13 +331,14 @@ pub static BACKEND: Section = Section {
                 "enable_video_generation",
                 "enable_file_generation",
                 "enable_multimodal_tools",
-                "enable_code_based_tools",
                 "auto_discover_custom_tools",
             ],
             Shape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
         )
         .or("false"),
+        commands::CODE,
+        commands::CODE_LANGUAGE,
         commands::ENABLED,
         commands::MODE,
         commands::ALLOWED,

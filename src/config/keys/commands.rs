@@ -3,6 +3,7 @@
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 use crate::confinement::tier::CHOICES;
+use crate::programs::Language;
 
 /// What is said of keys that are there for another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
@@ -15,6 +16,22 @@ pub(super) const ENABLED: Key = Key::served(
     "Whether the agent may run commands, with the rights of its file tools. It needs `cwd`.",
 )
 .or("false");
+/// Whether the agent works by programs.
+pub(super) const CODE: Key = Key::served(
+    &["enable_code_based_tools"],
+    Shape::Flag,
+    "Whether the agent works by programs that call its tools, instead of single calls: \
+     `execute_code` is its only tool beside those for answers and votes. It needs `cwd`. Programs \
+     are held as `command_line_sandbox` and `command_line_limits` say, and always held.",
+)
+.or("false");
+/// What they are written in.
+pub(super) const CODE_LANGUAGE: Key = Key::served(
+    &["code_language"],
+    Shape::OneOf(Language::NAMES),
+    "What the programs are written in. `python` needs `python3`, `go` needs the Go toolchain.",
+)
+.or("python");
 /// Where they run.
 pub(super) const MODE: Key = Key::served(
     &["command_line_execution_mode"],

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::tools::parse::parse;
-use crate::tools::spec::{COMMANDS, TOOLS};
+use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 
 /// Calls of every tool, with what can be left out and with all of it.
 const CALLS: &[(&str, &str)] = &[
@@ -85,6 +85,8 @@ const CALLS: &[(&str, &str)] = &[
     ("get_background_status", r#"{"command_id":3}"#),
     ("stop_background_command", r#"{"command_id":3}"#),
     ("list_background_commands", "{}"),
+    ("execute_code", r#"{"code":"print(1)"}"#),
+    ("execute_code", r#"{"code":"print(1)","timeout":9}"#),
 ];
 
 #[test]
@@ -103,7 +105,7 @@ fn what_is_written_again_is_the_same_call() {
 
 #[test]
 fn every_tool_is_among_them() {
-    for tool in TOOLS.iter().chain(COMMANDS) {
+    for tool in TOOLS.iter().chain(COMMANDS).chain(PROGRAMS) {
         let mut calls = CALLS.iter();
         assert!(calls.any(|(name, _)| *name == tool.name), "{}", tool.name);
     }

@@ -7,7 +7,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::parse::parse;
-use crate::tools::spec::{COMMANDS, Kind, Need, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, TOOLS, ToolOffer, ToolSpec};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_call};
 
 /// The most bytes of all file tools and the two of the coordination, as a request carries them.
@@ -20,7 +20,7 @@ const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
-    [TOOLS, COMMANDS, COORDINATION, EVALUATION]
+    [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION]
         .into_iter()
         .flatten()
 }

@@ -52,6 +52,16 @@ impl Room {
         self.0.root.join("tmp")
     }
 
+    /// The directory that a program of the agent's begins in, and may write to.
+    pub fn program(&self) -> AbsPath {
+        self.0.root.join("program")
+    }
+
+    /// What a program is made of, which it may read.
+    pub fn package(&self) -> AbsPath {
+        self.0.root.join("package")
+    }
+
     /// Where protected names go that a command made.
     pub fn quarantine(&self) -> AbsPath {
         quarantine(&self.0.root)

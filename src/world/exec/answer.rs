@@ -70,6 +70,7 @@ impl Observation {
             outcome: Outcome::Done,
             content: content.into(),
             changes: Vec::new(),
+            denied: Vec::new(),
             exit_code: None,
             summary: None,
         }

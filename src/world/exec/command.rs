@@ -259,13 +259,14 @@ fn observation(
         },
         content: Value::Object(answer).to_string(),
         changes: aftermath.changes,
+        denied: Vec::new(),
         exit_code,
         summary: Some(summary(finished)),
     }
 }
 
 /// For people: how a command ended, after how long, and the first line that it wrote.
-fn summary(finished: &Finished) -> String {
+pub(super) fn summary(finished: &Finished) -> String {
     let Finished { ended, elapsed, .. } = finished;
     let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
     let (how, texts) = match ended {
@@ -284,10 +285,10 @@ fn summary(finished: &Finished) -> String {
 }
 
 /// The exit status that is told of a command that did not end by itself.
-const EXIT_CODE_NONE: i32 = -1;
+pub(super) const EXIT_CODE_NONE: i32 = -1;
 
 /// Milliseconds as seconds with three digits after the point.
-fn seconds(millis: u128) -> Value {
+pub(super) fn seconds(millis: u128) -> Value {
     let millis = u32::try_from(millis).unwrap_or(u32::MAX);
     json!(f64::from(millis) / 1000.0)
 }

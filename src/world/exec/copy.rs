@@ -216,6 +216,7 @@ impl Transfer {
             },
             content: content.to_string(),
             changes: self.changes,
+            denied: Vec::new(),
             exit_code: None,
             summary: None,
         }

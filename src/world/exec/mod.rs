@@ -4,6 +4,7 @@
 mod aftermath;
 mod answer;
 mod background;
+mod calls;
 mod care;
 mod command;
 mod commit;
@@ -17,6 +18,7 @@ mod inventory;
 mod list;
 mod masks;
 pub mod pass_through;
+pub mod program;
 mod put;
 mod read;
 mod reckoning;
@@ -42,6 +44,7 @@ use crate::world::gate::{Action, Gate, Permitted, Place};
 use crate::world::sandbox::Streams;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sys::meta::Kind;
+use crate::world::verdict::Denial;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +55,9 @@ pub struct Observation {
     pub content: String,
     /// Every file that the action created, changed or deleted, or left alone for the user's sake.
     pub changes: Vec<Change>,
-    /// The exit status of a command that ended by itself; file tools have none.
+    /// What the gate refused of calls that the action itself made.
+    pub denied: Vec<Denial>,
+    /// The exit status of a command or program that ended by itself; file tools have none.
     pub exit_code: Option<i32>,
     /// The same as the content in a line for people, where the content is made for models alone.
     pub summary: Option<String>,
@@ -75,7 +80,7 @@ pub fn run(permitted: Permitted<Action>) -> Observation {
     run_until(permitted, None)
 }
 
-/// As [`run`]; a command ends when `interrupt` is raised.
+/// As [`run`]; a command or a program ends when `interrupt` is raised.
 pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) -> Observation {
     let (action, gate) = permitted.into_action();
     let shape = Shape::of(&action);
@@ -191,6 +196,10 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
         Action::GetBackgroundStatus { id } => background::status(gate, id),
         Action::StopBackgroundCommand { id } => background::stop(gate, id),
         Action::ListBackgroundCommands => background::list(gate),
+        Action::ExecuteCode {
+            code,
+            timeout_seconds,
+        } => program::execute_code(gate, &code, timeout_seconds, interrupt),
     }
 }
 
@@ -223,6 +232,7 @@ impl Shape {
             outcome,
             content,
             changes,
+            denied: Vec::new(),
             exit_code: None,
             summary: None,
         }

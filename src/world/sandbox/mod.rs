@@ -225,6 +225,19 @@ impl Sandbox {
     /// # Errors
     /// No process could be started or spoken with.
     pub fn run(&self, confinement: &Confinement, wait: Wait<'_>) -> io::Result<Finished> {
+        self.run_fed(confinement, None, wait)
+    }
+
+    /// As [`Sandbox::run`], with a standard input.
+    ///
+    /// # Errors
+    /// No process could be started or spoken with.
+    pub fn run_fed(
+        &self,
+        confinement: &Confinement,
+        stdin: Option<OwnedFd>,
+        wait: Wait<'_>,
+    ) -> io::Result<Finished> {
         let begun = Instant::now();
         if wait.interrupt.is_raised() {
             return Ok(Finished {
@@ -238,7 +251,7 @@ impl Sandbox {
         let (out, stdout) = pipe()?;
         let (err, stderr) = pipe()?;
         let streams = Streams {
-            stdin: None,
+            stdin,
             stdout: stdout.into(),
             stderr: stderr.into(),
         };

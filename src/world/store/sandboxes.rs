@@ -85,6 +85,11 @@ impl Sandboxes {
         self.room(&format!("{id}.checks"))
     }
 
+    /// The directory of one agent's programs, which nobody else uses.
+    pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
+        self.room(&format!("{id}.programs"))
+    }
+
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
         self.room(CALLER)

@@ -7,6 +7,7 @@ use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::programs::Language;
 
 /// An agent that runs commands, with more lines in its backend.
 pub(super) fn with_commands(lines: &str) -> String {
@@ -254,4 +255,36 @@ command_execution_prefix: nice",
         ],
     );
     check(&with_commands("command_line_srt_read_mode: confined"), &[]);
+}
+
+#[test]
+fn an_agent_works_by_programs_where_the_config_says_so() {
+    let programs = |lines: &str| {
+        let yaml = with_backend(&format!("cwd: w1\n{lines}"));
+        config(&yaml).agents[0].programs
+    };
+    let on = "enable_code_based_tools: true";
+    assert_eq!(programs(""), None);
+    assert_eq!(programs("enable_code_based_tools: no"), None);
+    assert_eq!(programs(on).unwrap().language, Language::Python);
+    let go = programs(&format!(
+        "{on}\ncode_language: go\ncommand_line_limits: {{timeout: 5}}"
+    ));
+    let go = go.unwrap();
+    assert_eq!((go.language, go.bounds.timeout_seconds), (Language::Go, 5));
+    let off = programs(&format!("{on}\ncommand_line_sandbox: 'off'\nenv: {{A: b}}")).unwrap();
+    assert_eq!(off.held().sandbox, TierChoice::Auto);
+    assert!(off.held().env.is_empty());
+    check(
+        &with_backend(on),
+        &["warning agent.backend.enable_code_based_tools: programs need a workspace"],
+    );
+    check(
+        &with_backend("cwd: w1\ncode_language: go"),
+        &["warning agent.backend.code_language: `code_language` has no effect"],
+    );
+    check(
+        &with_backend(&format!("cwd: w1\n{on}\ncode_language: rust")),
+        &["error agent.backend.code_language"],
+    );
 }

@@ -146,6 +146,8 @@ fn every_served_key_of_an_agent_is_read() {
     assert_eq!(
         one.folder_guard,
         FolderGuard::On {
+            root: None,
+            own: None,
             read: ["/home/ann/project/docs", "/home/ann/notes"]
                 .map(|p| AbsPath::new(p).unwrap())
                 .into(),

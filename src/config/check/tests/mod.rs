@@ -18,7 +18,7 @@ use crate::config::{
 };
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::permissions::guard::{Downloads, FolderGuard};
+use crate::permissions::guard::{Downloads, FolderGuard, Preset};
 use crate::permissions::history::ReadBeforeDelete;
 
 const BASE: &str = "/home/ann/project";

@@ -117,8 +117,10 @@ fn a_guard_is_off_or_has_lists() {
     let guard = |yaml: &str| config(yaml).agents[0].folder_guard.clone();
     assert_eq!(guard(&with_backend("")), FolderGuard::Off);
     let closed = FolderGuard::On {
+        root: None,
         read: vec![],
         write: vec![],
+        own: None,
         downloads: Downloads::Open,
     };
     assert_eq!(guard(&with_backend("folder_guard: {}")), closed);
@@ -139,6 +141,46 @@ fn a_guard_is_off_or_has_lists() {
         &[
             "warning agent.backend.context_paths: `context_paths` are not open to an agent with a `folder_guard`",
         ],
+    );
+}
+
+#[test]
+fn a_preset_adds_to_the_lists() {
+    let guard = |lines: &str| {
+        let yaml = with_backend(&format!("cwd: w1\nfolder_guard: {{{lines}}}"));
+        config(&yaml).agents[0].folder_guard.clone()
+    };
+    let path = |path: &str| AbsPath::new(path).unwrap();
+    assert_eq!(
+        guard("preset: execution, root: flow, read: [docs]"),
+        FolderGuard::On {
+            root: Some(path("/home/ann/project/flow")),
+            read: vec![
+                path("/home/ann/project/docs"),
+                path("/home/ann/project/flow/learnings"),
+            ],
+            write: vec![path("/home/ann/project/flow/execution")],
+            own: None,
+            downloads: Downloads::Open,
+        }
+    );
+    assert_eq!(
+        guard("preset: read_only, downloads: false"),
+        FolderGuard::On {
+            root: None,
+            read: vec![],
+            write: vec![],
+            own: Some(Preset::ReadOnly),
+            downloads: Downloads::Dropped,
+        }
+    );
+    check(
+        &with_backend("folder_guard: {preset: planning}"),
+        &["error agent.backend.folder_guard.preset: the directories of a preset lie below"],
+    );
+    check(
+        &with_backend("folder_guard: {preset: plan}"),
+        &["error agent.backend.folder_guard.preset"],
     );
 }
 

@@ -1,0 +1,144 @@
+//! Owns what a Go program must not do: it imports what is listed, under names that can be followed,
+//! and tells neither the compiler nor the linker anything. All of it is read off the tree.
+
+use std::collections::BTreeMap;
+
+use tree_sitter::Node;
+
+use crate::programs::finding::{Finding, Refusal, excerpt};
+use crate::programs::go_packages::{FROM_FILES, closed};
+use crate::programs::source::Source;
+
+/// What is said instead of things that open files.
+const FILES: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
+/// What is said instead of things that start processes.
+const COMMANDS: &str = "use `workspace_tools.ExecuteCommand`, where you have it";
+/// What is said of the network.
+const NETWORK: &str = "programs have no network";
+/// What is said of what passes by the types.
+const BEHIND: &str = "work with values; files are reached by `workspace_tools` alone";
+/// What is said of packages that are not listed.
+const PACKAGES_LISTED: &str = "use the packages for data (`strings`, `encoding/json`, \
+                               `encoding/csv`, `sort`, `regexp`, …); files and commands are in \
+                               `workspace_tools`";
+
+/// What a comment begins with that is meant for the compiler.
+const DIRECTIVES: &[&str] = &[
+    "//go:",
+    "//line ",
+    "/*line ",
+    "// +build",
+    "//+build",
+    "//export ",
+];
+
+/// Looks through a program.
+pub(super) fn judge(program: &str) -> Result<(), Refusal> {
+    let source = Source::parse(program, &tree_sitter_go::LANGUAGE.into())?;
+    let nodes = source.nodes();
+    let mut reading = Reading {
+        source: &source,
+        packages: BTreeMap::new(),
+        findings: Vec::new(),
+    };
+    for placed in &nodes {
+        reading.look(placed.node);
+    }
+    if reading.findings.is_empty() {
+        Ok(())
+    } else {
+        let findings = reading.findings;
+        Err(Refusal { findings })
+    }
+}
+
+struct Reading<'s, 'p> {
+    source: &'s Source<'p>,
+    /// What the names of imports stand for.
+    packages: BTreeMap<&'p str, &'p str>,
+    findings: Vec<Finding>,
+}
+
+impl Reading<'_, '_> {
+    fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
+        self.findings.push(Finding::at(node, found, instead));
+    }
+
+    /// Imports come first in a program, so that what they bind is known when it is used.
+    fn look(&mut self, node: Node<'_>) {
+        match node.kind() {
+            "package_clause" => self.package(node),
+            "import_spec" => self.import(node),
+            "comment" => self.comment(node),
+            "selector_expression" => {
+                self.member(node, ("operand", "field"));
+            }
+            "qualified_type" => self.member(node, ("package", "name")),
+            _ => {}
+        }
+    }
+
+    fn package(&mut self, node: Node<'_>) {
+        let name = node.named_child(0);
+        let name = name.map(|name| self.source.text(name)).unwrap_or_default();
+        if name != "main" {
+            let message = format!("the package is called {}", excerpt(name));
+            self.refuse(node, message, "write `package main`");
+        }
+    }
+
+    fn import(&mut self, node: Node<'_>) {
+        let Some(literal) = node.child_by_field_name("path") else {
+            return;
+        };
+        let path = self.source.text(literal).trim_matches(['"', '`']);
+        if closed(path).is_none() {
+            let instead = match path {
+                "os" | "io/fs" | "io/ioutil" | "path/filepath" | "embed" | "archive/zip"
+                | "archive/tar" | "debug/elf" => FILES,
+                "os/exec" | "os/signal" | "plugin" | "syscall" => COMMANDS,
+                "unsafe" | "reflect" | "runtime" | "runtime/debug" | "C" => BEHIND,
+                _ if path == "net" || path.starts_with("net/") => NETWORK,
+                _ => PACKAGES_LISTED,
+            };
+            let message = format!("the package {} is not open to programs", excerpt(path));
+            self.refuse(literal, message, instead);
+        }
+        let last = path.rsplit('/').next().unwrap_or(path);
+        match node.child_by_field_name("name") {
+            None => drop(self.packages.insert(last, path)),
+            Some(name) if name.kind() == "package_identifier" => {
+                self.packages.insert(self.source.text(name), path);
+            }
+            Some(name) => {
+                let message = format!("an import as {}", excerpt(self.source.text(name)));
+                self.refuse(name, message, "import the package by its name");
+            }
+        }
+    }
+
+    fn comment(&mut self, node: Node<'_>) {
+        let text = self.source.text(node);
+        if DIRECTIVES.iter().any(|begins| text.starts_with(begins)) {
+            let message = format!("{} is meant for the compiler", excerpt(text));
+            self.refuse(node, message, "write the program without it");
+        }
+    }
+
+    /// Judges what is taken of something, by the names of the two fields.
+    fn member(&mut self, node: Node<'_>, (of, taken): (&str, &str)) {
+        let (Some(of), Some(taken)) = (
+            node.child_by_field_name(of),
+            node.child_by_field_name(taken),
+        ) else {
+            return;
+        };
+        let name = self.source.text(taken);
+        let package = self.packages.get(self.source.text(of));
+        let closed = package.and_then(|path| closed(path)).unwrap_or_default();
+        if closed.contains(&name) || FROM_FILES.contains(&name) {
+            let message = format!("{} is closed", excerpt(self.source.text(node)));
+            self.refuse(taken, message, FILES);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Owns the programs that models write instead of single calls (`execute_code`): what is refused
+//! before one runs, and the package `workspace_tools` by which it calls tools. Pure: nothing here
+//! runs anything, and nothing here gives a right. What a program may do to files is the gate's
+//! decision about each of its calls.
+
+pub mod finding;
+mod source;
+mod go;
+mod go_packages;
+mod python;
+mod python_modules;
+mod python_names;
+pub mod frame;
+pub mod package;
+pub mod offer;
+
+#[cfg(test)]
+mod tests;
+
+use crate::programs::finding::Refusal;
+
+/// The longest program, in bytes.
+pub const PROGRAM_BYTES_MAX: usize = 256 * 1024;
+
+/// The name of the package that programs call tools by.
+pub const PACKAGE: &str = "workspace_tools";
+
+/// What programs of an agent are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Python 3.
+    Python,
+    /// Go.
+    Go,
+}
+
+impl Language {
+    /// What languages are called in a config.
+    pub const NAMES: &'static [&'static str] = &["python", "go"];
+
+    /// The language of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "python" => Some(Language::Python),
+            "go" => Some(Language::Go),
+            _ => None,
+        }
+    }
+
+    /// What it is called in a config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Python => "python",
+            Language::Go => "go",
+        }
+    }
+
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Language::Python => "Python 3",
+            Language::Go => "Go",
+        }
+    }
+}
+
+/// Looks for what a program must not do. It is the first of three layers and no wall: the package
+/// looks at paths, the gate decides about each call, and the sandbox holds what runs.
+///
+/// # Errors
+/// What was found, with its places.
+pub fn judge(language: Language, program: &str) -> Result<(), Refusal> {
+    match language {
+        Language::Python => python::judge(program),
+        Language::Go => go::judge(program),
+    }
+}

@@ -1,0 +1,41 @@
+//! Owns how an agent that writes programs is offered that: which tools its programs may call, and how
+//! it is told about them.
+
+use crate::programs::Language;
+use crate::programs::package::signatures;
+use crate::tools::menu::{Directories, Menu};
+use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
+
+/// The tools that the programs of an agent may call: those that it would be offered itself, each with
+/// its directories.
+pub fn tools(menu: Menu<'_>) -> Vec<ToolOffer> {
+    Menu {
+        directories: Directories::Named,
+        ..menu
+    }
+    .offers()
+}
+
+/// `execute_code` as a model is offered it, whose programs may call `tools`.
+pub fn offers(language: Language, tools: &[ToolOffer]) -> Vec<ToolOffer> {
+    let told = match language {
+        Language::Python => {
+            "Write Python 3. The standard modules for data are open, such as `json`, `csv`, `re` and \
+             `datetime`. Import `workspace_tools` for all else: files, commands. Each function \
+             returns text, or raises `workspace_tools.ToolError`. Print what you want to read."
+        }
+        Language::Go => {
+            "Write Go: `package main` with `func main()`. The standard packages for data are open, \
+             such as `encoding/json`, `strings` and `sort`. Import \"workspace_tools\" for all else: \
+             files, commands. Each function returns (string, error). Print what you want to read. \
+             Parameters with `?` may be left out; `workspace_tools.Bool(false)` makes a `*bool`."
+        }
+    };
+    let functions = signatures(language, tools);
+    let described = |tool: &ToolSpec| {
+        let mut offer = tool.offer();
+        offer.description = format!("{} {told}\n{functions}", offer.description);
+        offer
+    };
+    PROGRAMS.iter().map(described).collect()
+}

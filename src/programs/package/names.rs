@@ -1,0 +1,98 @@
+//! Owns how tools and parameters are called in programs: each name becomes one that the language
+//! takes, and no two become the same.
+
+use std::collections::BTreeSet;
+
+/// Words that Python takes for itself.
+const PYTHON_WORDS: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
+];
+
+/// A name as Python takes it.
+pub(super) fn python_name(name: &str) -> String {
+    let name: String = name.chars().map(word).collect();
+    let name = name.trim_matches('_').to_owned();
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("n{name}")
+    } else if PYTHON_WORDS.contains(&name.as_str()) {
+        format!("{name}_")
+    } else {
+        name
+    }
+}
+
+/// A name as Go takes it, open to other packages: `write_file` is `WriteFile`.
+pub(super) fn go_name(name: &str) -> String {
+    let words = name.split(|letter| word(letter) == '_');
+    let capital = |part: &str| {
+        let mut letters = part.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    let name: String = words.map(capital).collect();
+    if name.starts_with(|first: char| first.is_ascii_uppercase()) {
+        name
+    } else {
+        format!("N{name}")
+    }
+}
+
+/// Gives every name but the first of its kind a number.
+pub(super) fn unique<'n>(names: impl Iterator<Item = &'n mut String>) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for name in names {
+        let mut number = 2_usize;
+        let mut candidate = name.clone();
+        while !taken.insert(candidate.clone()) {
+            candidate = format!("{name}{number}");
+            number = number.saturating_add(1);
+        }
+        *name = candidate;
+    }
+}
+
+fn word(letter: char) -> char {
+    if letter.is_ascii_alphanumeric() {
+        letter
+    } else {
+        '_'
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, python: &str, go: &str) {
+        assert_eq!(
+            (python_name(name), go_name(name)),
+            (python.to_owned(), go.to_owned())
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_the_language() {
+        check("write_file", "write_file", "WriteFile");
+        check("excludePatterns", "excludePatterns", "ExcludePatterns");
+        check("file1", "file1", "File1");
+        check("from", "from_", "From");
+        check("2d", "n2d", "N2d");
+        check(
+            "mcp__git-hub__get.it",
+            "mcp__git_hub__get_it",
+            "McpGitHubGetIt",
+        );
+        check("", "n", "N");
+    }
+
+    #[test]
+    fn no_two_names_are_one() {
+        let mut names = ["a", "b", "a", "a", "a2"].map(str::to_owned);
+        unique(names.iter_mut());
+        assert_eq!(names, ["a", "b", "a2", "a3", "a22"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Owns the list of the modules that Python programs may import, and what of each is closed. A
+//! module is listed if data work needs it and nothing in it opens files, starts processes, reaches
+//! the network, or runs a text as code; single members that do are closed.
+
+use crate::programs::PACKAGE;
+
+/// A module that programs may import.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// Its name with all parts.
+    pub(super) name: &'static str,
+    members: Members,
+}
+
+/// Which members of a module are open. Names that begin with `_` never are.
+#[derive(Debug)]
+enum Members {
+    All,
+    Only(&'static [&'static str]),
+    AllBut(&'static [&'static str]),
+}
+
+use Members::{All, AllBut, Only};
+
+const fn module(name: &'static str, members: Members) -> Module {
+    Module { name, members }
+}
+
+/// The modules, by name.
+pub(super) const MODULES: &[Module] = &[
+    module("__future__", All),
+    module("abc", All),
+    module("array", All),
+    module("ast", Only(&["literal_eval"])),
+    module("base64", AllBut(&["main", "test"])),
+    module("binascii", All),
+    module("bisect", All),
+    module("calendar", AllBut(&["main"])),
+    module("cmath", All),
+    module("collections", All),
+    module("collections.abc", All),
+    module("colorsys", All),
+    // It starts processes.
+    module(
+        "concurrent.futures",
+        AllBut(&["ProcessPoolExecutor", "process"]),
+    ),
+    module("contextlib", All),
+    module("copy", All),
+    module("csv", All),
+    // It runs a text as code that is made of its arguments.
+    module("dataclasses", AllBut(&["make_dataclass"])),
+    module("datetime", All),
+    module("decimal", All),
+    module("difflib", All),
+    module("enum", All),
+    module("fnmatch", All),
+    module("fractions", All),
+    // They run annotations as code.
+    module(
+        "functools",
+        AllBut(&["singledispatch", "singledispatchmethod"]),
+    ),
+    module("graphlib", All),
+    module("hashlib", All),
+    module("heapq", All),
+    module("hmac", All),
+    module("html", All),
+    module("html.parser", All),
+    module("io", Only(&["BytesIO", "StringIO"])),
+    module("itertools", All),
+    module("json", All),
+    module("math", All),
+    module("numbers", All),
+    // They walk attributes by name.
+    module("operator", AllBut(&["attrgetter", "methodcaller"])),
+    module("pprint", All),
+    module("queue", All),
+    module("random", All),
+    module("re", All),
+    module("secrets", All),
+    module("statistics", All),
+    // It walks attributes by name.
+    module("string", AllBut(&["Formatter"])),
+    module("struct", All),
+    module("textwrap", All),
+    module("threading", AllBut(&["setprofile", "settrace"])),
+    module("time", All),
+    // They run annotations as code.
+    module(
+        "typing",
+        AllBut(&["ForwardRef", "evaluate_forward_ref", "get_type_hints"]),
+    ),
+    module("unicodedata", All),
+    module("urllib.parse", All),
+    module(
+        "uuid",
+        Only(&[
+            "NAMESPACE_DNS",
+            "NAMESPACE_OID",
+            "NAMESPACE_URL",
+            "NAMESPACE_X500",
+            "UUID",
+            "uuid3",
+            "uuid4",
+            "uuid5",
+        ]),
+    ),
+    module(PACKAGE, All),
+];
+
+/// The module of this name, if programs may import it.
+pub(super) fn find(name: &str) -> Option<&'static Module> {
+    MODULES.iter().find(|module| module.name == name)
+}
+
+/// Whether there is a module inside the package of this name that programs may import.
+pub(super) fn is_package(name: &str) -> bool {
+    MODULES.iter().any(|module| {
+        let inside = module.name.strip_prefix(name);
+        inside.is_some_and(|inside| inside.starts_with('.'))
+    })
+}
+
+impl Module {
+    /// Whether a member is open.
+    pub(super) fn opens(&self, member: &str) -> bool {
+        match self.members {
+            All => true,
+            Only(open) => open.contains(&member),
+            AllBut(closed) => !closed.contains(&member),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Owns the running of permitted programs. One is held to a directory of its own and nothing else; all
+//! that it does to files is done by the calls that it makes.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::confinement::Confinement;
+use crate::confinement::compile::compile;
+use crate::confinement::network::Reach;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::programs::Language;
+use crate::programs::package::{Parents, Roots, SourceFile, files};
+use crate::tools::menu::Commands as OfferedCommands;
+use crate::tools::spec::ToolOffer;
+use crate::world::commands::{Order, Place};
+use crate::world::exec::answer::{Answer, Stop};
+use crate::world::exec::calls::{Calls, Made};
+use crate::world::exec::command::{EXIT_CODE_NONE, seconds, summary};
+use crate::world::exec::{Observation, Outcome};
+use crate::world::gate::{Gate, ParentNames};
+use crate::world::programs::Programs;
+use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::{Ended, Finished, Wait};
+use crate::world::sys::own::clear;
+use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::file::{self, Durability};
+
+/// How long the first program, which does nothing, may take: a compiler with an empty cache compiles
+/// what it came with.
+const TRIAL_TIME_MAX: Duration = Duration::from_mins(3);
+/// How much is kept of what the first program writes, in bytes.
+const TRIAL_OUTPUT_BYTES_MAX: usize = 4 * 1024;
+
+/// How a Go program is built and becomes the process: the directories of the package and of the
+/// program.
+const BUILD_AND_RUN: &str =
+    r#"cd "$1" && go build -o "$2/.program" . && cd "$2" && exec ./.program"#;
+
+/// Variables of the Go toolchain: it looks at nothing of the user's and starts no other compiler.
+const GO_VARIABLES: &[(&str, &str)] = &[
+    ("CGO_ENABLED", "0"),
+    ("GO111MODULE", "on"),
+    ("GOENV", "off"),
+    ("GOFLAGS", "-buildvcs=false"),
+    ("GOTELEMETRY", "off"),
+    ("GOWORK", "off"),
+];
+
+/// `execute_code`
+pub(super) fn execute_code(
+    gate: &Gate,
+    program: &str,
+    timeout_seconds: Option<u64>,
+    interrupt: Option<&Interrupt>,
+) -> Answer {
+    let Some(programs) = &gate.policy().programs else {
+        return Err(Stop::failed("no programs are run here"));
+    };
+    let commands = match gate.commands() {
+        Some(_) => OfferedCommands::Offered,
+        None => OfferedCommands::NotOffered,
+    };
+    let tools = programs.tools(gate.manager(), commands);
+    let roots = roots(gate, programs);
+    write(programs, program, &tools, &roots).map_err(|error| not_run(&error))?;
+    let never = Interrupt::new().map_err(|error| not_run(&error))?;
+    let held = programs.held();
+    let wait = Wait {
+        time_max: held.time_max(timeout_seconds),
+        output_bytes_max: held.output_bytes_max(),
+        interrupt: interrupt.unwrap_or(&never),
+        network: None,
+    };
+    let calls = Calls::new(gate, tools);
+    let finished = run_with(programs, &calls, wait).map_err(|error| not_run(&error))?;
+    Ok(observation(&finished, calls.made()))
+}
+
+/// Runs a program that does nothing, so that it is known before any model is asked whether programs of
+/// this language can be run.
+///
+/// # Errors
+/// Why they cannot.
+pub fn try_language(programs: &Programs) -> Result<(), String> {
+    let program = match programs.language() {
+        Language::Python => "",
+        Language::Go => "package main\n\nimport _ \"workspace_tools\"\n\nfunc main() {}\n",
+    };
+    let written = write(programs, program, &[], &Roots::default());
+    written.map_err(|error| error.to_string())?;
+    let never = Interrupt::new().map_err(|error| error.to_string())?;
+    let wait = Wait {
+        time_max: TRIAL_TIME_MAX,
+        output_bytes_max: TRIAL_OUTPUT_BYTES_MAX,
+        interrupt: &never,
+        network: None,
+    };
+    let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let finished = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
+    match finished.ended {
+        Ended::Exited(0) => Ok(()),
+        Ended::Exited(_)
+        | Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => Err(summary(&finished)),
+    }
+}
+
+/// The directories as the gate sees them now.
+fn roots(gate: &Gate, programs: &Programs) -> Roots {
+    let allowed = |wanted| {
+        let grants = gate.manager().grants().iter();
+        let open = grants.filter(|grant| gate.allows(&grant.root, wanted));
+        open.map(|grant| grant.root.to_string()).collect()
+    };
+    Roots {
+        base: gate.policy().base.to_string(),
+        read: allowed(Permission::Read),
+        write: allowed(Permission::Write),
+        parents: match gate.policy().parents {
+            ParentNames::Followed => Parents::Taken,
+            ParentNames::Refused => Parents::Refused,
+        },
+        checks: programs.layers().package,
+    }
+}
+
+/// Writes a program with its package; a file that is the same stays. What the program before has left
+/// goes.
+fn write(
+    programs: &Programs,
+    program: &str,
+    tools: &[ToolOffer],
+    roots: &Roots,
+) -> crate::error::Result<()> {
+    let room = programs.held().room();
+    clear::remove(&room.program())?;
+    dir::create_all(&room.program(), Audience::User)?;
+    for SourceFile { path, content } in files(programs.language(), program, tools, roots) {
+        let path = room.package().join(path);
+        if let Some(parent) = path.parent() {
+            dir::create_all(&parent, Audience::User)?;
+        }
+        let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let there = file::read_regular_capped(&path, bytes_max).ok().flatten();
+        if there.as_deref() != Some(content.as_bytes()) {
+            file::replace(&path, content.as_bytes(), Durability::Process)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs the program that is written, and answers its calls until it has ended.
+fn run_with(programs: &Programs, calls: &Calls<'_>, wait: Wait<'_>) -> io::Result<Finished> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let over = Interrupt::new()?;
+    thread::scope(|scope| {
+        let (line, ends) = (&ours, &over);
+        let serving = move || calls.serve(line, ends);
+        let server = thread::Builder::new().name("calls".to_owned());
+        let server = server.spawn_scoped(scope, serving)?;
+        let finished = run(programs, theirs.into(), wait);
+        // Calls that are under way end with their program.
+        over.raise();
+        let closed = ours.shutdown(std::net::Shutdown::Both);
+        drop(closed);
+        if server.join().is_err() {
+            return Err(io::Error::other("the thread that answers calls broke off"));
+        }
+        finished
+    })
+}
+
+/// Runs the program that is written, with `line` as its standard input.
+fn run(programs: &Programs, line: OwnedFd, wait: Wait<'_>) -> io::Result<Finished> {
+    let confinement = confinement(programs)?;
+    match programs.held().place() {
+        Place::Sandbox(sandbox) => sandbox.run_fed(&confinement, Some(line), wait),
+        Place::Container(_) => Err(io::Error::other("programs do not run in containers")),
+    }
+}
+
+/// What a program may do: write where it begins, and read what it is made of.
+fn confinement(programs: &Programs) -> io::Result<Confinement> {
+    let held = programs.held();
+    let room = held.room();
+    let opened = [
+        (room.program(), Permission::Write),
+        (room.package(), Permission::Read),
+    ];
+    let mut grants = Vec::new();
+    for (path, permission) in &opened {
+        let real = dir::follow(path).map_err(io::Error::other)?;
+        grants.push(Grant::tree(real, GrantKind::Workspace, *permission));
+    }
+    let manager = PathPermissionManager::new(grants, Phase::Coordination);
+    let package = room.package();
+    let words: Vec<String> = match programs.language() {
+        Language::Python => {
+            let run = package.join("run.py").to_string();
+            let words = ["python3", "-I", "-S", "-B", "-X", "utf8", &run];
+            words.map(str::to_owned).to_vec()
+        }
+        Language::Go => {
+            let (package, program) = (package.to_string(), room.program().to_string());
+            let words = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
+            words.map(str::to_owned).to_vec()
+        }
+    };
+    let order = Order {
+        program: words,
+        dir: room.program(),
+        venv: None,
+    };
+    let mut facts = held.facts(order, Reach::None);
+    if programs.language() == Language::Go {
+        let variables = GO_VARIABLES.iter();
+        let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        facts.env.extend(variables);
+    }
+    compile(&manager, held.tier(), facts).map_err(io::Error::other)
+}
+
+fn not_run(why: &dyn std::fmt::Display) -> Stop {
+    Stop::failed(format!("the program was not run: {why}"))
+}
+
+fn observation(finished: &Finished, made: Made) -> Observation {
+    let exit_code = match finished.ended {
+        Ended::Exited(code) => Some(code),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => None,
+    };
+    let success = exit_code == Some(0);
+    let mut answer = Map::new();
+    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
+    tell("success", success.into());
+    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
+    tell("stdout", finished.stdout.text.clone().into());
+    tell("stderr", finished.stderr.text.clone().into());
+    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    let summary = format!("{}; {}", made.summary(), summary(finished));
+    let told = made.told();
+    tell("calls", told.into());
+    let mut notes: Vec<String> = Vec::new();
+    if exit_code.is_none() {
+        notes.push(finished.ended.to_string());
+    }
+    notes.extend(finished.notes.clone());
+    notes.extend(made.notes);
+    if !notes.is_empty() {
+        tell("notes", notes.into());
+    }
+    Observation {
+        outcome: if success {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        },
+        content: Value::Object(answer).to_string(),
+        changes: made.changes,
+        denied: made.denied,
+        exit_code,
+        summary: Some(summary),
+    }
+}

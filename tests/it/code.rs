@@ -1,0 +1,352 @@
+//! Programs that agents write instead of single calls: ordinary work, what comes back, and what ends
+//! them.
+
+use std::fs;
+
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::programs::Language;
+use massgen::programs::package::Checks;
+use massgen::tools::parse::parse;
+use massgen::world::change::ChangeKind;
+use massgen::world::exec::program::try_language;
+use massgen::world::exec::{self, Outcome};
+use massgen::world::programs::Layers;
+use massgen::world::sandbox::interrupt::Interrupt;
+use serde_json::json;
+
+use crate::program_scene::{Given, Row, Scene, rows, run_at, sandbox_of, told};
+
+const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
+
+const PYTHON: Language = Language::Python;
+const LAYERS: Layers = Layers {
+    analysis: Checks::Made,
+    package: Checks::Made,
+};
+
+/// Runs ordinary programs one after the other, each on a disk of its own with one package cache.
+fn check_ordinary(language: Language, count_min: usize) {
+    let ordinary = |row: &Row| row.language == language;
+    let rows: Vec<Row> = rows(TABLE).into_iter().filter(ordinary).collect();
+    assert!(rows.len() >= count_min);
+    for row in rows {
+        let (program, expected): (Vec<&str>, Vec<&str>) =
+            row.text.lines().partition(|line| !line.starts_with("--- "));
+        let expected: Vec<&str> = expected
+            .iter()
+            .filter_map(|line| line.strip_prefix("--- "))
+            .collect();
+        let scene = Scene::new();
+        let ran = scene.run(language, LAYERS, Given::Guarded, &program.join("\n"));
+        let observation = ran.unwrap_or_else(|denial| panic!("{}: {denial}", row.name));
+        let wrote = told(&observation, "stdout");
+        let wrote = wrote.as_str().unwrap().trim_end();
+        assert_eq!(
+            observation.outcome,
+            Outcome::Done,
+            "{}: {}",
+            row.name,
+            observation.content
+        );
+        if expected == ["denied"] {
+            assert!(wrote.contains("denied"), "{}: {wrote}", row.name);
+        } else {
+            let lines: Vec<&str> = wrote.lines().filter(|line| !line.is_empty()).collect();
+            let joined = lines.join("\n").replace("\n <nil>", " <nil>");
+            assert_eq!(
+                joined,
+                expected.join("\n"),
+                "{}: {}",
+                row.name,
+                observation.content
+            );
+        }
+    }
+}
+
+#[test]
+fn ordinary_python_programs_work() {
+    check_ordinary(Language::Python, 25);
+}
+
+#[test]
+fn ordinary_go_programs_work() {
+    check_ordinary(Language::Go, 10);
+}
+
+#[test]
+fn each_language_is_tried_before_it_is_used() {
+    for language in [Language::Python, Language::Go] {
+        let scene = Scene::new();
+        assert_eq!(try_language(&scene.programs(language, LAYERS)), Ok(()));
+    }
+}
+
+#[test]
+fn programs_run_in_every_tier() {
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        let Some(sandbox) = sandbox_of(TierChoice::Only(tier)) else {
+            continue;
+        };
+        for (language, program) in [
+            (
+                Language::Python,
+                "import workspace_tools as w\nw.write_file('b.txt', 'x')\nprint('said')\n",
+            ),
+            (
+                Language::Go,
+                "package main\n\nimport (\n\t\"fmt\"\n\tw \"workspace_tools\"\n)\n\nfunc main() {\n\t\
+                 w.WriteFile(w.WriteFileParams{Path: \"b.txt\", Content: \"x\"})\n\tfmt.Println(\"said\")\n}\n",
+            ),
+        ] {
+            let scene = Scene::new();
+            let programs = scene.programs_in(sandbox.clone(), language, LAYERS);
+            let ran = run_at(&scene.gate(programs, Given::Guarded), program).unwrap();
+            assert_eq!(
+                told(&ran, "stdout"),
+                "said\n",
+                "tier {tier}: {}",
+                ran.content
+            );
+            assert!(scene.path("ws/b.txt").exists(), "tier {tier}");
+        }
+    }
+}
+
+#[test]
+fn a_program_begins_with_nothing_of_the_one_before() {
+    let scene = Scene::new();
+    let layers = Layers {
+        analysis: Checks::LeftOut,
+        ..LAYERS
+    };
+    let gate = scene.gate(scene.programs(PYTHON, layers), Given::Guarded);
+    let program = "import os\nprint(os.listdir('.'))\nos.mkdir('a')\nopen('a/b', 'w')\n";
+    for _ in 0..2 {
+        let ran = run_at(&gate, program).unwrap();
+        assert_eq!(told(&ran, "stdout"), "[]\n", "{}", ran.content);
+    }
+}
+
+#[test]
+fn what_a_program_did_comes_back_with_its_calls() {
+    let scene = Scene::new();
+    let program = "import sys_is_missing_here";
+    let denial = scene
+        .run(PYTHON, LAYERS, Given::Guarded, program)
+        .unwrap_err();
+    assert_eq!(denial.rule, "program");
+    assert!(denial.to_string().starts_with(
+        "denied: the program was not run:\nline 1, column 8: the module `sys_is_missing_here` is not open"
+    ));
+    let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
+                   try:\n    w._call\nexcept NameError:\n    pass\n";
+    let denial = scene
+        .run(PYTHON, LAYERS, Given::Guarded, program)
+        .unwrap_err();
+    assert!(
+        denial
+            .reason
+            .starts_with("line 5, column 7: `_call` is private"),
+        "{denial}"
+    );
+    let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
+                   w.read_text_file('link/secret.txt')\n";
+    let observation = scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
+    assert_eq!(observation.outcome, Outcome::Failed);
+    assert_eq!(observation.exit_code, Some(1));
+    assert_eq!(told(&observation, "stdout"), "said\n");
+    assert_eq!(
+        told(&observation, "calls"),
+        json!([
+            "write_file new.txt: done",
+            "read_text_file link/secret.txt: denied"
+        ])
+    );
+    let stderr = told(&observation, "stderr").to_string();
+    assert!(stderr.contains("program.py\\\", line 4"), "{stderr}");
+    assert!(
+        stderr.contains("does not lead into your directories"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("run.py"), "{stderr}");
+    let created = |kind: &ChangeKind| matches!(kind, ChangeKind::Created);
+    assert_eq!(observation.changes.len(), 1);
+    assert!(created(&observation.changes[0].kind));
+    assert_eq!(observation.denied.len(), 1);
+    let summary = observation.summary.unwrap();
+    assert!(
+        summary.contains("2 calls: write_file new.txt: done"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn the_package_is_made_anew_with_the_grants() {
+    let scene = Scene::new();
+    let programs = scene.programs(PYTHON, LAYERS);
+    let program = scene.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
+    let closed = run_at(&scene.gate(programs.clone(), Given::Guarded), &program).unwrap();
+    assert_eq!(told(&closed, "calls"), json!([]));
+    assert!(
+        closed.content.contains("outside allowed write boundaries"),
+        "{}",
+        closed.content
+    );
+    let open = run_at(&scene.gate(programs, Given::Everything), &program).unwrap();
+    assert_eq!(open.outcome, Outcome::Done, "{}", open.content);
+    assert!(scene.path("outside/harm").exists());
+}
+
+#[test]
+fn a_program_has_nothing_but_its_directory() {
+    let scene = Scene::new();
+    let layers = Layers {
+        analysis: Checks::LeftOut,
+        ..LAYERS
+    };
+    let program = "import os\nopen('own.txt', 'w').write('x')\nprint(os.listdir('.'))\n\
+                   for path in ['$ROOT/ws', '$ROOT/room/package/run.py', '$ROOT/home']:\n    \
+                   try:\n        print(os.access(path, os.W_OK), bool(os.listdir(path)))\n    \
+                   except OSError as error:\n        print(type(error).__name__)\n";
+    let ran = scene.run(PYTHON, layers, Given::Guarded, program).unwrap();
+    let wrote = told(&ran, "stdout");
+    let wrote = wrote.as_str().unwrap();
+    assert!(wrote.starts_with("['own.txt']\n"), "{}", ran.content);
+    assert!(!wrote.contains("True"), "{wrote}");
+}
+
+#[test]
+fn what_goes_on_for_ever_is_ended() {
+    let scene = Scene::new();
+    let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
+    let ended = |program: &str| {
+        let arguments = json!({"code": program, "timeout": 1}).to_string();
+        let call = parse("execute_code", &arguments).unwrap();
+        let observation = exec::run(gate.check(call).unwrap());
+        assert_eq!(observation.outcome, Outcome::Failed);
+        told(&observation, "notes").to_string()
+    };
+    let slow = "it took too long and was killed";
+    assert!(ended("while True: pass").contains(slow));
+    assert!(ended("import time\ntime.sleep(1000)").contains(slow));
+    let calls = "import workspace_tools as w\nwhile True: w.list_directory()";
+    let told = ended(calls);
+    assert!(told.contains(slow) || told.contains("2000 calls"), "{told}");
+}
+
+#[test]
+fn an_interrupt_ends_a_program() {
+    let scene = Scene::new();
+    let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
+    let call = parse(
+        "execute_code",
+        &json!({"code": "while True: pass"}).to_string(),
+    )
+    .unwrap();
+    let interrupt = Interrupt::new().unwrap();
+    interrupt.raise();
+    let observation = exec::run_until(gate.check(call).unwrap(), Some(&interrupt));
+    assert!(
+        observation.content.contains("it was interrupted"),
+        "{}",
+        observation.content
+    );
+}
+
+#[test]
+fn output_and_calls_are_bounded() {
+    let scene = Scene::new();
+    let run = |program: &str| scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
+    let loud = run("for _ in range(3000000): print('x' * 9)");
+    assert!(
+        loud.content.len() < 4 * 1024 * 1024,
+        "{}",
+        loud.content.len()
+    );
+    let many = run(
+        "import workspace_tools as w\nfor n in range(2100):\n    try:\n        \
+         w.get_file_info('a.txt')\n    except w.ToolError as error:\n        print(n, error)\n        break\n",
+    );
+    assert!(
+        told(&many, "stdout").as_str().unwrap().starts_with("2000 "),
+        "{}",
+        many.content
+    );
+    let calls = told(&many, "calls");
+    assert_eq!(calls.as_array().unwrap().len(), 101);
+    assert_eq!(calls[100], "and 1900 more");
+}
+
+#[test]
+fn what_is_no_call_ends_the_line_and_not_massgen() {
+    let scene = Scene::new();
+    let layers = Layers {
+        analysis: Checks::LeftOut,
+        ..LAYERS
+    };
+    for bytes in [
+        "b'no call\\n'",
+        "b'{' * 20000000",
+        "b'[' * 100000 + b'\\n'",
+        "b''",
+    ] {
+        let program = format!(
+            "import os, workspace_tools as w\nrest = {bytes}\ntry:\n    while rest:\n        \
+             rest = rest[os.write(w._line, rest):]\nexcept OSError:\n    pass\n\
+             try:\n    print(w.read_text_file('a.txt'))\nexcept w.ToolError as error:\n    print(error)\n"
+        );
+        let ran = scene.run(PYTHON, layers, Given::Guarded, &program).unwrap();
+        assert_eq!(ran.outcome, Outcome::Done, "{bytes}: {}", ran.content);
+        let expected = if bytes == "b''" {
+            "a\n"
+        } else {
+            "massgen takes no more calls\n"
+        };
+        let wrote = told(&ran, "stdout");
+        assert_eq!(
+            wrote.as_str().unwrap().trim(),
+            expected.trim(),
+            "{}",
+            ran.content
+        );
+    }
+}
+
+#[test]
+fn a_program_that_dies_is_told_of() {
+    let scene = Scene::new();
+    let layers = Layers {
+        analysis: Checks::LeftOut,
+        ..LAYERS
+    };
+    let died = scene.run(
+        PYTHON,
+        layers,
+        Given::Guarded,
+        "import os\nos.kill(os.getpid(), 9)",
+    );
+    let died = died.unwrap();
+    assert_eq!(died.outcome, Outcome::Failed);
+    assert!(
+        died.content.contains("signal 9 ended it") || died.content.contains("exit_code\":137"),
+        "{}",
+        died.content
+    );
+    let broken = scene.run(
+        Language::Go,
+        LAYERS,
+        Given::Guarded,
+        "package main\n\nfunc main() { x := 1 }\n",
+    );
+    let broken = broken.unwrap();
+    assert!(
+        told(&broken, "stderr")
+            .as_str()
+            .unwrap()
+            .contains("program.go:3"),
+        "{}",
+        broken.content
+    );
+    assert!(fs::metadata(scene.path("ws/a.txt")).is_ok());
+}

@@ -1,0 +1,183 @@
+//! Whole runs of agents that work by programs: what is sent, what is delivered, and what is missing
+//! before any model is asked.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::openai_wire::{completed, streamed};
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+
+/// How many files are edited.
+const EDITS: usize = 30;
+
+const PROGRAM: &str = "import workspace_tools\n\nfor n in range(30):\n    edits = [{\"oldText\": \"old\", \"newText\": \"new\"}]\n    \
+                       workspace_tools.edit_file(f\"f{n:02}.txt\", edits)\nprint(\"30 edits\")\n";
+
+fn called(id: usize, name: &str, arguments: &Value) -> Answer {
+    let call = json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": format!("call_{id}"),
+        "name": name, "arguments": arguments.to_string()});
+    streamed(&[completed(&json!([call]))])
+}
+
+/// A model that edits the files by its next call or by one program, and then answers.
+fn edits(request: &Recorded) -> Answer {
+    let body = request.json();
+    let input = body["input"].as_array().unwrap().iter();
+    let calls = input.filter(|item| item["type"] == "function_call").count();
+    let has_programs = body["tools"].to_string().contains("\"execute_code\"");
+    match (has_programs, calls) {
+        (true, 0) => called(calls, "execute_code", &json!({"code": PROGRAM})),
+        (false, n) if n < EDITS => {
+            let edits = [json!({"oldText": "old", "newText": "new"})];
+            let path = format!("f{n:02}.txt");
+            called(calls, "edit_file", &json!({"path": path, "edits": edits}))
+        }
+        _ => called(
+            calls,
+            "new_answer",
+            &json!({"content": "all files are new"}),
+        ),
+    }
+}
+
+/// How many requests a run makes whose agent has these keys, and how many bytes they have.
+fn measured(keys: &str) -> (usize, usize) {
+    let endpoint = Endpoint::answering(edits);
+    let mut project = Project::new();
+    for n in 0..EDITS {
+        project = project.file(&format!("work/f{n:02}.txt"), "this is old\n");
+    }
+    let team = format!(
+        "agent:\n  id: one\n  backend: {{type: openai, base_url: \"{}\", model: m, cwd: '{}'{keys}}}\n",
+        endpoint.base_url(),
+        project.path("work").display()
+    );
+    let project = project.file("team.yaml", team);
+    let finished = project.args(["--config", "team.yaml", "edit"]).success();
+    for n in 0..EDITS {
+        let path = finished.project().path(format!("work/f{n:02}.txt"));
+        assert_eq!(
+            fs::read_to_string(path).unwrap(),
+            "this is new\n",
+            "{}",
+            finished.stderr()
+        );
+    }
+    let requests = endpoint.server.requests();
+    let bytes = requests.iter().map(|request| request.bytes.len()).sum();
+    (requests.len(), bytes)
+}
+
+#[test]
+fn many_edits_are_one_program() {
+    let by_calls = measured("");
+    let by_programs = measured(", enable_code_based_tools: true");
+    assert_eq!((by_calls.0, by_programs.0), (EDITS + 1, 2));
+    assert!(
+        by_programs.1 * 20 < by_calls.1,
+        "{by_calls:?} {by_programs:?}"
+    );
+}
+
+/// A run of one agent that works by programs in the final phase alone, with `context` open.
+fn run(keys: &str, replies: &str, rest: &str) -> Finished {
+    let keys = format!("cwd: w1\nenable_code_based_tools: true\n{keys}");
+    Project::new()
+        .file("team.yaml", team(&[agent("one", &keys, replies)], rest))
+        .file("src/old.txt", "old\n")
+        .file("src/unread.txt", "mine\n")
+        .args(["--config", "team.yaml", "build"])
+        .run()
+}
+
+const WRITE_HERE: &str = "orchestrator:
+  skip_coordination_rounds: true
+  context_paths: [{path: src, permission: write}]
+";
+
+#[test]
+fn what_a_program_writes_is_delivered_and_told() {
+    let replies = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  calls:
+    - name: execute_code
+      arguments:
+        code: |
+          import workspace_tools as w
+          where = "{{{{cwd}}}}/src"
+          w.list_allowed_directories()
+          w.read_text_file(where + "/old.txt")
+          w.write_file(where + "/old.txt", "changed\n")
+          w.write_file(where + "/new.txt", "new\n")
+          try:
+              w.write_file(where + "/unread.txt", "x")
+          except w.ToolError as error:
+              print(error)
+          try:
+              w.write_file("/etc/nothing", "x")
+          except w.ToolError as error:
+              print("refused")
+- text: "done"
+"#
+    );
+    let finished = run("", &replies, WRITE_HERE);
+    let told = finished.stderr().to_owned();
+    let finished = finished
+        .has_file("src/old.txt", "changed\n")
+        .has_file("src/new.txt", "new\n")
+        .has_file("src/unread.txt", "mine\n");
+    assert_eq!(finished.code(), Some(0), "{told}");
+    assert!(
+        told.contains("5 calls: list_allowed_directories: done, read_text_file"),
+        "{told}"
+    );
+}
+
+#[test]
+fn single_calls_are_not_offered_beside_programs() {
+    let replies = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: x}}]
+- text: done
+";
+    let finished = run(
+        "",
+        replies,
+        "orchestrator: {skip_coordination_rounds: true}\n",
+    );
+    let told = finished.stderr();
+    assert!(told.contains("is denied write_file"), "{told}");
+}
+
+#[test]
+fn a_missing_language_is_an_error_before_any_model_is_asked() {
+    let replies = "\n- text: asked\n";
+    for (language, remedy) in [("python", "install `python3`"), ("go", "install Go")] {
+        let keys = format!("cwd: w1\nenable_code_based_tools: true\ncode_language: {language}");
+        // The command line of the sandbox finds programs where the system has them, whatever `PATH`
+        // says; so the tool is hidden by one of its name that fails.
+        let project = Project::new()
+            .file("team.yaml", team(&[agent("one", &keys, replies)], ""))
+            .file("bin/python3", "#!/bin/sh\necho no python >&2\nexit 1\n")
+            .file("bin/go", "#!/bin/sh\necho no go >&2\nexit 1\n");
+        let bin = project.path("bin");
+        for name in ["python3", "go"] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(bin.join(name), mode).unwrap();
+        }
+        let finished = project
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .args(["--config", "team.yaml", "build"])
+            .failure(3);
+        let told = finished.stderr();
+        assert!(
+            told.contains("the programs of `one` cannot be run"),
+            "{told}"
+        );
+        assert!(told.contains(remedy), "{told}");
+        assert!(!finished.stdout().contains("asked"));
+    }
+}

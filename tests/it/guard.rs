@@ -1,0 +1,194 @@
+//! Folder guards over real files: the four parts of a workflow by their presets, how paths are read
+//! under a guard, and what agents are offered.
+
+use serde_json::{Value, json};
+
+use crate::project::Project;
+
+/// What one agent under a guard may do to a path, with the guard's keys.
+struct Part {
+    guard: &'static str,
+    read: &'static [&'static str],
+    write: &'static [&'static str],
+}
+
+/// The patterns: who reads what, and who writes what.
+const PARTS: &[Part] = &[
+    Part {
+        guard: "preset: execution",
+        read: &["learnings", "execution", "Downloads"],
+        write: &["execution", "Downloads"],
+    },
+    Part {
+        guard: "preset: planning",
+        read: &["learnings", "planning", "Downloads"],
+        write: &["planning", "Downloads"],
+    },
+    Part {
+        guard: "preset: validation",
+        read: &["execution", "validation", "Downloads"],
+        write: &["validation", "Downloads"],
+    },
+    Part {
+        guard: "preset: read_only",
+        read: &["learnings", "Downloads"],
+        write: &[],
+    },
+    Part {
+        guard: "preset: read_only, read: [$ROOT/planning], downloads: false",
+        read: &["learnings", "planning"],
+        write: &[],
+    },
+];
+
+const ALL: &[&str] = &[
+    "learnings",
+    "execution",
+    "planning",
+    "validation",
+    "Downloads",
+];
+
+/// A project with a directory for each part, below `flow`.
+fn project(guard: &str) -> Project {
+    let mut project = Project::new();
+    for dir in ALL {
+        project = project.file(&format!("flow/{dir}/there.txt"), "text\n");
+    }
+    let config = format!(
+        "agent:\n  id: one\n  folder_guard: {{{}}}\n  backend: {{type: scripted, cwd: w1, replies: [{{text: a}}]}}\n",
+        guard.replace("$ROOT", project.path("flow").to_str().unwrap())
+    );
+    project.file("team.yaml", config)
+}
+
+/// Carries out one call of the agent in the final phase; gives what it reads, or why not.
+fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, String) {
+    let arguments = arguments.to_string();
+    let words = ["tool", tool, "--args", &arguments, "--config", "team.yaml"];
+    let ran = project.retyped(words).args(["--phase", "final"]).run();
+    let told: Value =
+        serde_json::from_str(ran.stdout()).unwrap_or_else(|_| panic!("{}", ran.stderr()));
+    let output = told["output"].as_str().unwrap_or_default().to_owned();
+    let ok = told["ok"] == true;
+    (ran.then::<&str>([]), ok, output)
+}
+
+#[test]
+fn each_part_reads_and_writes_what_its_preset_says() {
+    for part in PARTS {
+        let guard = format!("{}, root: flow", part.guard);
+        let mut here = project(&guard);
+        for dir in ALL {
+            // Relative paths begin at the root.
+            let path = format!("{dir}/there.txt");
+            let (next, reads, told) = call(here, "read_text_file", &json!({"path": path}));
+            assert_eq!(
+                reads,
+                part.read.contains(dir),
+                "{guard}: read {dir}: {told}"
+            );
+            let path = format!("{dir}/new.txt");
+            let arguments = json!({"path": path, "content": "x"});
+            let (next, writes, told) = call(next, "write_file", &arguments);
+            assert_eq!(
+                writes,
+                part.write.contains(dir),
+                "{guard}: write {dir}: {told}"
+            );
+            assert_eq!(next.path(format!("flow/{dir}/new.txt")).exists(), writes);
+            here = next;
+        }
+    }
+}
+
+#[test]
+fn without_a_root_a_preset_lies_in_the_workspace_and_is_made_there() {
+    let here = project("preset: execution");
+    let (here, ok, told) = call(here, "list_directory", &json!({"path": "learnings"}));
+    assert!(ok, "{told}");
+    let arguments = json!({"path": "execution/a.txt", "content": "x"});
+    let (here, ok, told) = call(here, "write_file", &arguments);
+    assert!(ok, "{told}");
+    let arguments = json!({"path": "learnings/a.txt", "content": "x"});
+    let (here, ok, told) = call(here, "write_file", &arguments);
+    assert!(!ok && told.contains("you may write under: "), "{told}");
+    let (_, ok, told) = call(
+        here,
+        "write_file",
+        &json!({"path": "Downloads/a", "content": "x"}),
+    );
+    assert!(ok, "{told}");
+}
+
+#[test]
+fn a_root_without_the_directories_is_an_error_that_names_them() {
+    let here = Project::new().dir("flow/learnings").file(
+        "team.yaml",
+        "agent:\n  id: one\n  folder_guard: {preset: planning, root: flow}\n  \
+         backend: {type: scripted, cwd: w1, replies: [{text: a}]}\n",
+    );
+    let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
+    assert!(
+        ran.stderr().contains("folder guard directories not found"),
+        "{}",
+        ran.stderr()
+    );
+    assert!(ran.stderr().contains("flow/planning"), "{}", ran.stderr());
+    assert!(!ran.stderr().contains("flow/learnings"), "{}", ran.stderr());
+}
+
+#[test]
+fn every_path_is_read_from_the_root_and_climbs_nowhere() {
+    let mut here = project("preset: execution, root: flow");
+    for (path, expected) in [
+        ("execution/there.txt", true),
+        ("./execution//there.txt", true),
+        ("execution/./there.txt", true),
+        ("Downloads/there.txt", true),
+        ("execution/../execution/there.txt", false),
+        ("../flow/execution/there.txt", false),
+        ("../Downloads/there.txt", false),
+        ("execution\\..\\planning", false),
+        ("planning/there.txt", false),
+        ("there.txt", false),
+        ("/etc/passwd", false),
+        ("", false),
+    ] {
+        let (next, ok, told) = call(here, "read_text_file", &json!({"path": path}));
+        assert_eq!(ok, expected, "{path}: {told}");
+        here = next;
+    }
+    let absolute = here.path("flow/execution/there.txt");
+    let (here, ok, told) = call(here, "read_text_file", &json!({"path": absolute}));
+    assert!(ok, "{told}");
+    for path in [json!({}), json!({"path": "."})] {
+        let next = project("preset: execution, root: flow");
+        let (_, ok, told) = call(next, "list_directory", &path);
+        assert!(!ok && told.contains("you may read under: "), "{told}");
+    }
+    // Every path of a call is looked at, the second as the first.
+    let both = json!({"source_path": "execution/there.txt", "destination_path": "planning/x"});
+    let (here, ok, told) = call(here, "copy_file", &both);
+    assert!(!ok && told.contains("planning/x"), "{told}");
+    let several = json!({"paths": ["execution/there.txt", "planning/there.txt"]});
+    let (_, ok, told) = call(here, "read_multiple_files", &several);
+    assert!(!ok && !told.contains("text\n"), "{told}");
+}
+
+#[test]
+fn descriptions_name_the_directories_and_writing_is_offered_where_it_can_be_done() {
+    let offered = |guard: &str| {
+        let ran = project(guard)
+            .args(["--config", "team.yaml", "--dry-run", "x"])
+            .success();
+        format!("{}{}", ran.stdout(), ran.stderr())
+    };
+    let told = offered("preset: execution");
+    assert!(told.contains("write_file"), "{told}");
+    let told = offered("preset: read_only");
+    assert!(
+        !told.contains("write_file") && told.contains("read_text_file"),
+        "{told}"
+    );
+}

@@ -1,0 +1,267 @@
+//! A disk on which programs run as those of an agent do: in its sandbox, with its package, and with
+//! each call through its gate.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use massgen::config::ToolFilter;
+use massgen::config::command_line::CommandBounds;
+use massgen::config::programs::ProgramsConfig;
+use massgen::confinement::limits::Limits;
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::programs::Language;
+use massgen::tools::parse::parse;
+use massgen::world::commands::room::Room;
+use massgen::world::commands::{Commands, Origin, Place};
+use massgen::world::exec::{self, Observation};
+use massgen::world::gate::{Denial, Gate, GatePolicy, ParentNames};
+use massgen::world::programs::{Layers, Programs};
+use massgen::world::sandbox::Sandbox;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::project::binary;
+
+/// What must never be seen.
+pub(crate) const CANARY: &str = "CANARY-7261";
+
+/// A row of a table in `tests/cases/programs`: its title's parts, and all lines below.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) language: Language,
+    pub(crate) rest: Vec<String>,
+    pub(crate) text: String,
+}
+
+/// The rows of a table.
+pub(crate) fn rows(table: &str) -> Vec<Row> {
+    let cases = table
+        .split("\n=== ")
+        .map(|case| case.trim_start_matches("=== "));
+    cases
+        .map(|case| {
+            let (title, text) = case.split_once('\n').unwrap();
+            let mut parts = title.split(" | ").map(str::to_owned);
+            Row {
+                name: parts.next().unwrap(),
+                language: Language::named(&parts.next().unwrap()).unwrap(),
+                rest: parts.collect(),
+                text: format!("{}\n", text.trim_end()),
+            }
+        })
+        .collect()
+}
+
+/// `ws` may be written, `ro` may be read, the rest belongs to nobody.
+pub(crate) struct Scene {
+    root: TempDir,
+}
+
+/// What an agent is given of a scene.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// `ws` and `ro`, as a guard would.
+    Guarded,
+    /// All of it.
+    Everything,
+}
+
+/// The sandbox of this tier, if the machine has it.
+pub(crate) fn sandbox_of(choice: TierChoice) -> Option<Sandbox> {
+    let place = tempfile::tempdir().unwrap();
+    let place = AbsPath::new(place.path()).unwrap();
+    let executable = AbsPath::new(binary()).unwrap();
+    Sandbox::open(choice, &executable, &place).ok()
+}
+
+/// The sandbox of this machine; it takes a while to find out which.
+fn sandbox() -> Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    let open = || {
+        let sandbox = sandbox_of(TierChoice::Auto).unwrap();
+        assert_ne!(sandbox.tier(), Tier::D, "{:?}", sandbox.reasons());
+        sandbox
+    };
+    SANDBOX.get_or_init(open).clone()
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let scene = Self {
+            root: tempfile::tempdir().unwrap(),
+        };
+        for (path, text) in [
+            ("ws/a.txt", "a\n"),
+            (
+                "ws/data/sales.csv",
+                "region,amount\nnorth,10\nsouth,5\nnorth,7\neast,3\n",
+            ),
+            (
+                "ws/data/people.json",
+                r#"[{"name": "Ann", "age": 30, "tags": ["a", "b"]}, {"name": "Bob", "age": 25, "tags": ["b"]}]"#,
+            ),
+            (
+                "ws/data/log.txt",
+                "2024-01-01 INFO start\n2024-01-02 ERROR disk\n2024-01-03 INFO end\n",
+            ),
+            ("ro/readme.txt", "ro\n"),
+            ("outside/secret.txt", CANARY),
+            ("outside/victim.txt", "victim\n"),
+            ("ws-other/secret.txt", CANARY),
+        ] {
+            let path = scene.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        std::os::unix::fs::symlink("../outside", scene.path("ws/link")).unwrap();
+        for dir in ["home", "room"] {
+            fs::create_dir(scene.path(dir)).unwrap();
+        }
+        scene
+    }
+
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(path)
+    }
+
+    /// `text` with its places filled in.
+    pub(crate) fn filled(&self, text: &str) -> String {
+        let root = self.path("");
+        let root = root.to_str().unwrap().trim_end_matches('/');
+        text.replace("$OUT", &format!("{root}/outside"))
+            .replace("$ROOT", root)
+    }
+
+    /// What is in all that is not the agent's.
+    pub(crate) fn state(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut state = BTreeMap::new();
+        for dir in ["outside", "ro", "ws-other"] {
+            for entry in fs::read_dir(self.path(dir)).unwrap() {
+                let path = entry.unwrap().path();
+                let content = fs::read(&path).unwrap_or_default();
+                state.insert(path, content);
+            }
+        }
+        state
+    }
+
+    /// The environment that massgen itself would have.
+    fn env(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            ("HOME".to_owned(), self.path("home").display().to_string()),
+            ("SECRET_KEY".to_owned(), CANARY.to_owned()),
+        ])
+    }
+
+    /// The programs of an agent here.
+    pub(crate) fn programs(&self, language: Language, layers: Layers) -> Programs {
+        self.programs_in(sandbox(), language, layers)
+    }
+
+    /// The same in this sandbox.
+    pub(crate) fn programs_in(
+        &self,
+        sandbox: Sandbox,
+        language: Language,
+        layers: Layers,
+    ) -> Programs {
+        let config = ProgramsConfig {
+            language,
+            sandbox: TierChoice::Auto,
+            limits: Limits::default(),
+            bounds: CommandBounds::default(),
+        };
+        let held = Commands::new(Origin {
+            config: &config.held(),
+            place: Place::Sandbox(sandbox),
+            room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
+            env: &self.env(),
+            home: AbsPath::new(self.path("home")).as_ref(),
+        });
+        Programs::with_layers(language, ToolFilter::default(), held, layers)
+    }
+
+    /// The gate of an agent here.
+    pub(crate) fn gate(&self, programs: Programs, given: Given) -> Gate {
+        let real = |path: &str| RealPath::vouch(self.path(path));
+        let grants = match given {
+            Given::Guarded => vec![
+                Grant::tree(real("ws"), GrantKind::Workspace, Permission::Write),
+                Grant::tree(real("ro"), GrantKind::Context, Permission::Read),
+            ],
+            Given::Everything => {
+                let root = RealPath::vouch(self.root.path().canonicalize().unwrap());
+                vec![Grant::tree(root, GrantKind::Workspace, Permission::Write)]
+            }
+        };
+        let policy = GatePolicy {
+            parents: match given {
+                Given::Guarded => ParentNames::Refused,
+                Given::Everything => ParentNames::Followed,
+            },
+            programs: Some(programs),
+            ..GatePolicy::single_call(real("ws"))
+        };
+        let manager = PathPermissionManager::new(grants, Phase::Final);
+        Gate::open(manager, policy).unwrap()
+    }
+
+    /// Runs a program as an agent here would.
+    pub(crate) fn run(
+        &self,
+        language: Language,
+        layers: Layers,
+        given: Given,
+        program: &str,
+    ) -> Result<Observation, Denial> {
+        let gate = self.gate(self.programs(language, layers), given);
+        run_at(&gate, &self.filled(program))
+    }
+
+    /// Runs a program as a user would, with nothing that holds it; gives what it wrote.
+    pub(crate) fn run_plainly(&self, language: Language, program: &str) -> String {
+        let program = self.filled(program);
+        let (file, words): (&str, &[&str]) = match language {
+            Language::Python => ("plain.py", &["python3", "plain.py"]),
+            Language::Go => ("plain.go", &["go", "run", "plain.go"]),
+        };
+        fs::write(self.path("home").join(file), program).unwrap();
+        let cache = std::env::temp_dir().join("massgen-test-go-cache");
+        let ran = Command::new(words[0])
+            .args(&words[1..])
+            .current_dir(self.path("home"))
+            .env_clear()
+            .envs(self.env())
+            .env("GOCACHE", cache)
+            .env("GO111MODULE", "off")
+            .output()
+            .unwrap();
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&ran.stdout),
+            String::from_utf8_lossy(&ran.stderr)
+        )
+    }
+}
+
+/// Runs a program through a gate.
+pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> {
+    let arguments = json!({"code": program}).to_string();
+    let call = parse("execute_code", &arguments).unwrap();
+    gate.check(call).map(exec::run)
+}
+
+/// A part of what a model reads of a program.
+pub(crate) fn told(observation: &Observation, part: &str) -> Value {
+    let told: Value = serde_json::from_str(&observation.content)
+        .unwrap_or_else(|_| panic!("{}", observation.content));
+    told[part].clone()
+}
