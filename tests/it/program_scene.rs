@@ -20,9 +20,10 @@ use massgen::tools::parse::parse;
 use massgen::world::commands::room::Room;
 use massgen::world::commands::{Commands, Origin, Place};
 use massgen::world::exec::{self, Observation};
-use massgen::world::gate::{Denial, Gate, GatePolicy, ParentNames};
+use massgen::world::gate::{Gate, GatePolicy, ParentNames};
 use massgen::world::programs::{Layers, Programs};
 use massgen::world::sandbox::Sandbox;
+use massgen::world::verdict::Denial;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
