@@ -97,16 +97,18 @@ unprivileged() {
   return "$status"
 }
 
-# servers: installs the servers of tools that tests speak with, each at one version.
+# servers: installs the servers and clients that tests speak with, each at one version.
 servers() {
-  local scope=@modelcontextprotocol
-  [ -e "$MASSGEN_TEST_SERVERS/complete" ] && return
-  npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" \
-    "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31" \
-    "$scope/conformance@0.1.13" &&
-    /usr/bin/python3 -m pip install --quiet --target "$MASSGEN_TEST_SERVERS/python" \
-      mcp-server-git==2026.10.19 &&
-    touch "$MASSGEN_TEST_SERVERS/complete"
+  local scope=@modelcontextprotocol installed="$MASSGEN_TEST_SERVERS/installed"
+  local packages=(
+    "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31"
+    "$scope/sdk@1.32.2" "$scope/conformance@0.1.13"
+  )
+  local git=mcp-server-git==2026.10.19
+  [ "$(cat "$installed" 2>/dev/null)" = "${packages[*]} $git" ] && return
+  npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" "${packages[@]}" &&
+    /usr/bin/python3 -m pip install --quiet --upgrade --target "$MASSGEN_TEST_SERVERS/python" "$git" &&
+    echo "${packages[*]} $git" >"$installed"
 }
 
 command -v cargo > /dev/null || {

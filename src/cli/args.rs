@@ -1,6 +1,8 @@
 //! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
 //! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
+use std::net::SocketAddr;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -9,8 +11,8 @@ use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
-    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
-    UNDO_EXAMPLES,
+    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES,
+    TOOL_EXAMPLES, UNDO_EXAMPLES,
 };
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
@@ -222,6 +224,9 @@ pub(crate) enum Command {
     /// massgen.
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArguments),
+    /// Offers massgen to other agents, as a server of the Model Context Protocol.
+    #[command(subcommand, arg_required_else_help = false)]
+    Mcp(McpCommand),
     /// Answers other programs that ask before they call a tool.
     #[command(subcommand, arg_required_else_help = false)]
     Hook(HookCommand),
@@ -636,6 +641,34 @@ pub(crate) struct SandboxArguments {
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
+}
+
+/// What is offered to other agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Offers the guarded tools for files and commands of one agent, on standard input and output or
+    /// on HTTP.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArguments),
+}
+
+/// Whose tools are offered.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArguments {
+    /// For whom calls are carried out.
+    #[command(flatten)]
+    pub caller: CallerArguments,
+    /// Serves on HTTP, at an address on loopback, in place of standard input and output. Default, if
+    /// no address is given: 127.0.0.1 and a free port.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub http: Option<SocketAddr>,
+    /// The file that holds the bearer token. Default: a new one, which is printed once on standard
+    /// error.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub token_file: Option<String>,
+    /// Serves other machines too, which reach this one by this name. Default: only this machine.
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub reached_as: Vec<String>,
 }
 
 /// What another program asks before it calls a tool of its own.

@@ -1,11 +1,12 @@
-//! Owns whose gates `massgen explain`, `massgen tool` and `massgen sandbox` ask: those of a grants file, or those that
-//! the agents of a team would have in a run. It decides nothing; the gates do.
+//! Owns whose gates `massgen explain`, `massgen tool`, `massgen sandbox` and `massgen mcp serve` ask:
+//! those of a grants file, or those that the agents of a team would have in a run. It decides nothing;
+//! the gates do.
 
 use std::io;
 
 use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
-    ToolArguments,
+    ServeArguments, ToolArguments,
 };
 use crate::cli::conduct::machine;
 use crate::cli::environment;
@@ -15,6 +16,7 @@ use crate::cli::explain::command::{CommandReport, Runner};
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
+use crate::cli::mcp::serve::{Way, serve};
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
 use crate::cli::shell::{Hold, Shell};
@@ -35,7 +37,8 @@ use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::tools::spec::{COMMANDS, PROGRAMS};
+use crate::tools::menu::{Commands, Directories, Menu};
+use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
 use crate::world::files::read_capped;
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
@@ -59,7 +62,7 @@ enum Missing {
 struct Gates {
     agents: Vec<AgentGates>,
     /// The directories of commands go with their team.
-    _team: Option<Team>,
+    team: Option<Team>,
     /// Nobody else may use them meanwhile.
     _held: Vec<Workspace>,
     _shell: Option<Shell>,
@@ -72,6 +75,36 @@ enum Needs<'a> {
     Files,
     /// To run commands, held so; without a choice, as the config says.
     Commands(Option<Hold<'a>>),
+    /// To carry out many calls, which find what was read before; commands among them are held so.
+    /// Without a choice they are held as the config says, and a grants file gives none.
+    Session(Option<Hold<'a>>),
+}
+
+impl<'a> Needs<'a> {
+    /// What the user says that holds commands.
+    fn hold(self) -> Option<Hold<'a>> {
+        match self {
+            Needs::Files => None,
+            Needs::Commands(hold) | Needs::Session(hold) => hold,
+        }
+    }
+
+    /// What holds commands that a grants file gives, if it gives any.
+    fn hold_for_grants(self) -> Option<Hold<'a>> {
+        match self {
+            Needs::Files => None,
+            Needs::Commands(hold) => Some(hold.unwrap_or_default()),
+            Needs::Session(hold) => hold,
+        }
+    }
+
+    /// A single call has no history that could say what was read.
+    fn read_before_delete(self) -> Option<ReadBeforeDelete> {
+        match self {
+            Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
+            Needs::Session(_) => None,
+        }
+    }
 }
 
 /// Prints what may be done to a path.
@@ -192,6 +225,22 @@ pub(crate) fn sandbox(
     sandbox::run(gate, &asked.command, host.hangup, output)
 }
 
+/// Offers the tools of one gate to the agents of others.
+pub(crate) fn offer(
+    host: &Host,
+    asked: &ServeArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let way = Way::of(asked, host)?;
+    let caller = &asked.caller;
+    let needs = Needs::Session(caller.sandbox.map(Hold::Sandbox));
+    let mut gates = of_source(&caller.source, needs, host, output)?;
+    let agent = gates.take(caller.agent.as_deref())?;
+    let gate = agent.gate(caller.phase.into()).clone();
+    let offers = gates.offers(&agent, &gate, output);
+    serve(way, (gate, offers), host, output)
+}
+
 /// Another program that works with the grants of an agent.
 pub(crate) struct Foreigner {
     /// Its gate. Nothing is carried out with its permits.
@@ -226,7 +275,7 @@ pub(crate) fn foreigner(
     let may_run = |rules: CommandRules| (held == Held::BySandbox).then_some(rules);
     if let Some(file) = &asked.source.grants {
         return Ok(Foreigner {
-            gate: grants_file(file, host)?.gate(phase, None)?,
+            gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
             held,
         });
@@ -257,8 +306,8 @@ fn of_source(
     host: &Host,
     output: &mut Output<'_>,
 ) -> Result<Gates> {
-    if let Needs::Commands(Some(Hold::Sandbox(TierChoice::Only(Tier::Off)))) = needs {
-        output.warning("nothing holds the command: it may do whatever you may do");
+    if let Some(Hold::Sandbox(TierChoice::Only(Tier::Off))) = needs.hold() {
+        output.warning("nothing holds commands: they may do whatever you may do");
     }
     match &source.grants {
         Some(file) => of_grants_file(file, needs, host, output),
@@ -289,22 +338,25 @@ fn of_grants_file(
     output: &mut Output<'_>,
 ) -> Result<Gates> {
     let grants = grants_file(file, host)?;
-    let shell = match needs {
-        Needs::Files => None,
-        Needs::Commands(hold) => Some(Shell::open(host, hold.unwrap_or_default(), &grants)?),
-    };
+    let hold = needs.hold_for_grants();
+    let shell = hold
+        .map(|hold| Shell::open(host, hold, &grants))
+        .transpose()?;
+    let read_first = needs
+        .read_before_delete()
+        .unwrap_or(ReadBeforeDelete::Enforced);
     for said in shell.iter().flat_map(Shell::swept) {
         output.warning(said);
     }
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
-        coordination: grants.gate(Phase::Coordination, commands.cloned())?,
-        delivery: grants.gate(Phase::Final, commands.cloned())?,
+        coordination: grants.gate(Phase::Coordination, commands.cloned(), read_first)?,
+        delivery: grants.gate(Phase::Final, commands.cloned(), read_first)?,
     };
     Ok(Gates {
         agents: vec![agents],
-        _team: None,
+        team: None,
         _held: Vec::new(),
         _shell: shell,
     })
@@ -335,11 +387,12 @@ fn of_team(
 ) -> Result<Gates> {
     let host = environment::complete(host).host;
     let mut config = checked(&team_file(config, &host, output)?, &host, output)?;
-    for agent in &mut config.agents {
-        // A single call has no history that could say what was read.
-        agent.read_before_delete = ReadBeforeDelete::Off;
+    if let Some(off) = needs.read_before_delete() {
+        for agent in &mut config.agents {
+            agent.read_before_delete = off;
+        }
     }
-    if let Needs::Commands(Some(hold)) = needs {
+    if let Some(hold) = needs.hold() {
         hold.set_in(&mut config);
     }
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
@@ -351,7 +404,7 @@ fn of_team(
     for member in &mut team.members {
         leave_missing_out(member)?;
     }
-    if let Needs::Commands(_) = needs {
+    if let Needs::Commands(_) | Needs::Session(_) = needs {
         let runners = Runners {
             checked: Vec::new(),
             served: Vec::new(),
@@ -372,7 +425,7 @@ fn of_team(
     });
     Ok(Gates {
         agents: gates.collect::<Result<_>>()?,
-        _team: Some(team),
+        team: Some(team),
         _held: held,
         _shell: None,
     })
@@ -442,6 +495,30 @@ impl Gates {
             .map(|gates| id(gates).unwrap_or_default());
         let place = place_of(&ids.collect::<Vec<_>>(), name)?;
         Ok(self.agents.swap_remove(place))
+    }
+
+    /// The tools for files and commands that `caller` may use through `gate`. Each description names
+    /// the directories: nothing else tells whoever comes.
+    fn offers(&self, caller: &AgentGates, gate: &Gate, output: &mut Output<'_>) -> Vec<ToolOffer> {
+        let mut members = self.team.iter().flat_map(|team| &team.members);
+        let member = members.find(|member| caller.agent.as_ref() == Some(&member.id));
+        let config = member.map(|member| &member.config);
+        let menu = Menu {
+            allowed: config.and_then(|config| config.tools.allowed.as_deref()),
+            excluded: config.map_or(&[], |config| &config.tools.excluded),
+            permissions: gate.manager(),
+            directories: Directories::Named,
+            commands: match gate.commands() {
+                Some(_) => Commands::Offered,
+                None => Commands::NotOffered,
+            },
+        };
+        if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
+            output.warning(
+                "commands are not offered: nothing on this machine holds them, see `massgen doctor`",
+            );
+        }
+        menu.offers()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::orchestrator::grants::{ruled, write_roots};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
+use crate::permissions::history::ReadBeforeDelete;
 use crate::permissions::path_rules::Ruling;
 use crate::world::commands::Commands;
 use crate::world::gate::Gate;
@@ -138,10 +139,16 @@ impl GrantsFile {
     }
 
     /// Opens the gate for calls in `phase`; `commands` are how commands are run.
-    pub fn gate(&self, phase: Phase, commands: Option<Commands>) -> Result<Gate> {
+    pub fn gate(
+        &self,
+        phase: Phase,
+        commands: Option<Commands>,
+        read_before_delete: ReadBeforeDelete,
+    ) -> Result<Gate> {
         let manager = PathPermissionManager::new(self.grants.clone(), phase);
         let policy = GatePolicy {
             commands,
+            read_before_delete,
             rules: Arc::clone(&self.rules),
             ..GatePolicy::single_call(self.base.clone())
         };

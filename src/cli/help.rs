@@ -72,6 +72,21 @@ time limit. What it changed in write paths is delivered when it has ended.
 Exit status: that of the command, 128 and the signal's number if a signal ended it; 2 usage or config,
 3 no sandbox, 4 refused by the rules for commands, 130 interrupted.";
 
+pub(crate) const SERVE_EXAMPLES: &str = "\
+Examples:
+  massgen mcp serve --grants grants.json
+  massgen mcp serve --grants grants.json --sandbox auto        (commands too)
+  massgen mcp serve --config team.yaml --agent writer --phase final
+  massgen mcp serve --grants grants.json --http                (prints the address and a token)
+  massgen mcp serve --grants grants.json --http 127.0.0.1:7801 --token-file token
+  claude mcp add files -- massgen mcp serve --grants /home/me/grants.json
+
+Each call is decided about as the agent's own would be, and a denied one says why. Commands are
+offered where the config lets the agent run some, and for a grants file with `--sandbox`. The server
+ends when its client closes standard input, and on Ctrl-C. All sessions on HTTP are one caller.
+
+Exit status: 0 ended, 2 usage or config, 3 no sandbox.";
+
 pub(crate) const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list

@@ -2,7 +2,7 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand, HookCommand, SchemaCommand};
+use crate::cli::args::{Command, ExplainCommand, HookCommand, McpCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
 use crate::cli::output::{Form, Output};
@@ -40,6 +40,7 @@ mod interrupts;
 mod lines;
 mod logs;
 mod manual;
+mod mcp;
 mod mentions;
 mod models;
 mod output;
@@ -157,6 +158,7 @@ fn carry_out(
         Some(Command::Sandbox(asked)) => {
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
+        Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
         }

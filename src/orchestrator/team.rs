@@ -61,7 +61,8 @@ pub struct Member {
     pub workspace: Option<AbsPath>,
     /// Everything that is opened for it, in both phases.
     pub grants: Vec<Grant>,
-    config: AgentConfig,
+    /// What the config says about it.
+    pub config: AgentConfig,
     /// What `permissions` says about its commands and tools.
     rules: Arc<CallRules>,
     /// How checks on its work are run.

@@ -490,6 +490,38 @@ impl<P> ToolCall<P> {
         )
     }
 
+    /// The operation that the answer names, where it is one JSON object; the others are text.
+    pub fn json_operation(&self) -> Option<&'static str> {
+        match self {
+            ToolCall::CopyFile { .. } => Some("copy_file"),
+            ToolCall::CopyFilesBatch { .. } => Some("copy_files_batch"),
+            ToolCall::DeleteFile { .. } => Some("delete_file"),
+            ToolCall::DeleteFilesBatch { .. } => Some("delete_files_batch"),
+            ToolCall::CompareFiles { .. } => Some("compare_files"),
+            ToolCall::CompareDirectories { .. } => Some("compare_directories"),
+            ToolCall::ReadTextFile { .. }
+            | ToolCall::ReadMultipleFiles { .. }
+            | ToolCall::WriteFile { .. }
+            | ToolCall::EditFile { .. }
+            | ToolCall::ExecuteCode { .. }
+            | ToolCall::CallServer(_)
+            | ToolCall::CreateDirectory { .. }
+            | ToolCall::ListDirectory { .. }
+            | ToolCall::DirectoryTree { .. }
+            | ToolCall::MoveFile { .. }
+            | ToolCall::SearchFiles { .. }
+            | ToolCall::GrepFiles { .. }
+            | ToolCall::GetFileInfo { .. }
+            | ToolCall::ListAllowedDirectories
+            | ToolCall::ExecuteCommand { .. }
+            | ToolCall::StartBackgroundCommand { .. }
+            | ToolCall::GetBackgroundOutput { .. }
+            | ToolCall::GetBackgroundStatus { .. }
+            | ToolCall::StopBackgroundCommand { .. }
+            | ToolCall::ListBackgroundCommands => None,
+        }
+    }
+
     /// What the call gives to the shell, if it does.
     pub fn command(&self) -> Option<&str> {
         if let ToolCall::ExecuteCommand { command, .. }

@@ -542,7 +542,7 @@ impl Gate {
     }
 
     /// The pure rules.
-    pub(super) fn manager(&self) -> &PathPermissionManager {
+    pub fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
     }
 

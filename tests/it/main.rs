@@ -60,6 +60,8 @@ mod limits;
 mod mcp;
 mod mcp_servers;
 mod logs;
+mod mcp_serve;
+mod mcp_serve_http;
 mod openai_replies;
 mod openai_runs;
 mod openai_wire;

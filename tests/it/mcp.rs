@@ -52,15 +52,20 @@ fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> Project {
 
 /// Replies that make one call each, and then an answer and a vote for nobody: the agent is alone.
 fn replies(calls: &[(&str, Value)]) -> String {
-    let mut out = String::new();
-    for (tool, arguments) in calls {
-        out.push_str(&format!(
-            "- calls: [{{name: {tool}, arguments: {arguments}}}]\n"
-        ));
-    }
-    out.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
-    out.push_str("- text: presented\n  repeat: true\n");
-    out
+    let calls = calls_of(calls);
+    format!(
+        "{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n\
+         - text: presented\n  repeat: true\n"
+    )
+}
+
+/// Replies that make one call each.
+pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
+    calls
+        .iter()
+        .fold(String::new(), |replies, (tool, arguments)| {
+            replies + &format!("- calls: [{{name: {tool}, arguments: {arguments}}}]\n")
+        })
 }
 
 /// The events of a run of one type.
@@ -78,17 +83,16 @@ pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
 pub(crate) fn read(finished: &Finished) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let finished = events(finished, "tool_finished");
-    let answer = |call: Value| match call["denied"].as_str() {
-        Some(reason) => reason.to_owned(),
-        None => {
-            let same = |done: &&Value| {
-                done["call_id"] == call["call_id"] && done["agent"] == call["agent"]
-            };
-            let done = finished.iter().find(same);
-            let done = done.expect("a call that was begun has an end");
-            let content = done["content"].as_str().or(done["summary"].as_str());
-            content.unwrap_or_default().to_owned()
+    let answer = |call: Value| {
+        if let Some(reason) = call["denied"].as_str() {
+            return reason.to_owned();
         }
+        let same =
+            |done: &&Value| done["call_id"] == call["call_id"] && done["agent"] == call["agent"];
+        let done = finished.iter().find(same);
+        let done = done.expect("a call that was begun has an end");
+        let content = done["content"].as_str().or(done["summary"].as_str());
+        content.unwrap_or_default().to_owned()
     };
     called.map(answer).collect()
 }
@@ -304,10 +308,9 @@ fn a_list_that_changes_is_offered_at_the_next_step() {
     let project = project("", &[]);
     let text = fs::read_to_string(project.path("team.yaml")).unwrap();
     let head = text.split("      replies:\n").next().unwrap().to_owned();
-    let indented: String = replies
+    let indented = replies
         .lines()
-        .map(|line| format!("        {line}\n"))
-        .collect();
+        .fold(String::new(), |text, line| text + "        " + line + "\n");
     let rest = text.split("orchestrator:").nth(1).unwrap();
     let text = format!("{head}      replies:\n{indented}orchestrator:{rest}");
     project.file("team.yaml", text).success();

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::mcp::{events, read};
+use crate::mcp::{calls_of, events, read};
 use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
@@ -41,13 +41,7 @@ fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Ve
         text.replace("{{cwd}}", &cwd)
             .replace("{{servers}}", &installed())
     };
-    let mut replies = String::new();
-    for (tool, arguments) in calls {
-        let arguments = arguments.to_string();
-        replies.push_str(&format!(
-            "- calls: [{{name: {tool}, arguments: {arguments}}}]\n"
-        ));
-    }
+    let mut replies = calls_of(calls);
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
     let keys = filled(&format!("cwd: '{{{{cwd}}}}/ws'\nmcp_servers: [{server}]"));
     let rest = filled(

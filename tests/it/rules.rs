@@ -1,6 +1,5 @@
 //! The rules of `permissions:` as a user meets them: what they close to tools and to commands, what
 //! `config check` and `explain` say of them, and links that are swapped against them.
-#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -214,34 +214,7 @@ enum Shape {
 
 impl Shape {
     fn of(action: &Action) -> Self {
-        match action {
-            Action::ReadTextFile { .. }
-            | Action::ReadMultipleFiles { .. }
-            | Action::WriteFile { .. }
-            | Action::EditFile { .. }
-            | Action::CreateDirectory { .. }
-            | Action::ListDirectory { .. }
-            | Action::DirectoryTree { .. }
-            | Action::MoveFile { .. }
-            | Action::SearchFiles { .. }
-            | Action::GrepFiles { .. }
-            | Action::GetFileInfo { .. }
-            | Action::ListAllowedDirectories
-            | Action::ExecuteCommand { .. }
-            | Action::StartBackgroundCommand { .. }
-            | Action::GetBackgroundOutput { .. }
-            | Action::GetBackgroundStatus { .. }
-            | Action::StopBackgroundCommand { .. }
-            | Action::ListBackgroundCommands
-            | Action::ExecuteCode { .. }
-            | Action::CallServer(_) => Shape::Text,
-            Action::CopyFile { .. } => Shape::Json("copy_file"),
-            Action::CopyFilesBatch { .. } => Shape::Json("copy_files_batch"),
-            Action::DeleteFile { .. } => Shape::Json("delete_file"),
-            Action::DeleteFilesBatch { .. } => Shape::Json("delete_files_batch"),
-            Action::CompareFiles { .. } => Shape::Json("compare_files"),
-            Action::CompareDirectories { .. } => Shape::Json("compare_directories"),
-        }
+        action.json_operation().map_or(Shape::Text, Shape::Json)
     }
 
     fn observation(self, stop: Stop) -> Observation {

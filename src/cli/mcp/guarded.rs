@@ -1,0 +1,220 @@
+//! Owns the way of one call from a client to the gate and back: understood, asked about, carried out
+//! in the blocking pool, answered. All sessions of a server share one gate and its bounds.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::cli::mcp::hints::announced;
+use crate::tools::call::ToolCall;
+use crate::tools::parse::{canonical, parse};
+use crate::tools::served::Catalogue;
+use crate::tools::spec::ToolOffer;
+use crate::world::change::Change;
+use crate::world::exec::{self, Observation, Outcome};
+use crate::world::gate::Gate;
+use crate::world::sandbox::interrupt::Interrupt;
+
+/// Calls that are carried out at the same time.
+const RUNNING_MAX: u32 = 8;
+/// Calls that are carried out or wait for it; more are turned away.
+const ADMITTED_MAX: usize = 64;
+/// How often a client that asked for it hears that a command still runs.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// What clients tell their models about the server.
+const INSTRUCTIONS: &str = "Tools for files and commands, each held to grants. The descriptions name \
+the directories that are open. A call that is denied says why, and what is open instead.";
+
+/// The tools of one gate, for all that come to it. A clone is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Guarded(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    gate: Gate,
+    tools: Vec<Tool>,
+    admitted: Semaphore,
+    running: Semaphore,
+    /// Calls that change files are carried out one after another.
+    changing: Mutex<()>,
+}
+
+impl Guarded {
+    /// The tools in `offers`, whose calls `gate` decides about.
+    pub(crate) fn new(gate: Gate, offers: &[ToolOffer]) -> Self {
+        Self(Arc::new(Inner {
+            gate,
+            tools: offers.iter().map(announced).collect(),
+            admitted: Semaphore::new(ADMITTED_MAX),
+            running: Semaphore::new(usize::try_from(RUNNING_MAX).unwrap_or(1)),
+            changing: Mutex::new(()),
+        }))
+    }
+
+    /// How many tools there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.tools.len()
+    }
+
+    /// Waits until no call is carried out any more, and ends the commands that go on in the
+    /// background. What they changed that nobody waited for comes back.
+    pub(crate) async fn end(&self) -> Vec<Change> {
+        self.0.admitted.close();
+        let _all = self.0.running.acquire_many(RUNNING_MAX).await;
+        let Some(commands) = self.0.gate.commands().cloned() else {
+            return Vec::new();
+        };
+        let ended = spawn_blocking(move || commands.end_background()).await;
+        ended.unwrap_or_default()
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let Ok(_admitted) = self.0.admitted.try_acquire() else {
+            let busy = format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
+            return Ok(refused(busy));
+        };
+        let name = canonical(&request.name);
+        if !self.0.tools.iter().any(|tool| tool.name == name) {
+            let message = format!("there is no tool `{name}` here: see `tools/list`");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        let call = match parse(name, &arguments, &Catalogue::default()) {
+            Ok(call) => call,
+            Err(error) => return Ok(refused(error.to_string())),
+        };
+        let is_json = call.json_operation().is_some() || call.is_about_commands();
+        let observation = self.carry_out(call, context).await?;
+        Ok(answer(observation, is_json))
+    }
+
+    async fn carry_out(
+        &self,
+        call: ToolCall,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Observation, ErrorData> {
+        let changes_files = !call.only_reads() && !call.is_about_commands();
+        let _running = self
+            .0
+            .running
+            .acquire()
+            .await
+            .map_err(|error| broke_off(&error))?;
+        let _changing = if changes_files {
+            Some(self.0.changing.lock().await)
+        } else {
+            None
+        };
+        if context.ct.is_cancelled() {
+            return Err(ErrorData::internal_error("the call was cancelled", None));
+        }
+        let interrupt = Interrupt::new().map_err(|error| broke_off(&error))?;
+        let gate = self
+            .0
+            .gate
+            .for_call(context.id.to_string(), context.ct.clone());
+        let raised = interrupt.clone();
+        let working = spawn_blocking(move || match gate.check(call) {
+            Ok(permitted) => exec::run_until(permitted, Some(&raised)),
+            Err(denial) => Observation {
+                outcome: Outcome::Denied,
+                content: denial.to_string(),
+                changes: Vec::new(),
+                denied: Vec::new(),
+                exit_code: None,
+                summary: None,
+            },
+        });
+        follow(working, &interrupt, context).await
+    }
+}
+
+/// Waits for a call; a cancellation ends its command, and progress is told if it was asked for.
+async fn follow(
+    mut working: JoinHandle<Observation>,
+    interrupt: &Interrupt,
+    context: &RequestContext<RoleServer>,
+) -> Result<Observation, ErrorData> {
+    let token = context.meta.get_progress_token();
+    let mut beat = interval(PROGRESS_EVERY);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat.tick().await;
+    let mut beats = 0_u32;
+    loop {
+        tokio::select! {
+            done = &mut working => return done.map_err(|error| broke_off(&error)),
+            () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
+            _ = beat.tick(), if token.is_some() => {
+                beats = beats.saturating_add(1);
+                if let Some(token) = token.clone() {
+                    let progress = ProgressNotificationParam::new(token, f64::from(beats))
+                        .with_message(format!("running for {beats} s"));
+                    // A client that is gone is noticed where its answer is sent.
+                    let _told = context.peer.notify_progress(progress).await;
+                }
+            }
+        }
+    }
+}
+
+/// What a client reads of what came of a call.
+fn answer(observation: Observation, is_json: bool) -> CallToolResult {
+    let structured = is_json
+        .then(|| serde_json::from_str::<Value>(&observation.content).ok())
+        .flatten();
+    let content = vec![ContentBlock::text(observation.content)];
+    let mut result = match observation.outcome {
+        Outcome::Done => CallToolResult::success(content),
+        Outcome::Failed | Outcome::Denied => CallToolResult::error(content),
+    };
+    result.structured_content = structured.filter(Value::is_object);
+    result
+}
+
+fn refused(why: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(why)])
+}
+
+fn broke_off(error: &dyn std::error::Error) -> ErrorData {
+    ErrorData::internal_error(format!("the call broke off: {error}"), None)
+}
+
+impl ServerHandler for Guarded {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("massgen", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
+        std::future::ready(Ok(ListToolsResult::with_all_items(self.0.tools.clone())))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, &context).await.map(Into::into)
+    }
+}

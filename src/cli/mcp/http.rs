@@ -1,0 +1,230 @@
+//! Owns a server on HTTP: the address that it listens on, who is let in, and how many at once. What
+//! is let in becomes messages of the protocol; nothing else is answered.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::mcp::serve::MESSAGE_BYTES_MAX;
+use crate::cli::mcp::token::Token;
+use crate::cli::usage::usage;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The path that the protocol is spoken at.
+pub(crate) const PATH: &str = "/mcp";
+/// Connections that are open at the same time; the next one waits.
+const CONNECTIONS_MAX: usize = 64;
+/// Sessions that are open at the same time; more are turned away.
+const SESSIONS_MAX: usize = 32;
+/// A session that nobody uses for so long is closed.
+const SESSION_IDLE_MAX: Duration = Duration::from_mins(30);
+/// How long the head of a request may take.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long the server waits after a connection could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How long connections have to end when the server does.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
+/// The header that names the session of a request.
+const SESSION_HEADER: &str = "mcp-session-id";
+/// The names by which a machine reaches itself.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// The web pages that a machine serves itself; `*` is any port.
+const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+
+/// Where a server listens, and by which names others reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    address: SocketAddr,
+    names: Vec<String>,
+}
+
+/// A server that listens and answers nobody yet.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    listener: TcpListener,
+    place: Place,
+}
+
+/// What all connections share.
+struct Shared<S> {
+    protocol: StreamableHttpService<S, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+    token: Token,
+}
+
+impl Place {
+    /// An address on loopback, or one that others reach by `names`, as the user has said in words.
+    pub(crate) fn new(address: SocketAddr, names: Vec<String>) -> Result<Self> {
+        if !address.ip().is_loopback() && names.is_empty() {
+            let message = format!("`--http {address}` would be open to other machines");
+            return Err(usage(message)
+                .hint("use an address on loopback, such as 127.0.0.1:0")
+                .hint("or say by which name others reach it: `--reached-as NAME`"));
+        }
+        Ok(Self { address, names })
+    }
+
+    /// Listens there.
+    pub(crate) async fn listen(self) -> Result<Listening> {
+        let listener = TcpListener::bind(self.address).await.map_err(|error| {
+            let message = format!("cannot listen on `{}`", self.address);
+            Error::new(ErrorKind::Environment, message)
+                .caused_by(error)
+                .hint("name another port, or 0 for a free one")
+        })?;
+        Ok(Listening {
+            listener,
+            place: self,
+        })
+    }
+}
+
+impl Listening {
+    /// Where clients find it.
+    pub(crate) fn url(&self) -> Result<String> {
+        let address = self.listener.local_addr();
+        let address = address.map_err(|error| Error::io("cannot listen", error))?;
+        Ok(format!("http://{address}{PATH}"))
+    }
+
+    /// Answers whoever has the token, until `stop` is cancelled.
+    pub(crate) async fn serve<S>(self, tools: S, token: Token, stop: &CancellationToken)
+    where
+        S: ServerHandler + Clone,
+    {
+        let shared = Arc::new(Shared::new(tools, token, &self.place, stop));
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut open = JoinSet::new();
+        while let Some(stream) = next(&self.listener, &room, stop).await {
+            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+                continue;
+            };
+            let (shared, stop) = (Arc::clone(&shared), stop.clone());
+            open.spawn(async move {
+                converse(stream, &shared, &stop).await;
+                drop(permit);
+            });
+            while open.try_join_next().is_some() {}
+        }
+        let all = async { while open.join_next().await.is_some() {} };
+        // What has not ended by then is broken off with the runtime.
+        let _ended = tokio::time::timeout(CLOSE_TIME_MAX, all).await;
+    }
+}
+
+/// The next connection, once there is room for one; `None` when the server is to end.
+async fn next(
+    listener: &TcpListener,
+    room: &Semaphore,
+    stop: &CancellationToken,
+) -> Option<TcpStream> {
+    let accept = async {
+        loop {
+            drop(room.acquire().await.ok()?);
+            match listener.accept().await {
+                Ok((stream, _)) => return Some(stream),
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            }
+        }
+    };
+    tokio::select! {
+        stream = accept => stream,
+        () = stop.cancelled() => None,
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse<S>(stream: TcpStream, shared: &Arc<Shared<S>>, stop: &CancellationToken)
+where
+    S: ServerHandler,
+{
+    let service = service_fn(|request| {
+        let shared = Arc::clone(shared);
+        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // A connection that breaks is the client's business.
+    let _broken = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+}
+
+impl<S: ServerHandler> Shared<S> {
+    fn new(tools: S, token: Token, place: &Place, stop: &CancellationToken) -> Self
+    where
+        S: Clone,
+    {
+        let mut idle = SessionConfig::default();
+        idle.keep_alive = Some(SESSION_IDLE_MAX);
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config = idle;
+        let sessions = Arc::new(sessions);
+        let names = place.names.iter().map(String::as_str);
+        let config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(LOOPBACK_NAMES.into_iter().chain(names))
+            .with_allowed_origins(LOOPBACK_ORIGINS)
+            .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
+            .with_cancellation_token(stop.child_token());
+        let session = move || Ok(tools.clone());
+        Self {
+            protocol: StreamableHttpService::new(session, Arc::clone(&sessions), config),
+            sessions,
+            token,
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+        if request.uri().path() != PATH {
+            return refusal(StatusCode::NOT_FOUND, "there is nothing here");
+        }
+        if !self.token.admits(request.headers()) {
+            let mut response = refusal(
+                StatusCode::UNAUTHORIZED,
+                "the bearer token is missing or wrong",
+            );
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return response;
+        }
+        let is_new =
+            request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
+        if is_new && self.sessions.sessions.read().await.len() >= SESSIONS_MAX {
+            return refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many sessions are open",
+            );
+        }
+        self.protocol.handle(request).await
+    }
+}
+
+fn refusal(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
+}

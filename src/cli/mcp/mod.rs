@@ -1,0 +1,9 @@
+//! Owns `massgen mcp`: what massgen offers to other agents as a server of the Model Context Protocol.
+//! It decides about no call; the gate does, as for every other caller.
+
+mod guarded;
+mod hints;
+mod http;
+pub(crate) mod serve;
+mod stdio;
+mod token;

@@ -1,0 +1,30 @@
+//! Owns a server on the two standard streams: standard output carries the protocol alone.
+
+use rmcp::ServerHandler;
+use rmcp::service::{ServerInitializeError, serve_server_with_ct};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::mcp::serve::MESSAGE_BYTES_MAX;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Serves one client until it closes standard input or `stop` is cancelled.
+pub(crate) async fn serve(tools: impl ServerHandler, stop: CancellationToken) -> Result<()> {
+    let streams = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
+        .with_max_line_length(MESSAGE_BYTES_MAX);
+    let serving = match serve_server_with_ct(tools, streams, stop).await {
+        Ok(serving) => serving,
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
+        Err(error) => {
+            let message = "the client does not begin as the protocol says";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .caused_by(error)
+                .hint("start this from an agent that speaks MCP: see `massgen mcp serve --help`"));
+        }
+    };
+    let ended = serving.waiting().await;
+    ended.map_err(|error| Error::bug(format!("the server broke off: {error}")))?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Owns the bearer token of a server on HTTP: a secret that whoever calls must know. Only its digest
+//! is kept, so that a comparison tells nothing about how much of a guess is right.
+
+use std::fmt;
+
+use hyper::header::{AUTHORIZATION, HeaderMap};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The shortest token that is taken, in bytes.
+const TOKEN_BYTES_MIN: usize = 16;
+/// The longest, in bytes.
+pub(crate) const TOKEN_BYTES_MAX: u64 = 4096;
+/// What stands before the token in the header.
+const SCHEME: &str = "bearer ";
+
+/// A token that requests are held against.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token([u8; 32]);
+
+impl Token {
+    /// The token in a file of the user's; spaces around it do not count.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let token = text.trim();
+        let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if token.len() < TOKEN_BYTES_MIN || !is_plain {
+            let message = format!(
+                "the token file holds no token: expected {TOKEN_BYTES_MIN} or more letters, \
+                 digits and signs without spaces"
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .hint("make one: `openssl rand -hex 32 > token; chmod 600 token`"));
+        }
+        Ok(Self(digest(token)))
+    }
+
+    /// A new one that nobody can guess, with its text.
+    pub(crate) fn random() -> (Self, String) {
+        let text = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        (Self(digest(&text)), text)
+    }
+
+    /// Whether a request with these headers carries it.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return false;
+        };
+        let Some((scheme, token)) = value
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_at_checked(SCHEME.len()))
+        else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(SCHEME) && digest(token.trim()) == self.0
+    }
+}
+
+/// The digest is nobody's business either.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    #[track_caller]
+    fn check(headers: &[&str], expected: bool) {
+        let token = Token::read(TOKEN).unwrap();
+        let mut map = HeaderMap::new();
+        for value in headers {
+            map.append(AUTHORIZATION, value.parse().unwrap());
+        }
+        assert_eq!(token.admits(&map), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn only_the_token_is_admitted() {
+        check(&["Bearer 0123456789abcdef"], true);
+        check(&["bearer  0123456789abcdef"], true);
+        check(&[], false);
+        check(&["Bearer 0123456789abcdeg"], false);
+        check(&["Bearer 0123456789abcde"], false);
+        check(&["Bearer "], false);
+        check(&["Basic 0123456789abcdef"], false);
+        check(&["0123456789abcdef"], false);
+        check(&["Bearer 0123456789abcdef", "Bearer x"], false);
+    }
+
+    #[test]
+    fn a_file_without_a_token_is_an_error() {
+        assert!(Token::read(" 0123456789abcdef\n").is_ok());
+        for text in ["", "\n", "short", "0123456789 abcdef", "0123456789abcdé"] {
+            assert!(Token::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_new_ones_are_the_same() {
+        let ((one, text), (other, _)) = (Token::random(), Token::random());
+        assert!(one != other && one == Token::read(&text).unwrap());
+    }
+}

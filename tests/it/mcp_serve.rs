@@ -1,0 +1,422 @@
+//! `massgen mcp serve`: other programs list and call the guarded tools, over pipes and over HTTP, and
+//! are held to the grants as agents are.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::project::Project;
+
+/// An answer that takes longer does not come.
+const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
+/// The protocol that the clients of these tests speak.
+const PROTOCOL: &str = "2025-06-18";
+
+/// A server of its own process, with a client on its two streams.
+struct Served {
+    project: Project,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    sent: u64,
+    /// Notifications that came in the meantime.
+    told: Vec<Value>,
+}
+
+/// A project whose `open` may be read, `ws` written, and `closed` not reached.
+fn guarded() -> Project {
+    let project = Project::new()
+        .dir("ws")
+        .file("open/a.txt", "one\n")
+        .file("closed/secret.txt", "CANARY\n");
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [{"path": "open", "permission": "read"}],
+    });
+    project.file("grants.json", grants.to_string())
+}
+
+fn lines_of(stream: ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            if send.send(line.unwrap()).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+impl Served {
+    /// Starts the server with `words` after `mcp serve`, and shakes hands.
+    fn start(project: Project, words: &[&str]) -> Self {
+        let project = project.args(["mcp", "serve"]).args(words);
+        let mut child = project
+            .command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let lines = lines_of(child.stdout.take().unwrap());
+        let mut served = Self {
+            input: child.stdin.take(),
+            project,
+            child,
+            lines,
+            sent: 0,
+            told: Vec::new(),
+        };
+        let hello = json!({
+            "protocolVersion": PROTOCOL,
+            "capabilities": {},
+            "clientInfo": {"name": "a-client", "version": "1"},
+        });
+        let info = served.ask("initialize", &hello);
+        assert_eq!(info["result"]["serverInfo"]["name"], "massgen", "{info}");
+        assert_eq!(info["result"]["protocolVersion"], PROTOCOL);
+        served.tell("notifications/initialized", &json!({}));
+        served
+    }
+
+    fn write(&mut self, message: &Value) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{message}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    fn tell(&mut self, method: &str, params: &Value) {
+        self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Sends a request and returns its number.
+    fn send(&mut self, method: &str, params: &Value) -> u64 {
+        self.sent += 1;
+        let id = self.sent;
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// The next message of the server. Every line must be one.
+    fn next(&self) -> Value {
+        let line = self.lines.recv_timeout(ANSWER_TIME_MAX).expect("a line");
+        let message: Value = serde_json::from_str(&line).expect("a message");
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.next();
+            if message["id"] == id {
+                return message;
+            }
+            self.told.push(message);
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn tools(&mut self) -> BTreeMap<String, Value> {
+        let answer = self.ask("tools/list", &json!({}));
+        let tools = answer["result"]["tools"].as_array().expect("tools").clone();
+        let named = |tool: Value| (tool["name"].as_str().unwrap().to_owned(), tool);
+        tools.into_iter().map(named).collect()
+    }
+
+    /// Expects that a call is carried out, and returns what it answers.
+    #[track_caller]
+    fn done(&mut self, tool: &str, arguments: &Value) -> String {
+        let answer = self.call(tool, arguments);
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        text(&answer)
+    }
+
+    /// Expects that a call answers with an error that holds `why`.
+    #[track_caller]
+    fn fails(&mut self, tool: &str, arguments: &Value, why: &str) {
+        let answer = self.call(tool, arguments);
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(text(&answer).contains(why), "{answer}");
+    }
+
+    /// Closes the streams, and returns the exit status with what was told on standard error.
+    fn end(mut self) -> (Option<i32>, String, Project) {
+        drop(self.input.take());
+        let mut told = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut told)
+            .unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(self.lines.recv().is_err(), "nothing follows the protocol");
+        (status.code(), told, self.project)
+    }
+}
+
+#[track_caller]
+fn text(answer: &Value) -> String {
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no text in {answer}"))
+        .to_owned()
+}
+
+#[test]
+fn tools_are_announced_with_what_they_may_do() {
+    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let tools = served.tools();
+    let hints = |name: &str| tools[name]["annotations"].clone();
+    assert_eq!(hints("read_text_file")["readOnlyHint"], true);
+    assert_eq!(hints("write_file")["readOnlyHint"], false);
+    assert_eq!(hints("write_file")["destructiveHint"], true);
+    assert_eq!(hints("create_directory")["destructiveHint"], false);
+    let write = &tools["write_file"];
+    assert_eq!(write["inputSchema"]["required"], json!(["path", "content"]));
+    let described = write["description"].as_str().unwrap();
+    let (ws, open) = (served.project.path("ws"), served.project.path("open"));
+    assert!(described.contains(ws.to_str().unwrap()), "{described}");
+    assert!(!described.contains(open.to_str().unwrap()), "{described}");
+    assert!(
+        !tools.contains_key("execute_command"),
+        "commands are not asked for"
+    );
+    assert!(!tools.contains_key("new_answer"), "nothing of a run");
+}
+
+#[test]
+fn calls_are_carried_out_within_the_grants_alone() {
+    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let open = served.project.path("open/a.txt");
+    let secret = served.project.path("closed/secret.txt");
+    assert!(
+        served
+            .done("read_text_file", &json!({"path": open}))
+            .contains("one")
+    );
+    served.fails(
+        "read_text_file",
+        &json!({"path": secret}),
+        "denied: read of",
+    );
+    served.fails(
+        "read_text_file",
+        &json!({"path": "../closed/secret.txt"}),
+        "denied: read of",
+    );
+    served.done("write_file", &json!({"path": "b.txt", "content": "two\n"}));
+    served.fails(
+        "write_file",
+        &json!({"path": open, "content": "x"}),
+        "denied: write to",
+    );
+    let (code, told, project) = served.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(
+        std::fs::read_to_string(project.path("ws/b.txt")).unwrap(),
+        "two\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(project.path("open/a.txt")).unwrap(),
+        "one\n"
+    );
+}
+
+#[test]
+fn what_is_no_call_is_told_so() {
+    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let unknown = served.call("shred_disk", &json!({}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let not_offered = served.call("execute_command", &json!({"command": "true"}));
+    assert_eq!(not_offered["error"]["code"], -32602, "{not_offered}");
+    served.fails("read_text_file", &json!({}), "lacks its parameter `path`");
+    served.fails("read_text_file", &json!({"path": 7}), "expected a text");
+    served.fails("read_text_file", &json!({"path": "none.txt"}), "none.txt");
+    let odd = served.ask("tools/dance", &json!({}));
+    assert_eq!(odd["error"]["code"], -32601, "{odd}");
+    assert_eq!(served.ask("ping", &json!({}))["result"], json!({}));
+}
+
+#[test]
+fn answers_in_json_are_structured_and_texts_are_not() {
+    let project = guarded().file("open/data.json", r#"{"a":1}"#);
+    let mut served = Served::start(project, &["--grants", "grants.json"]);
+    let from = served.project.path("open/data.json");
+    let copied = served.call(
+        "copy_file",
+        &json!({"source_path": from, "destination_path": "c.json"}),
+    );
+    assert_eq!(
+        copied["result"]["structuredContent"]["success"], true,
+        "{copied}"
+    );
+    let read = served.call("read_text_file", &json!({"path": from}));
+    assert!(text(&read).contains(r#"{"a":1}"#), "{read}");
+    assert!(read["result"].get("structuredContent").is_none(), "{read}");
+    let gone = json!({"source_path": "none", "destination_path": "d"});
+    let gone = served.call("copy_file", &gone);
+    assert_eq!(gone["result"]["isError"], true, "{gone}");
+    assert_eq!(
+        gone["result"]["structuredContent"]["success"], false,
+        "{gone}"
+    );
+}
+
+#[test]
+fn what_a_session_has_not_read_it_does_not_destroy() {
+    let project = guarded().file("ws/notes.md", "mine\n");
+    let mut served = Served::start(project, &["--grants", "grants.json"]);
+    served.fails("delete_file", &json!({"path": "notes.md"}), "read");
+    served.done("read_text_file", &json!({"path": "notes.md"}));
+    served.done("delete_file", &json!({"path": "notes.md"}));
+    let (code, _, project) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(!project.path("ws/notes.md").exists());
+}
+
+#[test]
+fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
+    let words = ["--grants", "grants.json", "--sandbox", "auto"];
+    let mut served = Served::start(guarded(), &words);
+    assert_eq!(
+        served.tools()["execute_command"]["annotations"]["readOnlyHint"],
+        false
+    );
+    let said = served.done(
+        "execute_command",
+        &json!({"command": "echo made > m.txt; cat m.txt"}),
+    );
+    assert!(said.contains("made"), "{said}");
+    let secret = served.project.path("closed/secret.txt");
+    let peek = format!("cat '{}'", secret.display());
+    let peeked = served.call("execute_command", &json!({"command": peek}));
+    assert!(!peeked.to_string().contains("CANARY"), "{peeked}");
+
+    let long = json!({
+        "name": "execute_command",
+        "arguments": {"command": "touch began; sleep 50; touch ended"},
+        "_meta": {"progressToken": "p"},
+    });
+    let id = served.send("tools/call", &long);
+    let progress = served.next();
+    assert_eq!(progress["method"], "notifications/progress", "{progress}");
+    assert_eq!(progress["params"]["progressToken"], "p");
+    served.tell(
+        "notifications/cancelled",
+        &json!({"requestId": id, "reason": "enough"}),
+    );
+    let after = served.done("execute_command", &json!({"command": "ls"}));
+    assert!(
+        after.contains("began") && !after.contains("ended"),
+        "{after}"
+    );
+    let (code, told, project) = served.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!project.path("ws/ended").exists());
+}
+
+#[test]
+fn nothing_goes_on_when_the_client_has_gone() {
+    let words = ["--grants", "grants.json", "--sandbox", "auto"];
+    let mut served = Served::start(guarded(), &words);
+    served.done(
+        "start_background_command",
+        &json!({"command": "sleep 3041"}),
+    );
+    served.done("get_background_status", &json!({"command_id": 1}));
+    let (code, told, _) = served.end();
+    assert_eq!(code, Some(0), "{told}");
+    let left = assert_cmd::Command::new("ps")
+        .args(["-eo", "args"])
+        .output()
+        .unwrap();
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert!(!left.contains("sleep 3041"), "{left}");
+}
+
+#[test]
+fn a_signal_ends_the_server() {
+    for signal in ["TERM", "INT"] {
+        let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+        served.tools();
+        let id = served.child.id().to_string();
+        let sent = assert_cmd::Command::new("/bin/kill")
+            .args(["-s", signal, &id])
+            .output();
+        assert!(sent.unwrap().status.success());
+        assert_eq!(served.child.wait().unwrap().code(), Some(0), "{signal}");
+    }
+}
+
+#[test]
+fn the_config_chooses_the_tools_and_the_phase_the_rights() {
+    let config = r"
+agents:
+  - id: writer
+    backend:
+      type: scripted
+      replies: []
+      cwd: ws
+      exclude_tools: [delete_file]
+orchestrator:
+  context_paths:
+    - path: target
+      permission: write
+";
+    let check = |phase: &str, writes: bool| {
+        let project = Project::new().config(config).file("target/t.txt", "old\n");
+        let words = ["--agent", "writer", "--phase", phase];
+        let mut served = Served::start(project, &words);
+        let tools = served.tools();
+        assert!(tools.contains_key("write_file") && !tools.contains_key("delete_file"));
+        let path = served.project.path("target/t.txt");
+        served.done("read_text_file", &json!({"path": path}));
+        let write = served.call("write_file", &json!({"path": path, "content": "new\n"}));
+        assert_eq!(write["result"]["isError"], !writes, "{write}");
+        let (code, told, project) = served.end();
+        assert_eq!(code, Some(0), "{told}");
+        let found = std::fs::read_to_string(project.path("target/t.txt")).unwrap();
+        assert_eq!(found, if writes { "new\n" } else { "old\n" });
+    };
+    check("coordination", false);
+    check("final", true);
+}
+
+#[test]
+fn a_client_that_is_none_is_told_and_nothing_is_served() {
+    let finished = guarded()
+        .args(["mcp", "serve", "--grants", "grants.json"])
+        .stdin("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n")
+        .run();
+    assert!(
+        !finished.stdout().contains("write_file"),
+        "{}",
+        finished.stdout()
+    );
+    let nobody = guarded()
+        .args(["mcp", "serve", "--grants", "grants.json"])
+        .success();
+    assert_eq!(nobody.stdout(), "");
+    let none = guarded()
+        .args(["mcp", "serve", "--grants", "none.json"])
+        .failure(2);
+    assert!(
+        none.stderr().contains("there is no grants file"),
+        "{}",
+        none.stderr()
+    );
+}

@@ -1,0 +1,409 @@
+//! `massgen mcp serve --http`: who is let in, sessions beside each other, clients of other projects,
+//! and the conformance suite of the protocol for servers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::project::{Project, binary};
+
+const CLIENT: &str = include_str!("../servers/client.cjs");
+const BEARER: &str = include_str!("../servers/bearer.cjs");
+/// The scenarios of the conformance suite that are about what this server offers; `docs/mcp-server.md`
+/// says why the others are not.
+const SCENARIOS: &[&str] = &[
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "server-sse-multiple-streams",
+    "dns-rebinding-protection",
+];
+
+/// A server that listens, and ends with the test.
+struct Listening {
+    project: Project,
+    child: Child,
+    port: u16,
+    token: String,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.child.kill().unwrap_or_default();
+        drop(self.child.wait());
+    }
+}
+
+fn guarded() -> Project {
+    let project = Project::new()
+        .dir("ws")
+        .file("open/a.txt", "one\n")
+        .file("closed/secret.txt", "CANARY\n");
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [{"path": "open", "permission": "read"}],
+    });
+    project
+        .file("grants.json", grants.to_string())
+        .file("client.cjs", CLIENT)
+        .file("bearer.cjs", BEARER)
+}
+
+impl Listening {
+    fn start(project: Project, words: &[&str]) -> Self {
+        let project = project
+            .args(["mcp", "serve", "--grants", "grants.json", "--http"])
+            .args(words);
+        let mut child = project
+            .command()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut after = |beginning: &str| {
+            let line = told.next().expect("a line").unwrap();
+            let told = line.split_once(beginning);
+            told.unwrap_or_else(|| panic!("{line}")).1.to_owned()
+        };
+        let address = after("http://127.0.0.1:");
+        let port = address.strip_suffix("/mcp").unwrap().parse().unwrap();
+        let token = if words.contains(&"--token-file") {
+            String::new()
+        } else {
+            after("token: ")
+        };
+        Self {
+            project,
+            child,
+            port,
+            token,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// Sends one request; `headers` are whole lines. The head of the answer comes back with its body.
+    fn send(&self, line: &str, headers: &[String], body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut head = format!(
+            "{line} HTTP/1.1\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        for header in headers {
+            head.push_str(header);
+            head.push_str("\r\n");
+        }
+        head.push_str("\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer)
+    }
+
+    fn headers(&self) -> Vec<String> {
+        vec![
+            format!("host: localhost:{}", self.port),
+            format!("authorization: Bearer {}", self.token),
+        ]
+    }
+
+    /// Begins a session and returns its id.
+    fn session(&self) -> String {
+        let (status, answer) = self.send("POST /mcp", &self.headers(), &hello());
+        assert_eq!(status, 200, "{answer}");
+        let head = answer.to_ascii_lowercase();
+        let (_, rest) = head.split_once("mcp-session-id: ").expect("a session");
+        let id = rest.lines().next().unwrap().to_owned();
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let (status, answer) = self.send("POST /mcp", &self.within(&id), &begun.to_string());
+        assert_eq!(status, 202, "{answer}");
+        id
+    }
+
+    fn within(&self, session: &str) -> Vec<String> {
+        let mut headers = self.headers();
+        headers.push(format!("mcp-session-id: {session}"));
+        headers
+    }
+
+    fn call(&self, session: &str, tool: &str, arguments: &Value) -> String {
+        let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}});
+        let (status, answer) = self.send("POST /mcp", &self.within(session), &call.to_string());
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+}
+
+fn hello() -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "a-client", "version": "1"}}});
+    hello.to_string()
+}
+
+/// Where `tests/all.sh` puts what others wrote.
+fn others() -> PathBuf {
+    let place = std::env::var_os("MASSGEN_TEST_SERVERS");
+    let place = place.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
+    place.join("node_modules")
+}
+
+/// Runs a script of the project with Node.
+fn node(project: &Project, words: &[&str]) -> Command {
+    let mut command = Command::new("node");
+    command
+        .args(words)
+        .current_dir(project.path(""))
+        .env("NODE_PATH", others())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[track_caller]
+fn told(output: &Output) -> Value {
+    let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(out).unwrap_or_else(|_| panic!("{}{err}", String::from_utf8_lossy(out)))
+}
+
+#[test]
+fn only_whoever_has_the_token_is_let_in() {
+    let served = Listening::start(guarded(), &[]);
+    let host = format!("host: localhost:{}", served.port);
+    let check = |line: &str, headers: &[String], expected: u16| {
+        let (status, answer) = served.send(line, headers, &hello());
+        assert_eq!(status, expected, "{line} {headers:?}\n{answer}");
+        assert!(
+            expected == 200 || !answer.contains("serverInfo"),
+            "{answer}"
+        );
+    };
+    check("POST /mcp", &served.headers(), 200);
+    check("POST /mcp", std::slice::from_ref(&host), 401);
+    let wrong = |value: &str| vec![host.clone(), format!("authorization: {value}")];
+    check(
+        "POST /mcp",
+        &wrong("Bearer 0123456789abcdef0123456789abcdef"),
+        401,
+    );
+    check("POST /mcp", &wrong(&format!("Basic {}", served.token)), 401);
+    check(
+        "POST /mcp",
+        &wrong(&format!("Bearer {}x", served.token)),
+        401,
+    );
+    check("GET /mcp", std::slice::from_ref(&host), 401);
+    check("POST /", &served.headers(), 404);
+    assert!(served.token.len() >= 32, "{}", served.token);
+}
+
+#[test]
+fn web_pages_of_others_are_turned_away() {
+    let served = Listening::start(guarded(), &[]);
+    let check = |host: &str, origin: Option<&str>, expected: u16| {
+        let mut headers = vec![
+            format!("host: {host}"),
+            format!("authorization: Bearer {}", served.token),
+        ];
+        headers.extend(origin.map(|origin| format!("origin: {origin}")));
+        let (status, answer) = served.send("POST /mcp", &headers, &hello());
+        assert_eq!(status, expected, "{host} {origin:?}\n{answer}");
+    };
+    check("localhost", None, 200);
+    check("127.0.0.1:80", Some("http://localhost:3000"), 200);
+    check("evil.example.com", None, 403);
+    check("localhost.example.com", None, 403);
+    check("localhost", Some("http://evil.example.com"), 403);
+    check("localhost", Some("https://localhost.example.com"), 403);
+    check("localhost", Some("null"), 403);
+}
+
+#[test]
+fn two_sessions_work_beside_each_other_under_the_same_grants() {
+    let served = Listening::start(guarded(), &[]);
+    let (one, other) = (served.session(), served.session());
+    assert_ne!(one, other);
+    let wrote = served.call(
+        &one,
+        "write_file",
+        &json!({"path": "b.txt", "content": "two"}),
+    );
+    assert!(wrote.contains(r#""isError":false"#), "{wrote}");
+    let read = served.call(&other, "read_text_file", &json!({"path": "b.txt"}));
+    assert!(read.contains("two"), "{read}");
+    let secret = served.project.path("closed/secret.txt");
+    let denied = served.call(&other, "read_text_file", &json!({"path": secret}));
+    assert!(
+        denied.contains("denied: read of") && !denied.contains("CANARY"),
+        "{denied}"
+    );
+    let (status, _) = served.send("DELETE /mcp", &served.within(&one), "");
+    assert!((200..300).contains(&status), "{status}");
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    assert_eq!(served.send("POST /mcp", &served.within(&one), &list).0, 404);
+    assert_eq!(
+        served.send("POST /mcp", &served.within(&other), &list).0,
+        200
+    );
+}
+
+#[test]
+fn so_many_sessions_and_no_more() {
+    let served = Listening::start(guarded(), &[]);
+    let sessions: Vec<String> = (0..32).map(|_| served.session()).collect();
+    let (status, answer) = served.send("POST /mcp", &served.headers(), &hello());
+    assert_eq!(status, 503, "{answer}");
+    served.send("DELETE /mcp", &served.within(&sessions[0]), "");
+    served.session();
+}
+
+#[test]
+fn a_message_that_is_too_long_is_turned_away() {
+    let served = Listening::start(guarded(), &[]);
+    let session = served.session();
+    let call = |length: usize| {
+        let arguments = json!({"path": "long.txt", "content": "x".repeat(length)});
+        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
+            "params": {"name": "write_file", "arguments": arguments}})
+    };
+    let within = served.within(&session);
+    let (status, answer) = served.send("POST /mcp", &within, &call(5_000_000).to_string());
+    assert!(
+        status == 200 && answer.contains("the arguments have"),
+        "{answer}"
+    );
+    let (status, _) = served.send("POST /mcp", &within, &call(3_000_000).to_string());
+    assert_eq!(status, 200);
+    assert!(served.project.path("ws/long.txt").exists());
+}
+
+#[test]
+fn a_token_comes_from_a_file_and_addresses_are_loopback() {
+    let project = guarded().file("token", "0123456789abcdef0123\n");
+    let mut served = Listening::start(project, &["--token-file", "token"]);
+    served.token = "0123456789abcdef0123".to_owned();
+    served.session();
+    served.token = "0123456789abcdef0124".to_owned();
+    assert_eq!(served.send("POST /mcp", &served.headers(), &hello()).0, 401);
+
+    let check = |words: &[&str], expected: &str| {
+        let words = ["mcp", "serve", "--grants", "grants.json"]
+            .iter()
+            .chain(words);
+        let finished = guarded().file("short", "abc\n").args(words).failure(2);
+        assert!(
+            finished.stderr().contains(expected),
+            "{}",
+            finished.stderr()
+        );
+    };
+    check(&["--http", "0.0.0.0:0"], "would be open to other machines");
+    check(
+        &["--http", "127.0.0.1:0", "--token-file", "short"],
+        "holds no token",
+    );
+    check(
+        &["--http", "--token-file", "none"],
+        "there is no token file",
+    );
+    check(&["--http", "nowhere"], "nowhere");
+}
+
+#[test]
+fn a_name_that_others_reach_it_by_is_let_in() {
+    let words = ["127.0.0.1:0", "--reached-as", "box.example.org"];
+    let served = Listening::start(guarded(), &words);
+    let host = |name: &str| {
+        let token = format!("authorization: Bearer {}", served.token);
+        let headers = [format!("host: {name}"), token];
+        served.send("POST /mcp", &headers, &hello()).0
+    };
+    assert_eq!(host("box.example.org"), 200);
+    assert_eq!(host("evil.example.org"), 403);
+}
+
+#[test]
+fn a_client_of_another_project_lists_and_calls_the_tools() {
+    let check = |server: Value, project: &Project| {
+        let (open, secret) = (
+            project.path("open/a.txt"),
+            project.path("closed/secret.txt"),
+        );
+        let mut asked = server;
+        asked["calls"] = json!([
+            ["read_text_file", {"path": open}],
+            ["read_text_file", {"path": secret}],
+            ["write_file", {"path": "made.txt", "content": "by a client\n"}],
+            ["write_file", {"path": open, "content": "changed\n"}],
+        ]);
+        let asked = asked.to_string();
+        let told = told(&node(project, &["client.cjs", &asked]).output().unwrap());
+        let tools = told["tools"].as_array().unwrap();
+        assert!(tools.contains(&json!("read_text_file")), "{told}");
+        let failed = |index: usize| told["results"][index]["isError"] == true;
+        assert_eq!(
+            [0, 1, 2, 3].map(failed),
+            [false, true, false, true],
+            "{told}"
+        );
+        assert!(!told.to_string().contains("CANARY"), "{told}");
+        let read = |path: &str| std::fs::read_to_string(project.path(path)).unwrap();
+        assert_eq!(read("ws/made.txt"), "by a client\n");
+        assert_eq!(read("open/a.txt"), "one\n");
+    };
+    let project = guarded();
+    let args = ["mcp", "serve", "--grants", "grants.json"];
+    check(json!({"command": binary(), "args": args}), &project);
+    let served = Listening::start(guarded(), &[]);
+    check(
+        json!({"url": served.url(), "token": served.token}),
+        &served.project,
+    );
+}
+
+#[test]
+fn the_conformance_suite_finds_nothing() {
+    let served = Listening::start(guarded(), &[]);
+    let url = served.url();
+    let mut bearer = node(&served.project, &["bearer.cjs", &url, &served.token])
+        .spawn()
+        .expect("node starts");
+    let mut address = String::new();
+    let mut lines = BufReader::new(bearer.stdout.take().unwrap());
+    lines.read_line(&mut address).unwrap();
+    let suite = others().join("@modelcontextprotocol/conformance/dist/index.js");
+    let mut findings = Vec::new();
+    for scenario in SCENARIOS {
+        let suite = suite.to_str().unwrap();
+        let words = [
+            suite,
+            "server",
+            "--url",
+            address.trim(),
+            "--scenario",
+            scenario,
+        ];
+        let output = node(&served.project, &words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let passed = output.status.success() && said.contains(" 0 failed");
+        if !passed {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            findings.push(format!("{scenario}:\n{said}{errors}"));
+        }
+    }
+    bearer.kill().unwrap();
+    bearer.wait().unwrap();
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
