@@ -560,7 +560,7 @@ fn one_command_runs_on_the_users_streams_with_its_own_status() {
     let project = sandboxed(granted().stdin("typed\n"), &words);
     let finished = project.failure(5);
     assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
-    let warning = "warning: nothing holds the command: it may do whatever you may do\n";
+    let warning = "warning: nothing holds commands: they may do whatever you may do\n";
     assert_eq!(finished.stderr(), format!("{warning}it's\n"));
     sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
     sandboxed(granted(), &["true"]).success();

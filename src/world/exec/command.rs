@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
 use crate::confinement::Confinement;
 use crate::confinement::compile::{Facts, Written, compile};
 use crate::confinement::tier::Tier;
@@ -13,16 +11,17 @@ use crate::permissions::grant::Permission;
 use crate::world::commands::{Commands, Order, Place as CommandPlace};
 use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
+use crate::world::exec::Observation;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
+use crate::world::exec::ended::told;
 use crate::world::exec::masks;
 use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
 use crate::world::exec::ruled;
-use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use crate::world::sandbox::{Finished, Sandbox, Wait};
 use crate::world::stage::Stage;
 use crate::world::sys::meta::Kind;
 
@@ -224,71 +223,13 @@ fn observation(
     finished: &Finished,
     aftermath: Aftermath,
 ) -> Observation {
-    let exit_code = match finished.ended {
-        Ended::Exited(code) => Some(code),
-        Ended::Signalled(_)
-        | Ended::OutOfTime
-        | Ended::Interrupted
-        | Ended::DiskFull
-        | Ended::Refused { .. } => None,
-    };
-    let success = exit_code == Some(0);
-    let mut answer = Map::new();
-    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
-    tell("success", success.into());
-    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    tell("stdout", finished.stdout.text.clone().into());
-    tell("stderr", finished.stderr.text.clone().into());
-    tell("execution_time", seconds(finished.elapsed.as_millis()));
-    tell("command", asked.0.into());
-    tell("work_dir", shown_path(gate, asked.1.real()).into());
-    let mut notes: Vec<String> = Vec::new();
-    if exit_code.is_none() {
-        notes.push(finished.ended.to_string());
-    }
-    notes.extend(finished.notes.clone());
-    notes.extend(aftermath.notes(gate, LEFT_OUT_TOLD_MAX));
-    if !notes.is_empty() {
-        tell("notes", notes.into());
-    }
+    let more = [
+        ("command", asked.0.into()),
+        ("work_dir", shown_path(gate, asked.1.real()).into()),
+    ];
+    let notes = aftermath.notes(gate, LEFT_OUT_TOLD_MAX);
     Observation {
-        outcome: if success {
-            Outcome::Done
-        } else {
-            Outcome::Failed
-        },
-        content: Value::Object(answer).to_string(),
         changes: aftermath.changes,
-        denied: Vec::new(),
-        exit_code,
-        summary: Some(summary(finished)),
+        ..told(finished, more, notes)
     }
-}
-
-/// For people: how a command ended, after how long, and the first line that it wrote.
-pub(super) fn summary(finished: &Finished) -> String {
-    let Finished { ended, elapsed, .. } = finished;
-    let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
-    let (how, texts) = match ended {
-        Ended::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
-        Ended::Exited(status) => (format!("status {status}"), [stderr, stdout]),
-        Ended::Signalled(_)
-        | Ended::OutOfTime
-        | Ended::Interrupted
-        | Ended::DiskFull
-        | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
-    };
-    let mut lines = texts.into_iter().flat_map(|text| text.lines());
-    let said = lines.find(|line| !line.trim().is_empty());
-    let said = said.map_or_else(String::new, |line| format!(": {line}"));
-    format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
-}
-
-/// The exit status that is told of a command that did not end by itself.
-pub(super) const EXIT_CODE_NONE: i32 = -1;
-
-/// Milliseconds as seconds with three digits after the point.
-pub(super) fn seconds(millis: u128) -> Value {
-    let millis = u32::try_from(millis).unwrap_or(u32::MAX);
-    json!(f64::from(millis) / 1000.0)
 }

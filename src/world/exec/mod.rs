@@ -12,6 +12,7 @@ pub mod compare;
 mod copy;
 mod delete;
 pub mod diffstat;
+mod ended;
 pub mod fingerprint;
 mod grep;
 mod inventory;

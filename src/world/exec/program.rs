@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use crate::confinement::Confinement;
 use crate::confinement::compile::compile;
 use crate::confinement::network::Reach;
@@ -19,10 +17,10 @@ use crate::programs::{Language, offer};
 use crate::tools::menu::Commands as OfferedCommands;
 use crate::tools::spec::ToolOffer;
 use crate::world::commands::{Order, Place};
+use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::calls::{Calls, Made};
-use crate::world::exec::command::{EXIT_CODE_NONE, seconds, summary};
-use crate::world::exec::{Observation, Outcome};
+use crate::world::exec::ended::{summary, told};
 use crate::world::gate::Gate;
 use crate::world::policy::ParentNames;
 use crate::world::programs::Programs;
@@ -251,44 +249,12 @@ fn not_run(why: &dyn std::fmt::Display) -> Stop {
 }
 
 fn observation(finished: &Finished, made: Made) -> Observation {
-    let exit_code = match finished.ended {
-        Ended::Exited(code) => Some(code),
-        Ended::Signalled(_)
-        | Ended::OutOfTime
-        | Ended::Interrupted
-        | Ended::DiskFull
-        | Ended::Refused { .. } => None,
-    };
-    let success = exit_code == Some(0);
-    let mut answer = Map::new();
-    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
-    tell("success", success.into());
-    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    tell("stdout", finished.stdout.text.clone().into());
-    tell("stderr", finished.stderr.text.clone().into());
-    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    let calls = ("calls", made.told().into());
     let summary = format!("{}; {}", made.summary(), summary(finished));
-    let told = made.told();
-    tell("calls", told.into());
-    let mut notes: Vec<String> = Vec::new();
-    if exit_code.is_none() {
-        notes.push(finished.ended.to_string());
-    }
-    notes.extend(finished.notes.clone());
-    notes.extend(made.notes);
-    if !notes.is_empty() {
-        tell("notes", notes.into());
-    }
     Observation {
-        outcome: if success {
-            Outcome::Done
-        } else {
-            Outcome::Failed
-        },
-        content: Value::Object(answer).to_string(),
         changes: made.changes,
         denied: made.denied,
-        exit_code,
         summary: Some(summary),
+        ..told(finished, [calls], made.notes)
     }
 }

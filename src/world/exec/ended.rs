@@ -1,0 +1,80 @@
+//! Owns what is told of a process that has ended, a command or a program: to the model as JSON, and to
+//! people in a line.
+
+use serde_json::{Map, Value, json};
+
+use crate::world::exec::{Observation, Outcome};
+use crate::world::sandbox::{Ended, Finished};
+
+/// The exit status that is told of a process that did not end by itself.
+const EXIT_CODE_NONE: i32 = -1;
+
+/// What a model is told of a process, with what `more` there is to tell of it and its `notes`.
+pub(super) fn told<const N: usize>(
+    finished: &Finished,
+    more: [(&str, Value); N],
+    notes: Vec<String>,
+) -> Observation {
+    let exit_code = match finished.ended {
+        Ended::Exited(code) => Some(code),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => None,
+    };
+    let success = exit_code == Some(0);
+    let mut answer = Map::new();
+    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
+    tell("success", success.into());
+    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
+    tell("stdout", finished.stdout.text.clone().into());
+    tell("stderr", finished.stderr.text.clone().into());
+    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    for (name, value) in more {
+        tell(name, value);
+    }
+    let how = exit_code.is_none().then(|| finished.ended.to_string());
+    let how = how.into_iter().chain(finished.notes.clone());
+    let notes: Vec<String> = how.chain(notes).collect();
+    if !notes.is_empty() {
+        tell("notes", notes.into());
+    }
+    Observation {
+        outcome: if success {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        },
+        content: Value::Object(answer).to_string(),
+        changes: Vec::new(),
+        denied: Vec::new(),
+        exit_code,
+        summary: Some(summary(finished)),
+    }
+}
+
+/// For people: how a process ended, after how long, and the first line that it wrote.
+pub(super) fn summary(finished: &Finished) -> String {
+    let Finished { ended, elapsed, .. } = finished;
+    let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
+    let (how, texts) = match ended {
+        Ended::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
+        Ended::Exited(status) => (format!("status {status}"), [stderr, stdout]),
+        Ended::Signalled(_)
+        | Ended::OutOfTime
+        | Ended::Interrupted
+        | Ended::DiskFull
+        | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
+    };
+    let mut lines = texts.into_iter().flat_map(|text| text.lines());
+    let said = lines.find(|line| !line.trim().is_empty());
+    let said = said.map_or_else(String::new, |line| format!(": {line}"));
+    format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
+}
+
+/// Milliseconds as seconds with three digits after the point.
+fn seconds(millis: u128) -> Value {
+    let millis = u32::try_from(millis).unwrap_or(u32::MAX);
+    json!(f64::from(millis) / 1000.0)
+}
