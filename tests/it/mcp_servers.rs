@@ -35,6 +35,15 @@ fn project() -> Project {
 /// Runs one agent with one server, which makes one call a step, and gives what it read of each.
 /// `{{cwd}}` is the project and `{{servers}}` where the servers are.
 fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Vec<String>) {
+    run_with(project, (server, ""), calls)
+}
+
+/// The same for an agent whose backend has more `keys`.
+fn run_with(
+    project: Project,
+    (server, keys): (&str, &str),
+    calls: &[(&str, Value)],
+) -> (Finished, Vec<String>) {
     let cwd = project.path("").display().to_string();
     let cwd = cwd.trim_end_matches('/').to_owned();
     let filled = |text: &str| {
@@ -43,7 +52,8 @@ fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Ve
     };
     let mut replies = calls_of(calls);
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
-    let keys = filled(&format!("cwd: '{{{{cwd}}}}/ws'\nmcp_servers: [{server}]"));
+    let keys = format!("cwd: '{{{{cwd}}}}/ws'\nmcp_servers: [{server}]\n{keys}");
+    let keys = filled(keys.trim_end());
     let rest = filled(
         "orchestrator: {context_paths: [{path: '{{cwd}}/given', hidden_paths: [hidden]}, \
          {path: '{{servers}}'}]}",
@@ -402,4 +412,35 @@ fn the_scenarios_for_clients_that_apply_are_passed() {
     conforms("initialize", &call("nothing", "{}"));
     conforms("tools_call", &call("add_numbers", "{a: 2, b: 3}"));
     conforms("sse-retry", &call("test_reconnection", "{}"));
+}
+
+#[test]
+fn a_program_calls_the_tools_of_a_server_through_the_same_gate() {
+    let check = |keys: &str, expected: &[&str]| {
+        let program = "import workspace_tools\n\
+            print(workspace_tools.mcp__all__echo(message='from a program'))\n";
+        let keys = format!("enable_code_based_tools: true\n{keys}");
+        let calls = [("execute_code", json!({"code": program}))];
+        let (_, read) = run_with(project(), (&format!("{EVERYTHING}}}"), &keys), &calls);
+        for expected in expected {
+            assert!(read[0].contains(expected), "{read:#?}\n{expected}");
+        }
+    };
+    check("", &["Echo: from a program", "mcp__all__echo"]);
+    let denied = "permissions: {deny: ['mcp(all/echo)']}";
+    check(denied, &["`permissions` denies it", "mcp__all__echo"]);
+}
+
+#[test]
+fn rules_close_the_tools_of_a_server_by_their_names() {
+    let check = |keys: &str, expected: &str| {
+        let calls = [("mcp__all__echo", json!({"message": "hi"}))];
+        let (_, read) = run_with(project(), (&format!("{EVERYTHING}}}"), keys), &calls);
+        assert!(read[0].contains(expected), "{keys}: {read:#?}");
+    };
+    check("", "Echo: hi");
+    check("permissions: {deny: ['mcp(other/*)']}", "Echo: hi");
+    check("permissions: {deny: ['mcp(all/echo)']}", "denies it");
+    check("permissions: {deny: ['mcp(all/*)']}", "denies it");
+    check("permissions: {ask: ['mcp(all/echo)']}", "denied");
 }
