@@ -116,11 +116,11 @@ command -v cargo > /dev/null || {
   exit 1
 }
 need cc build-essential
-need python3 python3
+need /usr/bin/python3 python3
 need go golang-go
 need git git
 need npm npm
-need pip3 python3-pip
+need /usr/bin/pip3 python3-pip
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
 servers
 need_component rustfmt rustfmt
