@@ -153,7 +153,11 @@ struct Whole {
 
 impl Whole {
     fn new() -> Self {
-        let finished = project().args(["go"]).success();
+        Self::of(project())
+    }
+
+    fn of(project: Project) -> Self {
+        let finished = project.args(["go"]).success();
         let log = log(finished.project()).unwrap();
         let store = finished.project().path("../kept");
         copy(&finished.project().path(".massgen"), &store);
@@ -216,6 +220,44 @@ fn a_run_is_gone_on_with_from_every_record_of_its_log() {
             });
         }
     });
+}
+
+/// Has the first presentation begun again from the task, and delivers in the second.
+const BEGINS_AGAIN: &str = r#"
+- when: {offers: restart_orchestration}
+  calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "longer"}}]
+  repeat: true
+- when: {system: "the final agent", last: "alpha.txt"}
+  text: "final: alpha"
+- when: {system: "the final agent", contains: "the second answer"}
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/alpha.txt", content: "alpha\n"}}]
+- when: {system: "the final agent"}
+  text: "too short"
+  repeat: true
+- when: {contains: "longer"}
+  calls: [{name: new_answer, arguments: {content: "the second answer"}}]
+  repeat: true
+- calls: [{name: new_answer, arguments: {content: "the first answer"}}]
+  repeat: true
+"#;
+
+#[test]
+fn a_run_that_began_again_is_gone_on_with_from_every_record_of_its_log() {
+    let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n  \
+        context_paths: [{path: out, permission: write}]\n";
+    let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
+    let whole = Whole::of(Project::new().config(&team(&agents, rest)).dir("out"));
+    let expected = &counts(&events(&whole.log));
+    assert_eq!(expected["- restarting"], 1, "{expected:?}");
+    let ends = whole.bytes.iter().enumerate();
+    let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
+    for end in ends.filter(|end| *end < whole.bytes.len()) {
+        whole.cut(end);
+        let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+        let note = format!("{end} bytes: {}", told(&output));
+        assert!(output.status.success(), "{note}");
+        check_ended(&whole.project, expected, &note);
+    }
 }
 
 #[test]
