@@ -15,6 +15,7 @@ pub mod wording;
 pub mod permissions;
 pub mod spending;
 pub mod tools;
+pub mod syntax;
 pub mod commands;
 pub mod call_rules;
 pub mod programs;

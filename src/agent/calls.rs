@@ -244,14 +244,8 @@ impl Mind {
                 working.await
             }
         };
-        let observation = done.unwrap_or_else(|_| Observation {
-            outcome: Outcome::Failed,
-            content: brief::call_broke_off().to_owned(),
-            changes: Vec::new(),
-            denied: Vec::new(),
-            exit_code: None,
-            summary: None,
-        });
+        let broke_off = |_| Observation::told(Outcome::Failed, brief::call_broke_off());
+        let observation = done.unwrap_or_else(broke_off);
         let summary = beginning(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,

@@ -9,12 +9,11 @@ use crate::event::Event;
 use crate::tools::served::{Catalogue, SERVED_PREFIX};
 use crate::tools::spec::ToolOffer;
 use crate::world::exec::{program, served};
-use crate::world::gate::Gate;
 
 impl Mind {
     /// Offers the model the tools that its servers have, as far as they are known.
     pub fn take_up_served(&mut self) {
-        if let Some(gate) = &self.gate {
+        if let Some(gate) = self.gate.as_ref().filter(|gate| gate.has_servers()) {
             let served = gate.catalogue();
             self.offer(served);
         }
@@ -22,11 +21,10 @@ impl Mind {
 
     /// Offers the tools that there are now, if a server has said that its tools are others.
     pub(super) async fn notice_servers(&mut self) {
-        let Some(gate) = self.gate.clone().filter(Gate::has_servers) else {
+        let Some(gate) = &self.gate else {
             return;
         };
-        let looked = tokio::task::spawn_blocking(move || served::look_again(&gate)).await;
-        let Ok(Some((catalogue, notes))) = looked else {
+        let Some((catalogue, notes)) = served::look_again(gate).await else {
             return;
         };
         for message in notes {

@@ -145,16 +145,14 @@ pub(crate) fn explain_command(
     let config = question.config.as_deref();
     let has_team = config.is_some() || TeamFile::default(host, output)?.is_some();
     let report = if has_team {
-        let (config, team) = planned(config, host, output)?;
-        let ids = team.members.iter().map(|member| member.id.to_string());
-        let place = place_of(&ids.collect::<Vec<_>>(), question.agent.as_deref())?;
-        let member = team.members.get(place).zip(config.agents.get(place));
-        let (member, agent) = member.ok_or_else(|| Error::bug("an agent is not in its team"))?;
+        let mut team = planned(config, host, output)?;
+        let member = take_member(&mut team, question.agent.as_deref())?;
         let runner = Runner {
             agent: member.id.to_string(),
             permissions: &manager(&member.grants, phase),
-            rules: &agent.permissions.rules,
-            commands: agent
+            rules: &member.config.permissions.rules,
+            commands: member
+                .config
                 .commands
                 .as_ref()
                 .filter(|_| member.workspace.is_some()),
@@ -280,21 +278,12 @@ pub(crate) fn foreigner(
             held,
         });
     }
-    let (config, mut team) = planned(asked.source.config.as_deref(), host, output)?;
-    let ids: Vec<String> = config
-        .agents
-        .iter()
-        .map(|agent| agent.id.to_string())
-        .collect();
-    let place = place_of(&ids, asked.agent.as_deref())?;
-    for member in &mut team.members {
-        leave_missing_out(member)?;
-    }
-    let member = team.members.get(place).zip(config.agents.get(place));
-    let (member, agent) = member.ok_or_else(|| Error::bug("an agent is not in its team"))?;
-    let commands = agent.commands.as_ref();
+    let mut team = planned(asked.source.config.as_deref(), host, output)?;
+    let mut member = take_member(&mut team, asked.agent.as_deref())?;
+    leave_missing_out(&mut member)?;
+    let commands = member.config.commands.as_ref();
     Ok(Foreigner {
-        gate: gate(&team, member, phase, &host.cwd)?,
+        gate: gate(&team, &member, phase, &host.cwd)?,
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
         held,
     })
@@ -363,12 +352,18 @@ fn of_grants_file(
 }
 
 /// A team as a run would have it, of which nothing is made yet.
-fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<(Config, Team)> {
+fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<Team> {
     let host = environment::complete(host).host;
     let config = checked(&team_file(config, &host, output)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    let team = Team::assemble(&config, &layout, &host.cwd, Inherited::default())?;
-    Ok((config, team))
+    Team::assemble(&config, &layout, &host.cwd, Inherited::default())
+}
+
+/// Takes the member of this name out of its team; without a name, the only one.
+fn take_member(team: &mut Team, name: Option<&str>) -> Result<Member> {
+    let ids = team.members.iter().map(|member| member.id.to_string());
+    let place = place_of(&ids.collect::<Vec<_>>(), name)?;
+    Ok(team.members.swap_remove(place))
 }
 
 fn team_file(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<TeamFile> {

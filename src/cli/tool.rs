@@ -45,14 +45,7 @@ pub(crate) fn carry_out(
     };
     let observation = if takes_time {
         let followed = runtime().and_then(|runtime| runtime.block_on(follow(permitted, hangup)));
-        followed.unwrap_or_else(|error| Observation {
-            outcome: Outcome::Failed,
-            content: error.to_string(),
-            changes: Vec::new(),
-            denied: Vec::new(),
-            exit_code: None,
-            summary: None,
-        })
+        followed.unwrap_or_else(|error| Observation::told(Outcome::Failed, error.to_string()))
     } else {
         exec::run(permitted)
     };

@@ -2,15 +2,15 @@
 //! bytes, nodes, depth and work, and where the grammar and the shell would read different things it
 //! says so instead of choosing.
 
-use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+use tree_sitter::{Node, Parser};
 
 use crate::commands::line::{Line, Multiplies, SimpleCommand, Starts, Step, Unread};
 use crate::commands::starters::{Started, started};
 use crate::commands::tree::{command_at, has_escape, is_ambiguous};
 use crate::commands::word::text_of;
+use crate::syntax::tree;
 
 /// The longest line that is looked at, in bytes: the longest argument of a program on Linux
 /// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
@@ -107,22 +107,7 @@ impl Reading {
         if is_too_much {
             return Err(Unread::TooLarge);
         }
-        let mut reports = 0_usize;
-        let mut report = |_: &ParseState| {
-            reports = reports.saturating_add(1);
-            if reports > REPORTS_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let options = ParseOptions::new().progress_callback(&mut report);
-        let plain = plain(text);
-        let mut rest = |from: usize, _| plain.get(from..).unwrap_or_default();
-        let parsed = self
-            .parser
-            .parse_with_options(&mut rest, None, Some(options));
-        let Some(tree) = parsed else {
+        let Some(tree) = tree(&mut self.parser, &plain(text), REPORTS_MAX) else {
             self.parser.reset();
             return Err(Unread::TooLarge);
         };

@@ -156,29 +156,9 @@ impl ContextGrants {
 /// `grants` held to what `rules` say about paths. Globs that are not absolute begin in every tree that is
 /// open, and in `base`, where mentions begin.
 pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Result<Vec<Grant>> {
-    let is_users = |grant: &&Grant| {
-        let whole = matches!(
-            grant.kind,
-            GrantKind::Workspace | GrantKind::Context | GrantKind::BuiltIn
-        );
-        whole && grant.scope == Scope::Tree
-    };
-    let roots = grants
-        .iter()
-        .filter(is_users)
-        .map(|grant| grant.root.to_abs());
+    let whole = grants.iter().filter(|grant| grant.scope == Scope::Tree);
+    let roots = whole.map(|grant| grant.root.to_abs());
     let mut trees: Vec<AbsPath> = roots.chain([real(base)?.to_abs()]).collect();
-    let copies = |grant: &&Grant| {
-        matches!(
-            grant.kind,
-            GrantKind::TempWorkspace | GrantKind::PreviousTurn
-        )
-    };
-    let copies = grants
-        .iter()
-        .filter(copies)
-        .map(|grant| grant.root.to_abs());
-    trees.extend(copies);
     trees.sort();
     trees.dedup();
     let mut all = Vec::new();

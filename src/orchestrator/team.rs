@@ -75,6 +75,25 @@ pub struct Member {
 }
 
 impl Member {
+    /// The user's paths that it writes to, with what people have agreed to meanwhile.
+    pub fn write_grants(&self) -> Vec<Grant> {
+        let agreed = self
+            .history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .agreed();
+        let with_consent = |grant: &Grant| Grant {
+            ruled: grant
+                .ruled
+                .iter()
+                .map(|rule| rule.once_agreed(&agreed))
+                .collect(),
+            ..grant.clone()
+        };
+        let roots = grants::write_roots(&self.grants).into_iter();
+        roots.map(with_consent).collect()
+    }
+
     /// Where relative paths of its calls begin, if its guard or its workspace says so.
     fn begins_at(&self) -> Option<AbsPath> {
         let workspace = self.workspace.as_ref();
@@ -127,27 +146,6 @@ enum Reach {
     Delivers,
     /// It writes nothing of the user's: a run that is played again delivers nothing.
     OnlyReads,
-}
-
-impl Member {
-    /// The user's paths that it writes to, with what people have agreed to meanwhile.
-    pub fn write_grants(&self) -> Vec<Grant> {
-        let agreed = self
-            .history
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .agreed();
-        let with_consent = |grant: &Grant| Grant {
-            ruled: grant
-                .ruled
-                .iter()
-                .map(|rule| rule.once_agreed(&agreed))
-                .collect(),
-            ..grant.clone()
-        };
-        let roots = grants::write_roots(&self.grants).into_iter();
-        roots.map(with_consent).collect()
-    }
 }
 
 impl Team {

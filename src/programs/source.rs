@@ -1,12 +1,11 @@
 //! Owns the step from a program to its tree: bounded in bytes, nodes and the parser's work. A
 //! program that does not parse has no tree.
 
-use std::ops::ControlFlow;
-
-use tree_sitter::{Language as Grammar, Node, ParseOptions, ParseState, Parser, Tree};
+use tree_sitter::{Language as Grammar, Node, Parser, Tree};
 
 use crate::programs::PROGRAM_BYTES_MAX;
 use crate::programs::finding::{Finding, Refusal, excerpt};
+use crate::syntax::tree;
 
 /// The most nodes of a program's tree.
 const NODES_MAX: usize = 400_000;
@@ -41,19 +40,7 @@ impl<'p> Source<'p> {
         let not_read = || refused("the program cannot be parsed", "write it more simply");
         let mut parser = Parser::new();
         parser.set_language(grammar).map_err(|_| not_read())?;
-        let mut reports = 0_usize;
-        let mut report = |_: &ParseState| {
-            reports = reports.saturating_add(1);
-            if reports > REPORTS_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let options = ParseOptions::new().progress_callback(&mut report);
-        let bytes = text.as_bytes();
-        let mut read = |from: usize, _| bytes.get(from..).unwrap_or_default();
-        let tree = parser.parse_with_options(&mut read, None, Some(options));
+        let tree = tree(&mut parser, text.as_bytes(), REPORTS_MAX);
         let source = Self {
             text,
             tree: tree.ok_or_else(not_read)?,

@@ -1,7 +1,7 @@
 //! Owns the one gate between what a model asks for and the disk. A [`ToolCall`] goes in; out comes
 //! a [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads.
-//! It must never act: it follows paths, asks the pure manager, and that is all. It has no child
-//! modules, because they could reach the private fields.
+//! It must never act: it follows paths, asks the pure rules and, where the config says so, a person.
+//! It has no child modules, because they could reach the private fields.
 //!
 //! An action is carried out only if it was permitted:
 //!
@@ -211,7 +211,9 @@ impl Gate {
             Some((expected, wanted, link)) if expected == path => {
                 let (_, outcome) = self.place(&path, (wanted, link), consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
-                deeds.push(format!("{wanted} {}", place.real()));
+                if told.is_some() {
+                    deeds.push(format!("{wanted} {}", place.real()));
+                }
                 let here = (place.real(), wanted);
                 if consent == Consent::Given
                     && let Some(rule) = speaking(self.path_rules(), Ruling::Ask, here)

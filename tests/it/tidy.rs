@@ -15,6 +15,7 @@ const RULES: &[&str] = &[
     "permissions",
     "spending",
     "tools",
+    "syntax",
     "commands",
     "call_rules",
     "confinement",

@@ -132,14 +132,7 @@ impl Guarded {
         let raised = interrupt.clone();
         let working = spawn_blocking(move || match gate.check(call) {
             Ok(permitted) => exec::run_until(permitted, Some(&raised)),
-            Err(denial) => Observation {
-                outcome: Outcome::Denied,
-                content: denial.to_string(),
-                changes: Vec::new(),
-                denied: Vec::new(),
-                exit_code: None,
-                summary: None,
-            },
+            Err(denial) => Observation::told(Outcome::Denied, denial.to_string()),
         });
         follow(working, &interrupt, context).await
     }

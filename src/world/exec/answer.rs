@@ -66,8 +66,13 @@ impl Stop {
 impl Observation {
     /// The action did what was asked and changed nothing on the disk.
     pub(super) fn done(content: impl Into<String>) -> Self {
+        Self::told(Outcome::Done, content)
+    }
+
+    /// How the action ended, which changed nothing on the disk.
+    pub fn told(outcome: Outcome, content: impl Into<String>) -> Self {
         Self {
-            outcome: Outcome::Done,
+            outcome,
             content: content.into(),
             changes: Vec::new(),
             denied: Vec::new(),

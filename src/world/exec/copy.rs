@@ -208,18 +208,12 @@ impl Transfer {
                 "errors": json_notes(&self.errors),
             })),
         });
-        Observation {
-            outcome: if self.errors.is_empty() {
-                Outcome::Done
-            } else {
-                Outcome::Failed
-            },
-            content: content.to_string(),
-            changes: self.changes,
-            denied: Vec::new(),
-            exit_code: None,
-            summary: None,
-        }
+        let outcome = if self.errors.is_empty() {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        };
+        Observation::told(outcome, content.to_string()).with(self.changes)
     }
 }
 

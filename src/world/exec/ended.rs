@@ -40,17 +40,15 @@ pub(super) fn told<const N: usize>(
     if !notes.is_empty() {
         tell("notes", notes.into());
     }
+    let outcome = if success {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    };
     Observation {
-        outcome: if success {
-            Outcome::Done
-        } else {
-            Outcome::Failed
-        },
-        content: Value::Object(answer).to_string(),
-        changes: Vec::new(),
-        denied: Vec::new(),
         exit_code,
         summary: Some(summary(finished)),
+        ..Observation::told(outcome, Value::Object(answer).to_string())
     }
 }
 

@@ -231,14 +231,7 @@ impl Shape {
                 json!({"success": false, "operation": operation, "error": message}).to_string()
             }
         };
-        Observation {
-            outcome,
-            content,
-            changes,
-            denied: Vec::new(),
-            exit_code: None,
-            summary: None,
-        }
+        Observation::told(outcome, content).with(changes)
     }
 }
 

@@ -10,14 +10,14 @@ use tokio::runtime::Handle;
 use crate::confinement::Confinement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, Scope};
+use crate::permissions::grant::Permission;
 use crate::tools::served::{Catalogue, ServerCall};
 use crate::world::commands::{Order, Place as CommandPlace};
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{compiled, on_stage};
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
-use crate::world::mcp::{Answered, Launch, Servers, Success, Wanted};
+use crate::world::mcp::{Answered, Launch, Success, Wanted};
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// Finds out which tools the agent's servers have, and says what the user should know of them. It
@@ -39,10 +39,10 @@ pub fn meet(gate: &Gate) -> Result<Vec<String>> {
 }
 
 /// The tools that there are now, if a server has said that its tools are others, and what there is to
-/// say of it. It blocks.
-pub fn look_again(gate: &Gate) -> Option<(Arc<Catalogue>, Vec<String>)> {
-    let servers: Servers = gate.policy().servers.clone()?;
-    let notes = Handle::current().block_on(servers.look_again())?;
+/// say of it.
+pub async fn look_again(gate: &Gate) -> Option<(Arc<Catalogue>, Vec<String>)> {
+    let servers = gate.policy().servers.as_ref()?;
+    let notes = servers.look_again().await?;
     Some((servers.catalogue(), notes))
 }
 
@@ -58,13 +58,11 @@ pub(super) fn call(gate: &Gate, call: &ServerCall<Place>, interrupt: Option<&Int
         }
     };
     let Answered { success, text } = Handle::current().block_on(calling).map_err(Stop::failed)?;
-    Ok(Observation {
-        outcome: match success {
-            Success::Done => Outcome::Done,
-            Success::Failed => Outcome::Failed,
-        },
-        ..Observation::done(text)
-    })
+    let outcome = match success {
+        Success::Done => Outcome::Done,
+        Success::Failed => Outcome::Failed,
+    };
+    Ok(Observation::told(outcome, text))
 }
 
 /// Waits until `interrupt` is raised; for ever where it cannot be watched.
@@ -96,11 +94,13 @@ fn launch(gate: &Gate, wanted: Wanted<'_>) -> std::result::Result<Launch, String
     let (reach, network) = commands.network().map_err(|error| error.to_string())?;
     let facts = commands.facts(order, reach);
     let compiled = compiled(gate, commands, facts).map_err(|stop| stop.message)?;
+    let trees = gate.trees().into_iter();
+    let trees = trees.map(|tree| tree.real().to_abs());
     Ok(Launch {
         confinement: narrowed(compiled, permission),
         sandbox: on_stage(gate, sandbox),
         network,
-        roots: trees(gate),
+        roots: trees.collect(),
     })
 }
 
@@ -125,11 +125,4 @@ fn narrowed(mut confinement: Confinement, permission: Permission) -> Confinement
         opening.permission = opening.permission.min(permission);
     }
     confinement
-}
-
-/// The directories that are open to the agent.
-fn trees(gate: &Gate) -> Vec<AbsPath> {
-    let roots = gate.roots().into_iter();
-    let trees = roots.filter(|root| root.scope == Scope::Tree);
-    trees.map(|root| root.path.to_abs()).collect()
 }

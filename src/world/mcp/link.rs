@@ -275,13 +275,14 @@ fn last_words(program: &Answering) -> String {
 pub(super) fn log_to(path: AbsPath, redactor: Redactor) -> Log {
     let mut left = LOG_BYTES_MAX;
     let mut clean = RedactedStream::default();
+    let mut is_made = false;
     Box::new(move |bytes| {
         let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
         let rest = left.checked_sub(text.len());
         left = rest.unwrap_or_default();
-        let parent = path.parent().filter(|_| rest.is_some());
-        let made = parent.map(|dir| dir::create_all(&dir, Audience::User));
-        if made.is_some_and(|made| made.is_ok()) {
+        let make = |dir| dir::create_all(&dir, Audience::User).is_ok();
+        is_made = is_made || path.parent().is_some_and(make);
+        if is_made && rest.is_some() {
             file::append(&path, text.as_bytes()).unwrap_or_default();
         }
         text
