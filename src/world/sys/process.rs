@@ -186,7 +186,7 @@ mod tests {
         )
         .await;
         // Whoever writes without end is ended by that.
-        check("yes", long, ("None", "y\ny")).await;
+        check("exec yes", long, ("None", "y\ny")).await;
     }
 
     #[test]
