@@ -129,13 +129,13 @@ mod tests {
     /// each iteration is as in `states`. Gives the stages by number, and the end.
     fn walked(pipeline: &Pipeline, words: &[&str], states: &[&str]) -> (String, Over) {
         let mut done = Vec::new();
-        let mut way = String::new();
+        let mut way = Vec::new();
         loop {
             let (iteration, stage) = match next(pipeline, &done) {
                 Next::Work { iteration, stage } => (iteration, stage),
-                Next::Over(over) => return (way, over),
+                Next::Over(over) => return (way.join(" "), over),
             };
-            way.push_str(&format!("{iteration}.{stage} "));
+            way.push(format!("{iteration}.{stage}"));
             let at = usize::try_from(iteration).unwrap() - 1;
             done.push(Done {
                 iteration,
@@ -155,7 +155,7 @@ mod tests {
     ) {
         let pipeline = pipeline(ALL, until, iterations_max);
         let found = walked(&pipeline, words, states);
-        assert_eq!(found, (format!("{way} "), over));
+        assert_eq!(found, (way.to_owned(), over));
     }
 
     #[test]
@@ -199,6 +199,6 @@ mod tests {
     fn the_last_word_can_stand_in_the_middle() {
         let pipeline = pipeline(&["planner", "user", "reviewer"], Some("user"), 3);
         let (way, over) = walked(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
-        assert_eq!((way.as_str(), over), ("1.0 1.1 2.0 2.1 ", Over::Finished));
+        assert_eq!((way.as_str(), over), ("1.0 1.1 2.0 2.1", Over::Finished));
     }
 }

@@ -249,63 +249,71 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
 }
 
 /// Writes a program that leaves a file behind when it is run.
-fn trap(dir: &Path, name: &str) -> (String, PathBuf) {
-    let (program, trace) = (dir.join(name), dir.join(format!("{name}.ran")));
+fn trap(dir: &Path, name: &str) -> String {
+    let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    (program.display().to_string(), trace)
+    program.display().to_string()
+}
+
+/// What of the traps in `dir` was run since this was asked last.
+fn sprung(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();
+    names.sort();
+    for name in &names {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    names
+}
+
+impl Scene {
+    /// A project whose repository and tree run programs wherever git lets them.
+    fn trapped() -> Self {
+        let scene = Self::committed(&[
+            ("a.txt", "one\n"),
+            (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
+        ]);
+        let dir = scene.dir.path();
+        let (program, hook) = (trap(dir, "trap"), trap(dir, "hook"));
+        let hooks = scene.project().join(".git/hooks");
+        for name in [
+            "post-checkout",
+            "reference-transaction",
+            "pre-commit",
+            "post-index-change",
+        ] {
+            fs::copy(&hook, hooks.join(name)).unwrap();
+        }
+        for name in [
+            "core.fsmonitor",
+            "filter.evil.clean",
+            "filter.evil.smudge",
+            "diff.evil.textconv",
+            "diff.external",
+            "merge.evil.driver",
+            "core.pager",
+            "core.editor",
+        ] {
+            scene.user(&["config", name, &program]);
+        }
+        scene.user(&["config", "alias.rev-parse", &format!("!{program}")]);
+        scene
+    }
 }
 
 #[tokio::test]
 async fn nothing_is_run_that_a_project_brings_along() {
-    let scene = Scene::committed(&[
-        ("a.txt", "one\n"),
-        (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
-    ]);
-    let dir = scene.dir.path();
-    let (program, _) = trap(dir, "trap");
-    let (hook, _) = trap(dir, "hook");
-    let project_dir = scene.project();
-    for name in [
-        "post-checkout",
-        "reference-transaction",
-        "pre-commit",
-        "post-index-change",
-    ] {
-        fs::copy(&hook, project_dir.join(".git/hooks").join(name)).unwrap();
-    }
-    for (name, value) in [
-        ("core.fsmonitor", program.as_str()),
-        ("filter.evil.clean", &program),
-        ("filter.evil.smudge", &program),
-        ("diff.evil.textconv", &program),
-        ("diff.external", &program),
-        ("merge.evil.driver", &program),
-        ("alias.rev-parse", "!touch alias.ran"),
-        ("core.pager", &program),
-        ("core.editor", &program),
-    ] {
-        scene.user(&["config", name, value]);
-    }
-    let traces = || {
-        let names = fs::read_dir(dir)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
-        let names = names.map(|name| name.into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name.ends_with(".ran")).collect();
-        names.sort();
-        names
-    };
+    let scene = Scene::trapped();
+    let (dir, project_dir) = (scene.dir.path(), scene.project());
     // The control: a plain git runs them.
     put(&project_dir.join("a.txt"), "two\n");
     scene.user(&["status"]);
     scene.user(&["diff"]);
     scene.user(&["commit", "-q", "-a", "-m", "second"]);
-    assert_eq!(traces(), ["hook.ran", "trap.ran"]);
-    for name in traces() {
-        fs::remove_file(dir.join(name)).unwrap();
-    }
+    assert_eq!(sprung(dir), ["ran-hook", "ran-trap"]);
 
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
@@ -319,30 +327,21 @@ async fn nothing_is_run_that_a_project_brings_along() {
     for inner in ["", "inner"] {
         let at = work.dir().as_path().join(inner);
         fs::create_dir_all(&at).unwrap();
-        let listed: Vec<_> = fs::read_dir(project_dir.join(".git")).unwrap().collect();
-        assert!(!listed.is_empty());
-        let copied = Command::new("cp")
-            .arg("-a")
-            .arg(project_dir.join(".git"))
-            .arg(&at)
-            .status();
-        assert!(copied.unwrap().success());
+        let mut copy = Command::new("cp");
+        let copied = copy.arg("-a").arg(project_dir.join(".git")).arg(&at);
+        assert!(copied.status().unwrap().success());
     }
     let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
     put(&work.dir().as_path().join("a.txt"), "five\n");
     let third = commit(&hub, &work, std::slice::from_ref(&head)).await;
-    assert!(matches!(
-        hub.merge(&second, &third).await.unwrap(),
-        Merged::Conflict { .. }
-    ));
+    let merged = hub.merge(&second, &third).await.unwrap();
+    assert!(matches!(merged, Merged::Conflict { .. }));
     let rows = hub.changed(&head, &second).await.unwrap();
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| (row.path.as_str(), row.is_submodule))
-        .collect();
-    assert_eq!(rows, [("a.txt", false), ("inner", true)]);
+    let rows = rows.iter().map(|row| (row.path.as_str(), row.is_submodule));
+    let expected = [("a.txt", false), ("inner", true)];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
     work.show(&head).await.unwrap();
-    assert_eq!(traces(), Vec::<String>::new());
+    assert_eq!(sprung(dir), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -40,7 +40,10 @@ impl Branch {
         let is_part = |part: &str| {
             let starts_well = part.starts_with(|first: char| first.is_ascii_alphanumeric());
             let is_known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-            let ends_well = !part.ends_with('.') && !part.ends_with(".lock");
+            let is_lock = part
+                .rsplit_once('.')
+                .is_some_and(|(_, last)| last == "lock");
+            let ends_well = !part.ends_with('.') && !is_lock;
             starts_well && ends_well && !part.contains("..") && part.chars().all(is_known)
         };
         name.split('/').all(is_part).then(|| Self(name.to_owned()))

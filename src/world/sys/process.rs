@@ -69,7 +69,7 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
     let mut group = Group::led_by(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ending = async {
-        let (output, errors, _) = tokio::join!(
+        let (output, errors, ()) = tokio::join!(
             beginning(stdout, program.output_bytes_max),
             beginning(stderr, ERRORS_BYTES_MAX),
             feed(stdin, program.input),
