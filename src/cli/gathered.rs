@@ -123,10 +123,20 @@ impl Gathered {
             tool,
             denied,
             summary,
+            refused,
             ..
         } = event
         {
             let arguments = self.calls.remove(&(agent.clone(), call_id.clone()));
+            for within in refused {
+                self.deny(DeniedCall {
+                    agent: agent.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.clone().unwrap_or_default(),
+                    rule: Some(within.rule.clone()),
+                    reason: within.reason.clone(),
+                });
+            }
             if *denied {
                 self.deny(DeniedCall {
                     agent: agent.clone(),
@@ -342,6 +352,7 @@ mod tests {
             tool: "write_file".to_owned(),
             success: !denied,
             denied,
+            refused: Vec::new(),
             elapsed_ms: 1,
             summary: "unread".to_owned(),
             content: None,
