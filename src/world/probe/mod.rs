@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod git;
 pub mod sandbox;
 pub mod terminal;
+pub mod toolchain;
 
 /// How long a program that is asked about itself may take.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(5);
