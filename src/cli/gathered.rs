@@ -20,7 +20,7 @@ use crate::world::clock::milliseconds;
 const DENIALS_MAX: usize = 1000;
 
 /// A run that is about to begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Begun {
     /// Its session.
     pub(crate) session_id: String,
@@ -44,7 +44,7 @@ pub(crate) struct Ended<'a> {
 }
 
 /// What is known by now.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     begun: Option<Begun>,
     coordination: Coordination,
@@ -59,7 +59,7 @@ pub(crate) struct Gathered {
 }
 
 /// What the last attempt came to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Coordination {
     attempt: u32,
     answers: Vec<GivenAnswer>,
