@@ -179,7 +179,7 @@ impl Mind {
         });
         let (content, worked) = match read {
             Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
-                self.look_again(call).await;
+                self.look_again(&request.id, call).await;
                 (read.to_string(), Worked::default())
             }
             Some((read, _)) => {
@@ -198,10 +198,12 @@ impl Mind {
     }
 
     /// Notes what the agent has seen by a call that was carried out before.
-    async fn look_again(&self, call: Result<ToolCall, String>) {
-        let (Ok(call), Some(gate)) = (call, self.gate.clone()) else {
+    async fn look_again(&self, id: &str, call: Result<ToolCall, String>) {
+        let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
+        // What was said of the call is recorded under its id: nobody is asked again.
+        let gate = gate.for_call(id.to_owned(), CancellationToken::new());
         let look = move || gate.check(call).map(exec::look_again);
         // What cannot be looked at any more has not been seen: the agent has to read it again.
         let _looked = tokio::task::spawn_blocking(look).await;

@@ -50,7 +50,7 @@ use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::{Catalogue, OutsideEffects};
 use crate::world::bases::Occasion;
 use crate::world::commands::Commands;
-use crate::world::consultation::{Answer, Question};
+use crate::world::consultation::{Answer, Question, whole};
 use crate::world::mcp::{Outside, Servers};
 use crate::world::policy::{GatePolicy, ParentNames, cannot_open};
 use crate::world::stage::Stage;
@@ -237,8 +237,9 @@ impl Gate {
         })?;
         if let Some(reason) = asked {
             let (tool, input) = told.unwrap_or_default();
-            if deeds.is_empty() {
-                deeds.push(input.to_string());
+            // What a server does with its arguments, nobody knows.
+            if deeds.is_empty() || matches!(action, ToolCall::CallServer(_)) {
+                deeds.push(whole(&input));
             }
             let question = Question {
                 tool,
