@@ -20,6 +20,7 @@ pub mod commands;
 pub mod call_rules;
 pub mod programs;
 pub mod confinement;
+pub mod hooks;
 pub mod prompt;
 pub mod evidence;
 pub mod config;

@@ -19,6 +19,7 @@ const RULES: &[&str] = &[
     "commands",
     "call_rules",
     "confinement",
+    "hooks",
     "prompt",
     "config",
     "layout",

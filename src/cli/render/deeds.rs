@@ -33,6 +33,13 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
             ..
         } => called(tool, arguments, denied.as_deref()),
         Event::PersonAsked { tool, answer, .. } => person_asked(tool, *answer),
+        Event::HookRan {
+            event,
+            command,
+            decision,
+            reason,
+            ..
+        } => hook_ran((event, command), decision, reason.as_deref()),
         Event::ToolFinished {
             tool,
             success,
@@ -96,6 +103,18 @@ fn person_asked(tool: &str, answer: Option<Said>) -> Deed {
         Some(said) if said.is_yes() => (Style::Good, "may use", format!("{tool} ({said})")),
         Some(said) => (Style::Bad, "may not use", format!("{tool} ({said})")),
     }
+}
+
+/// What a hook said.
+fn hook_ran((event, command): (&str, &str), decision: &str, reason: Option<&str>) -> Deed {
+    let style = match decision {
+        "deny" | "failed" => Style::Bad,
+        "ask" | "defer" => Style::Warn,
+        _ => Style::Faint,
+    };
+    let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
+    let said = format!("`{command}` of {event} says {decision}{why}");
+    (style, "asks", said)
 }
 
 /// How a check ended on an agent's work.

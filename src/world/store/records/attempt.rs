@@ -153,6 +153,17 @@ fn note(event: &Event) -> Option<String> {
             None => format!("[asked] {tool}: {reason}"),
             Some(said) => format!("[person says {said}] {tool}"),
         }),
+        Event::HookRan {
+            event,
+            command,
+            decision,
+            reason,
+            ..
+        } => {
+            let why = reason.as_ref().map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+        }
         Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),
         Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
         Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
