@@ -83,6 +83,7 @@ fn names(tool: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
 
     #[track_caller]
     fn check(matcher: &str, taken: &[&str], not_taken: &[&str]) {
@@ -133,6 +134,14 @@ mod tests {
         check("MultiEdit", &["edit_file"], &[]);
         check("execute_command", &["Bash"], &["Read"]);
         check("edit_file", &["Edit", "MultiEdit"], &["Write"]);
+    }
+
+    #[test]
+    fn twins_are_tools() {
+        for (own, _) in TWINS {
+            let is_own = |tool: &ToolSpec| tool.name == *own;
+            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::wording::one_line;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
 use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
@@ -32,6 +33,9 @@ use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::Gate;
 use crate::world::stage::Stage;
 use crate::world::verdict::Refused;
+
+/// How much is told of why hooks stop a delivery, in characters.
+const WHY_CHARS_MAX: usize = 300;
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -403,7 +407,7 @@ impl Delivery<'_> {
         match review::deliver(how, held, offer, (kept_in, self.state), asked).await {
             Ok((changes, None)) => Ok(changes),
             Ok((changes, Some(why))) => {
-                let name = held.name();
+                let (name, why) = (held.name(), one_line(&why, WHY_CHARS_MAX));
                 let message = format!(
                     "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
                      {name}` applies it"

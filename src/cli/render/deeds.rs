@@ -107,14 +107,14 @@ fn person_asked(tool: &str, answer: Option<Said>) -> Deed {
 
 /// What a hook said.
 fn hook_ran((event, command): (&str, &str), decision: &str, reason: Option<&str>) -> Deed {
-    let style = match decision {
-        "deny" | "failed" => Style::Bad,
-        "ask" | "defer" => Style::Warn,
-        _ => Style::Faint,
+    let (style, verb) = match decision {
+        "deny" => (Style::Bad, "is denied by"),
+        "failed" => (Style::Bad, "is let down by"),
+        "ask" | "defer" => (Style::Warn, "is questioned by"),
+        _ => (Style::Faint, "passes"),
     };
     let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
-    let said = format!("`{command}` of {event} says {decision}{why}");
-    (style, "asks", said)
+    (style, verb, format!("the hook `{command}` ({event}){why}"))
 }
 
 /// How a check ended on an agent's work.

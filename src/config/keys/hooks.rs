@@ -70,8 +70,8 @@ pub static HOOK_GROUP: Section = Section {
         Key::served(
             &["matcher"],
             Shape::Verbatim,
-            "A regular expression for the whole name of a tool: `write_file|mcp__git__.*`. `Bash`, \
-             `Read`, `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
+            "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, `Read`, \
+             `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
              it, and as `*`, all tools.",
         )
         .or("'*'"),
@@ -85,8 +85,8 @@ pub static HOOK_GROUP: Section = Section {
 
 /// One hook.
 pub static HOOK: Section = Section {
-    path: "hooks.PreToolUse[].hooks[]",
-    doc: "A command that is asked.",
+    path: "hook",
+    doc: "A command that is asked: an item of `hooks` in a group.",
     others: Others::Refused,
     keys: &[
         Key::served(
