@@ -131,18 +131,7 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     let mut task_of = BTreeMap::new();
     for participant in participants {
-        let Participant {
-            id,
-            number,
-            workspace,
-            hooks,
-            mind,
-        } = participant;
-        let person = Person {
-            id,
-            workspace,
-            hooks,
-        };
+        let (number, person, mind) = participant.seated();
         table.people.insert(number, person);
         let desk = Desk {
             me: number,
@@ -179,6 +168,18 @@ pub async fn run(
     };
     tasks.shutdown().await;
     table.result(closed)
+}
+
+impl Participant {
+    /// Who takes part, what the table knows of it, and what goes on its own way.
+    fn seated(self) -> (AgentNumber, Person, Mind) {
+        let person = Person {
+            id: self.id,
+            workspace: self.workspace,
+            hooks: self.hooks,
+        };
+        (self.number, person, self.mind)
+    }
 }
 
 struct Person {

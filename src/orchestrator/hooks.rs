@@ -207,7 +207,10 @@ fn expect_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -
 fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
     let line = parse(&in_project(&hook.command, base));
     let words = line.commands.iter().flat_map(|command| &command.words);
-    for word in words.filter_map(|word| word.value()) {
+    for word in words {
+        let Some(word) = word.value() else {
+            continue;
+        };
         let Ok(Located::File(real)) = locate(&AbsPath::resolve(base, &word)) else {
             continue;
         };

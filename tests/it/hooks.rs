@@ -4,8 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use massgen::confinement::tier::Tier;
 use serde_json::{Value, json};
 
+use crate::command_runs::has;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
@@ -270,6 +272,15 @@ fn a_matcher_says_which_tools_a_hook_is_about() {
     }
 }
 
+/// Commands and hooks of the project are held in this tier.
+fn held_in(project: Project, tier: Tier) -> Project {
+    let config = fs::read_to_string(project.path("team.yaml")).unwrap();
+    let key = "enable_mcp_command_line: true";
+    let held = config.replace(key, &format!("{key}, command_line_sandbox: {tier}"));
+    assert_ne!(held, config);
+    project.file("team.yaml", held)
+}
+
 #[test]
 fn a_hook_reaches_the_project_and_nothing_else() {
     let script = "cat src/a.txt team.yaml > /dev/null || exit 3
@@ -282,17 +293,20 @@ exit 0";
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let hooks = "{PreToolUse: [{hooks: ['bash hooks/check.sh']}]}";
-    let made = project(hooks, "").home_file(".ssh/id", "CANARY");
-    let home = made
-        .home("")
-        .to_str()
-        .unwrap()
-        .trim_end_matches('/')
-        .to_owned();
-    let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
-    let done = call(made.file("hooks/check.sh", &script), "write_file", &write());
-    assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
-    done.has_file("src/a.txt", "plain\n").has_no("made.txt");
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        if !has(tier) {
+            println!("skipped: this machine has no tier {tier}");
+            continue;
+        }
+        let made = held_in(project(hooks, ""), tier).home_file(".ssh/id", "CANARY");
+        let home = made.home("");
+        let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
+        let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
+        let done = call(made.file("hooks/check.sh", &script), "write_file", &write());
+        let (out, err) = (done.stdout(), done.stderr());
+        assert_eq!(done.code(), Some(0), "{tier}: {out} {err}");
+        done.has_file("src/a.txt", "plain\n").has_no("made.txt");
+    }
     // The control: with a network, the same connection is made.
     let connects = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
     for (network, code) in [("off", 4), ("on", 0)] {
@@ -766,4 +780,48 @@ fn the_scripts_of_the_documentation_answer() {
     let tidied = call(project(hooks, &scripts[1]), "write_file", &write());
     assert_eq!(tidied.code(), Some(0), "{}", tidied.stdout());
     tidied.has_file(OWN, "new\n");
+}
+
+#[test]
+fn a_run_that_is_gone_on_with_asks_no_hook_again() {
+    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let asked = events(&done, "hook_ran").len();
+    assert_eq!(asked, 4);
+    let state = done.project().path(".massgen");
+    let run = fs::read_dir(state.join("massgen_logs")).unwrap().next();
+    let log = run.unwrap().unwrap().path().join("turn_1/events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let last = text.rfind("\"type\":\"answered\"").unwrap();
+    let end = last + text[last..].find('\n').unwrap() + 1;
+    fs::write(&log, &text[..end]).unwrap();
+    fs::remove_file(log.with_file_name("status.json")).unwrap();
+    for session in fs::read_dir(state.join("sessions")).unwrap() {
+        let turn = session.unwrap().path().join("turn_1");
+        fs::remove_dir_all(&turn).unwrap();
+        fs::create_dir(&turn).unwrap();
+    }
+    // Now it would refuse everything.
+    fs::write(done.project().path("hooks/check.sh"), "exit 1").unwrap();
+    let again = done.then(["--continue"]).success();
+    assert_eq!(events(&again, "hook_ran").len(), asked);
+    assert_eq!(events(&again, "answered").len(), 2);
+    assert_eq!(events(&again, "refused").len(), 2);
+}
+
+#[test]
+fn no_hook_is_shown_the_users_home() {
+    let config = "agents:
+  - id: ann
+    backend: {type: scripted, replies: [], cwd: ann}
+hooks: {PreToolUse: ['exit 0']}
+";
+    let made = Project::new().file("team.yaml", config);
+    let home = made.path("");
+    let refused = call(made.env("HOME", home), "write_file", &write());
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
+    assert!(
+        refused.stderr().contains("would be shown all of"),
+        "{}",
+        refused.stderr()
+    );
 }
