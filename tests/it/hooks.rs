@@ -802,7 +802,8 @@ fn a_run_that_is_gone_on_with_asks_no_hook_again() {
     }
     // Now it would refuse everything.
     fs::write(done.project().path("hooks/check.sh"), "exit 1").unwrap();
-    let again = done.then(["--continue"]).success();
+    let words = ["--continue", "--config", "team.yaml"];
+    let again = done.then(words).success();
     assert_eq!(events(&again, "hook_ran").len(), asked);
     assert_eq!(events(&again, "answered").len(), 2);
     assert_eq!(events(&again, "refused").len(), 2);
