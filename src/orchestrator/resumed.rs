@@ -325,6 +325,7 @@ impl Known {
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
                 | Event::PersonAsked { .. }
+                | Event::HookRan { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,

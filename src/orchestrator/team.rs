@@ -1,6 +1,7 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
@@ -18,20 +19,24 @@ use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
 use crate::config::servers::{Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
+use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::hooks::request::Setting;
 use crate::id::{AgentId, AgentNumber};
-use crate::layout::Layout;
+use crate::layout::{Layout, RunName};
 use crate::orchestrator::asking::Asker;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
+use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
-use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
+use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
 use crate::programs::offer;
@@ -44,6 +49,7 @@ use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
+use crate::world::hooks::{Held as HooksHeld, Hooks};
 use crate::world::mcp::{Equipped, Known, Outside, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
@@ -67,6 +73,8 @@ pub struct Member {
     rules: Arc<CallRules>,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// How hooks about it are run.
+    hooks: CommandLineConfig,
     /// What holds its programs, if it works by them.
     programs: Option<CommandLineConfig>,
     /// Its servers.
@@ -137,6 +145,7 @@ pub struct Team {
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
+    hook_ground: Option<HookGround>,
 }
 
 /// How far the final agent reaches.
@@ -183,6 +192,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
+                hooks: for_hooks(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(ProgramsConfig::held),
                 servers: servings(agent),
                 history: Arc::default(),
@@ -201,6 +211,7 @@ impl Team {
             deliveries: None,
             wings: None,
             asker: None,
+            hook_ground: None,
         })
     }
 
@@ -238,7 +249,85 @@ impl Team {
             checked: self.checked().collect(),
             programs: self.programmers().collect(),
             served: self.served().collect(),
+            hooked: self.hooked().collect(),
         }
+    }
+
+    /// Those that hooks are asked about, and how these are run. Those of a run that is played again have
+    /// answered.
+    pub fn hooked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let members = self.members.iter();
+        let members = members
+            .filter(|member| self.reach == Reach::Delivers && !member.config.hooks.is_empty());
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.hooks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// Refuses hooks that could not be run or are not the user's own.
+    pub fn expect_hooks(&self, machine: &Machine) -> Result<()> {
+        match self.reach {
+            Reach::Delivers => hooks::expect(&self.members, &self.base, machine),
+            Reach::OnlyReads => Ok(()),
+        }
+    }
+
+    /// From now on what hooks say is told there.
+    pub fn tell_of_hooks(&mut self, ground: HookGround) {
+        self.hook_ground = Some(ground);
+    }
+
+    /// Where the files of a run of this team would lie.
+    pub fn layout(&self, number: u32) -> Layout {
+        Layout::plan(&self.config, &self.base, RunName::new(number))
+    }
+
+    /// The hooks about `member`, if there are any.
+    pub fn hooks(&self, member: &Member) -> Result<Option<Hooks>> {
+        if member.config.hooks.is_empty() || self.reach == Reach::OnlyReads {
+            return Ok(None);
+        }
+        let commands = self
+            .shells
+            .as_ref()
+            .and_then(|shells| shells.hooks(&member.id));
+        let held = match commands {
+            None => None,
+            Some(commands) => Some(HooksHeld {
+                commands: commands.clone(),
+                readable: self.readable_for_hooks(member)?,
+            }),
+        };
+        let ground = self.hook_ground.as_ref();
+        let setting = Setting {
+            session_id: ground.map(|ground| ground.session_id.clone()),
+            project: grants::real(&self.base)?.to_abs(),
+            agent: Some(member.id.clone()),
+            workspace: member.workspace.clone(),
+        };
+        let witness = match ground {
+            Some(ground) => ground.witness(&member.id),
+            None => Arc::new(Unrecorded),
+        };
+        let listed = member.config.hooks.clone();
+        Ok(Some(Hooks::new(listed, setting, held, witness)))
+    }
+
+    /// What hooks may read: the directory that massgen was started in, and what the agent may. They are
+    /// the user's own, and rules about the agent's calls are not about them.
+    fn readable_for_hooks(&self, member: &Member) -> Result<PathPermissionManager> {
+        let project = grants::real(&self.base)?;
+        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
+        let agents = member.grants.iter().map(|grant| Grant {
+            permission: Permission::Read,
+            ruled: Arc::default(),
+            ..grant.clone()
+        });
+        let grants = std::iter::once(project).chain(agents).collect();
+        Ok(PathPermissionManager::new(grants, Phase::Coordination))
     }
 
     /// The members that work by programs.
@@ -448,6 +537,7 @@ impl Team {
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
+            hooks: self.hooks(member)?,
             consult: consult.map(|asker| asker.of(&member.id, seconds)),
             ..self.policy(member, stage)?
         };
@@ -592,6 +682,7 @@ impl Team {
         line: Line,
     ) -> Result<Participant> {
         Ok(Participant {
+            hooks: self.hooks(member)?,
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
@@ -662,6 +753,17 @@ async fn met(gate: &Gate) -> Result<Vec<String>> {
     let gate = gate.clone();
     let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
     met.map_err(|_| Error::bug("the servers could not be met"))?
+}
+
+/// How hooks about an agent with these commands are run: on this machine, without a network unless the
+/// hook has one, and without variables of the user's.
+fn for_hooks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        mode: ExecutionMode::Local,
+        network: Network::Off,
+        env: BTreeMap::new(),
+        ..for_checks(commands, None)
+    }
 }
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what

@@ -55,6 +55,7 @@ mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;
 mod guard;
+mod hooks;
 mod hostile;
 mod interactive;
 mod limits;

@@ -137,6 +137,7 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
             | Event::PersonAsked { agent, .. }
+            | Event::HookRan { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::Voted { agent, .. }
