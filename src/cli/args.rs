@@ -10,9 +10,9 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
-    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES,
-    TOOL_EXAMPLES, UNDO_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGIN_EXAMPLES, LOGOUT_EXAMPLES, LOGS_EXAMPLES,
+    MODELS_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
+    SERVE_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
 };
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
@@ -224,7 +224,8 @@ pub(crate) enum Command {
     /// massgen.
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArguments),
-    /// Offers massgen to other agents, as a server of the Model Context Protocol.
+    /// Offers massgen to other agents, as a server of the Model Context Protocol; signs you in at
+    /// servers of others.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
     /// Answers other programs that ask before they call a tool.
@@ -643,13 +644,60 @@ pub(crate) struct SandboxArguments {
     pub command: Vec<String>,
 }
 
-/// What is offered to other agents.
+/// What is done about servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Offers the guarded tools for files and commands of one agent, on standard input and output or
     /// on HTTP.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArguments),
+    /// Signs you in at a server on the network that a config names, in your browser.
+    #[command(after_help = LOGIN_EXAMPLES)]
+    Login(LoginArguments),
+    /// Forgets how you are signed in at a server.
+    #[command(after_help = LOGOUT_EXAMPLES)]
+    Logout(LogoutArguments),
+}
+
+/// Where somebody signs in.
+#[derive(Args, Debug)]
+pub(crate) struct LoginArguments {
+    /// Which server.
+    #[command(flatten)]
+    pub server: NamedServer,
+    /// Opens no browser: you open the address that is printed, on whatever machine.
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Asks for this right in place of those of the config, or of the server.
+    #[arg(long, value_name = "SCOPE")]
+    pub scope: Vec<String>,
+    /// The port on loopback that the browser comes back to. Default: a free one.
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub port: u16,
+}
+
+/// Where somebody is not to be signed in any more.
+#[derive(Args, Debug)]
+pub(crate) struct LogoutArguments {
+    /// Which server.
+    #[command(flatten)]
+    pub server: NamedServer,
+}
+
+/// A server on the network that a config names.
+#[derive(Args, Debug)]
+pub(crate) struct NamedServer {
+    /// Its name in `mcp_servers`.
+    #[arg(value_name = "SERVER")]
+    pub name: String,
+    /// The config. Default: the one that a run would find.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<String>,
 }
 
 /// Whose tools are offered.

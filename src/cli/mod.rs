@@ -5,6 +5,7 @@
 use crate::cli::args::{Command, ExplainCommand, HookCommand, McpCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
+use crate::cli::mcp::login;
 use crate::cli::output::{Form, Output};
 use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
@@ -159,6 +160,8 @@ fn carry_out(
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
         Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
+        Some(Command::Mcp(McpCommand::Login(asked))) => login::login(host, &asked, output)?,
+        Some(Command::Mcp(McpCommand::Logout(asked))) => login::logout(host, &asked, output)?,
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
         }

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
+use url::{Host, Url};
 
 use crate::config::command_line::Variable;
 use crate::config::secrets::is_secret;
@@ -39,7 +39,11 @@ impl ServerConfig {
     pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
-            Link::Remote(remote) => remote.headers.values().map(copy).collect(),
+            Link::Remote(remote) => {
+                let client = remote.sign_in.client.as_ref();
+                let secret = client.and_then(|client| client.secret.as_ref());
+                remote.headers.values().chain(secret).map(copy).collect()
+            }
             Link::Program(program) => {
                 let secret = |(name, value): (&String, &Variable)| match value {
                     Variable::Filled(secret) => Some(copy(secret)),
@@ -84,6 +88,26 @@ pub struct RemoteServer {
     pub headers: BTreeMap<String, SecretString>,
     /// Which addresses that are not public it may have.
     pub addresses: Addresses,
+    /// How massgen signs in there, if the server wants that.
+    pub sign_in: SignIn,
+}
+
+/// How massgen signs in at a server that wants to know who asks (`oauth`).
+#[derive(Clone, Debug, Default)]
+pub struct SignIn {
+    /// What massgen is known as; without it, massgen registers itself.
+    pub client: Option<OauthClient>,
+    /// What is asked for; without any, what the server says.
+    pub scopes: Vec<String>,
+}
+
+/// What an authorization server knows massgen as.
+#[derive(Clone, Debug)]
+pub struct OauthClient {
+    /// Its name there (`client_id`).
+    pub id: String,
+    /// What proves it (`client_secret`).
+    pub secret: Option<SecretString>,
 }
 
 /// Which addresses that are not public a server on the network may have.
@@ -118,6 +142,21 @@ impl Addresses {
             (true, Allowed::No, _) => Some("`url` leads to this machine"),
             (false, _, Allowed::Yes) if is_private(address) => None,
             (false, _, _) => Some("`url` leads into a private network"),
+        }
+    }
+
+    /// Why `url` may not be connected to, as far as it says so itself. Names are looked up when it is.
+    pub fn fault_of_url(self, url: &Url) -> Option<&'static str> {
+        match url.host() {
+            None => Some("`url` names no server"),
+            Some(Host::Domain(name)) => {
+                let name = name.trim_end_matches('.');
+                let is_local = name == "localhost" || name.ends_with(".localhost");
+                let is_closed = is_local && self.this_machine == Allowed::No;
+                is_closed.then_some("`url` leads to this machine")
+            }
+            Some(Host::Ipv4(address)) => self.fault_of(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => self.fault_of(IpAddr::V6(address)),
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::bases::Bases;
 use crate::world::delivery::store::BASES;
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::policy::Conflicts;
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
@@ -451,6 +452,7 @@ fn place(
     team.serve_from(ServerGround {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
+        tokens: machine.home.as_ref().map(TokenFile::of),
     });
 }
 

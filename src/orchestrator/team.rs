@@ -44,6 +44,7 @@ use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::{Equipped, Known, Outside, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
@@ -119,6 +120,8 @@ pub struct ServerGround {
     pub logs: AbsPath,
     /// What must not get there.
     pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
 }
 
 /// The members of a run in registration order.
@@ -324,6 +327,7 @@ impl Team {
                     .logs
                     .join(format!("{}.{name}.{phase}.log", member.id)),
                 redactor: ground.redactor.clone(),
+                tokens: ground.tokens.clone(),
             }
         };
         let outside = match (&self.config.orchestrator.planning, phase) {

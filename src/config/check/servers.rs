@@ -1,19 +1,19 @@
 //! Owns the keys about foreign servers: their names, what is started for them and where they are. A
 //! value that variables were filled into is never repeated, for it may be a secret.
 
-use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use secrecy::SecretString;
-use url::{Host, Url};
+use url::Url;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::node::{Node, Value};
 use crate::config::servers::{
-    Addresses, Allowed, CALL_SECONDS_DEFAULT, Link, RemoteServer, ServerConfig, ServerProgram,
+    Addresses, Allowed, CALL_SECONDS_DEFAULT, Link, OauthClient, RemoteServer, ServerConfig,
+    ServerProgram, SignIn,
 };
 use crate::permissions::grant::Permission;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
@@ -201,7 +201,11 @@ impl Checker<'_> {
     }
 
     fn program(&mut self, entry: &View<'_>) -> Option<ServerProgram> {
-        self.refuse_keys(entry, &["headers"], "a program is sent no headers");
+        self.refuse_keys(
+            entry,
+            &["headers", "oauth"],
+            "a program is sent no headers and asks nobody to sign in",
+        );
         let Some(text) = entry.text("command") else {
             let hint = "add `command: npx`, or `url: https://…` for a server on the network";
             self.refuse_key(entry, "command", "`command` is missing", hint);
@@ -305,7 +309,7 @@ impl Checker<'_> {
             Some(url) if !url.username().is_empty() || url.password().is_some() => {
                 Some("`url` holds a password: that belongs into `headers`")
             }
-            Some(url) => fault_of_host(url, addresses),
+            Some(url) => addresses.fault_of_url(url),
         };
         if let Some(fault) = fault {
             let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
@@ -322,7 +326,43 @@ impl Checker<'_> {
             url: url?,
             headers: self.headers(entry),
             addresses,
+            sign_in: self.sign_in(entry),
         })
+    }
+
+    fn sign_in(&mut self, entry: &View<'_>) -> SignIn {
+        let Some(oauth) = entry.section("oauth") else {
+            return SignIn::default();
+        };
+        let id = oauth.text("client_id");
+        let secret = oauth.text("client_secret");
+        if let Some(id) = &id {
+            self.limit_chars(id, "the name", VALUE_CHARS_MAX);
+        }
+        if id.is_none() && secret.is_some() {
+            let message = "a `client_secret` means nothing without its `client_id`";
+            self.refuse_key(&oauth, "client_secret", message, "add `client_id`");
+        }
+        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        let scopes = oauth.texts("scopes");
+        for scope in &scopes {
+            if scope.written.is_empty() || !is_word(scope.written) {
+                let message = format!("{} is no scope", quote(scope.written));
+                let error = Diagnostic::error(&scope.path, message).at(scope.span);
+                self.findings
+                    .push(error.suggest("write each scope on its own"));
+            }
+        }
+        SignIn {
+            client: id.map(|id| OauthClient {
+                id: id.written.to_owned(),
+                secret: secret.map(|secret| SecretString::from(secret.written)),
+            }),
+            scopes: scopes
+                .iter()
+                .map(|scope| scope.written.to_owned())
+                .collect(),
+        }
     }
 
     fn headers(&mut self, entry: &View<'_>) -> BTreeMap<String, SecretString> {
@@ -422,20 +462,5 @@ fn named<'n>(written: &'n str, path: String, span: &'n Span) -> Text<'n> {
         written,
         path,
         span,
-    }
-}
-
-/// Why an address may not be reached, as far as it says so itself. Names are looked up when it is.
-fn fault_of_host(url: &Url, addresses: Addresses) -> Option<&'static str> {
-    match url.host() {
-        None => Some("`url` names no server"),
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            let is_local = name == "localhost" || name.ends_with(".localhost");
-            let is_closed = is_local && addresses.this_machine == Allowed::No;
-            is_closed.then_some("`url` leads to this machine")
-        }
-        Some(Host::Ipv4(address)) => addresses.fault_of(IpAddr::V4(address)),
-        Some(Host::Ipv6(address)) => addresses.fault_of(IpAddr::V6(address)),
     }
 }

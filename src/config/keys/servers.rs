@@ -74,6 +74,11 @@ pub static MCP_SERVER: Section = Section {
             "A mapping of headers that every request carries to their texts.",
         ),
         Key::served(
+            &["oauth"],
+            Shape::Mapping(&OAUTH),
+            "How massgen signs in where the server wants that, with `massgen mcp login`.",
+        ),
+        Key::served(
             &["allowed_tools"],
             Shape::List(&Shape::Text),
             "Only these of its tools, as the server calls them.",
@@ -127,6 +132,32 @@ pub static MCP_SERVER: Section = Section {
             Shape::Text,
             "models read what the server says of its tools",
         ),
+    ],
+};
+
+/// How massgen signs in at a server.
+pub static OAUTH: Section = Section {
+    path: "agents[].backend.mcp_servers[].oauth",
+    doc: "How massgen signs in at a server on the network. Nothing of it is needed where the server \
+          takes programs that register themselves.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["client_id"],
+            Shape::Text,
+            "What massgen is known as there, if it was registered by hand.",
+        ),
+        Key::served(
+            &["client_secret"],
+            Shape::Text,
+            "What proves that, if anything does: best `${VARIABLE}`.",
+        ),
+        Key::served(
+            &["scopes"],
+            Shape::List(&Shape::Text),
+            "The rights that are asked for. Without any, those that the server names.",
+        )
+        .or("[]"),
     ],
 };
 

@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::auth::AuthClient;
 use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -22,6 +23,9 @@ use crate::tools::served::offer::{Described, Shelf};
 use crate::wording::{one_line, visible};
 use crate::world::mcp::answer::{self, Answered};
 use crate::world::mcp::host::Host;
+use crate::world::mcp::remote::Refusal;
+use crate::world::mcp::sign_in::signed_in;
+use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched::Watched;
 use crate::world::mcp::{Launch, remote};
 use crate::world::sandbox::server::{Answering, Log, Pipes};
@@ -44,6 +48,8 @@ const LAST_WORDS_CHARS_MAX: usize = 600;
 pub(super) struct Link {
     service: RunningService<RoleClient, Host>,
     program: Option<Answering>,
+    /// What the user has signed in with, if the server is on the network.
+    tokens: Option<ServerTokens>,
     has_changed: Arc<AtomicBool>,
 }
 
@@ -52,6 +58,8 @@ pub(super) struct Link {
 pub(super) enum Fault {
     /// Nobody is there any more.
     Gone,
+    /// The server wants the user to sign in, perhaps for more rights.
+    Closed(Option<String>),
     /// For this reason.
     Failed(String),
 }
@@ -62,7 +70,15 @@ impl From<ServiceError> for Fault {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        if is_gone {
+        let missing = match &error {
+            ServiceError::TransportSend(error) => remote::missing_scopes(error),
+            _ => None,
+        };
+        if missing.is_some() {
+            Fault::Closed(missing)
+        } else if error.is_authorization_required() {
+            Fault::Closed(None)
+        } else if is_gone {
             Fault::Gone
         } else if let ServiceError::McpError(error) = error {
             Fault::Failed(said(&error.message))
@@ -95,6 +111,7 @@ impl Link {
                 return Ok(Self {
                     service,
                     program: Some(program),
+                    tokens: None,
                     has_changed,
                 });
             }
@@ -104,17 +121,46 @@ impl Link {
         Err(format!("{fault}{}", last_words(&program)))
     }
 
-    /// Connects to a server on the network.
-    pub(super) async fn to_remote(remote: &RemoteServer) -> Result<Self, String> {
+    /// Connects to a server on the network, as the user who has signed in if they have.
+    pub(super) async fn to_remote(
+        remote: &RemoteServer,
+        tokens: Option<ServerTokens>,
+    ) -> Result<Self, Fault> {
+        let tokens = tokens.filter(|_| !remote::says_who(remote));
+        let client = remote::client(remote.addresses).map_err(Fault::Failed)?;
         let has_changed = Arc::default();
-        let transport = Watched::new(remote::transport(remote)?, &has_changed);
-        let service = serve_client(Host::new(&[]), transport).await;
-        let service = service.map_err(|error| said(&remote::told(&error)))?;
+        let signed_in = match &tokens {
+            Some(tokens) => signed_in(remote, tokens).await.map_err(Fault::Failed)?,
+            None => None,
+        };
+        let service = match signed_in {
+            Some(manager) => {
+                let transport = remote::transport(remote, AuthClient::new(client, manager));
+                serve_client(Host::new(&[]), Watched::new(transport, &has_changed)).await
+            }
+            None => {
+                let transport = remote::transport(remote, client);
+                serve_client(Host::new(&[]), Watched::new(transport, &has_changed)).await
+            }
+        };
+        let service = service.map_err(|error| match remote::told(&error) {
+            Refusal::SignIn(missing) => Fault::Closed(missing),
+            Refusal::Failed(why) => Fault::Failed(said(&why)),
+        })?;
         Ok(Self {
             service,
             program: None,
+            tokens,
             has_changed,
         })
+    }
+
+    /// `text` without what the user is signed in with.
+    pub(super) fn hide(&self, text: String) -> String {
+        match &self.tokens {
+            Some(tokens) => tokens.hide(&text),
+            None => text,
+        }
     }
 
     /// Whether somebody is still there.

@@ -4,8 +4,11 @@
 
 mod answer;
 mod host;
+mod judged;
 mod link;
 mod remote;
+pub mod sign_in;
+pub mod tokens;
 mod watched;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,7 @@ use crate::tools::served::offer::{Described, offered};
 use crate::tools::served::{Catalogue, ServedTool, ServerCall, ServerName};
 use crate::world::commands::Commands;
 use crate::world::mcp::link::{Fault, Link};
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::store::redact::Redactor;
@@ -33,6 +37,9 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// How often one agent's instance of a server is started in one phase; one that ends more often
 /// stays away.
 const STARTS_MAX: u32 = 3;
+/// The most rights that a server may ask for in one line, and the longest name of one, in bytes.
+const SCOPES_MAX: usize = 16;
+const SCOPE_BYTES_MAX: usize = 100;
 
 /// The servers of one agent in one phase. A clone is the same.
 #[derive(Clone, Debug)]
@@ -67,6 +74,8 @@ pub struct Equipped {
     pub log: AbsPath,
     /// What must not get there.
     pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
 }
 
 /// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
@@ -219,7 +228,12 @@ impl Servers {
         let link = seat.linked(launcher).await?;
         let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
         let fault = match timeout(Duration::from_secs(config.call_seconds), asked).await {
-            Ok(Ok(answered)) => return Ok(answered),
+            Ok(Ok(answered)) => {
+                return Ok(Answered {
+                    text: link.hide(answered.text),
+                    ..answered
+                });
+            }
             Ok(Err(fault)) => fault,
             Err(_) => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
         };
@@ -296,12 +310,15 @@ impl Seat {
             commands,
             log,
             redactor,
+            tokens,
         } = &self.equipped;
         let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
         match (&config.link, commands) {
             (Reached::Remote(remote), _) => {
-                let opened = timeout(START_TIME_MAX, Link::to_remote(remote)).await;
-                opened.unwrap_or_else(|_| Err(late())).map_err(failed)
+                let tokens = tokens.as_ref().map(|tokens| tokens.of_server(&remote.url));
+                let opened = timeout(START_TIME_MAX, Link::to_remote(remote, tokens)).await;
+                let opened = opened.unwrap_or_else(|_| Err(Fault::Failed(late())));
+                opened.map_err(|fault| failed(self.why(fault)))
             }
             (Reached::Program(program), Some(commands)) => {
                 let wanted = Wanted {
@@ -324,13 +341,50 @@ impl Seat {
     fn told(&self, link: &Link, fault: Fault) -> String {
         let name = self.equipped.config.name();
         match fault {
-            Fault::Failed(why) => format!("the server `{name}`: {why}"),
             Fault::Gone => format!(
                 "the server `{name}` has ended, and what became of the call is not known{}",
                 link.last_words()
             ),
+            fault => link.hide(format!("the server `{name}`: {}", self.why(fault))),
         }
     }
+
+    fn why(&self, fault: Fault) -> String {
+        let name = self.equipped.config.name();
+        match fault {
+            Fault::Failed(why) => why,
+            Fault::Gone => "it has ended".to_owned(),
+            Fault::Closed(_) if self.says_who() => {
+                "it does not take what `headers` says of who asks".to_owned()
+            }
+            Fault::Closed(None) => format!(
+                "it wants to know who asks: sign in with `massgen mcp login {name}`, or add its \
+                 token to `headers`"
+            ),
+            Fault::Closed(Some(scopes)) => format!(
+                "it wants rights that you have not given: sign in again with \
+                 `massgen mcp login {name}{}`",
+                asking_for(&scopes)
+            ),
+        }
+    }
+
+    fn says_who(&self) -> bool {
+        match &self.equipped.config.link {
+            Reached::Remote(remote) => remote::says_who(remote),
+            Reached::Program(_) => false,
+        }
+    }
+}
+
+/// How these rights are asked for on the command line. A stranger names them, and the user may copy
+/// the line: those that a shell would read as more than a word are left out.
+fn asking_for(scopes: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
+    let scopes = scopes.split_ascii_whitespace().filter(plain);
+    let scopes = scopes.take(SCOPES_MAX);
+    scopes.map(|scope| format!(" --scope {scope}")).collect()
 }
 
 fn late() -> String {
