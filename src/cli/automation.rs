@@ -88,6 +88,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }

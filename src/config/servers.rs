@@ -7,18 +7,20 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use url::{Host, Url};
 
+use crate::call_rules::{About, CallRule, CallRules};
 use crate::config::command_line::Variable;
 use crate::config::secrets::is_secret;
 use crate::confinement::network::Network;
 use crate::confinement::public::is_public;
 use crate::path::AbsPath;
+use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{ServerName, ServerRules};
 
 /// How long a call may take where the config does not say it, in seconds.
 pub const CALL_SECONDS_DEFAULT: u64 = 120;
 
 /// One server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// What the user says about its tools, its name among it.
     pub rules: ServerRules,
@@ -29,6 +31,27 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// Whether one connection serves all agents that have this server.
+    pub fn is_shared(&self) -> bool {
+        match &self.link {
+            Link::Remote(_) => true,
+            Link::Program(program) => program.instances == Instances::One,
+        }
+    }
+
+    /// What the config says of its single tools (`tools`), as rules.
+    pub fn call_rules(&self) -> CallRules {
+        let server = self.name();
+        let rule = |(tool, ruling): (&String, &Ruling)| {
+            Some(CallRule {
+                ruling: *ruling,
+                about: About::Tool(self.rules.full_name_of(tool)?),
+                written: format!("mcp({server}/{tool})"),
+            })
+        };
+        CallRules::new(self.rules.ruled.iter().filter_map(rule).collect())
+    }
+
     /// Its name.
     pub fn name(&self) -> &ServerName {
         &self.rules.server
@@ -58,7 +81,7 @@ impl ServerConfig {
 }
 
 /// How a server is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Link {
     /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
     Program(ServerProgram),
@@ -67,7 +90,7 @@ pub enum Link {
 }
 
 /// A server that is a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -77,6 +100,18 @@ pub struct ServerProgram {
     pub env: BTreeMap<String, Variable>,
     /// What it reaches of the network.
     pub network: Network,
+    /// Who has an instance.
+    pub instances: Instances,
+}
+
+/// How many instances of a program there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Instances {
+    /// Each agent has its own.
+    #[default]
+    PerAgent,
+    /// All agents with this server share one, which may do what all of them may (`shared`).
+    One,
 }
 
 /// A server on the network.
@@ -93,7 +128,7 @@ pub struct RemoteServer {
 }
 
 /// How massgen signs in at a server that wants to know who asks (`oauth`).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SignIn {
     /// What massgen is known as; without it, massgen registers itself.
     pub client: Option<OauthClient>,
@@ -108,6 +143,32 @@ pub struct OauthClient {
     pub id: String,
     /// What proves it (`client_secret`).
     pub secret: Option<SecretString>,
+}
+
+impl PartialEq for RemoteServer {
+    fn eq(&self, other: &Self) -> bool {
+        let headers = |server: &Self| -> Vec<(String, String)> {
+            let headers = server.headers.iter();
+            let copy = |(name, value): (&String, &SecretString)| {
+                (name.clone(), value.expose_secret().to_owned())
+            };
+            headers.map(copy).collect()
+        };
+        self.url == other.url
+            && self.addresses == other.addresses
+            && self.sign_in == other.sign_in
+            && headers(self) == headers(other)
+    }
+}
+
+impl PartialEq for OauthClient {
+    fn eq(&self, other: &Self) -> bool {
+        let secret = |client: &Self| {
+            let secret = client.secret.as_ref();
+            secret.map(|secret| secret.expose_secret().to_owned())
+        };
+        self.id == other.id && secret(self) == secret(other)
+    }
 }
 
 /// Which addresses that are not public a server on the network may have.

@@ -177,7 +177,8 @@ impl Run {
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, &places);
-        place(&mut team, of_run, (&order.machine, &order.redactor));
+        let leaves = (&order.redactor, &sender);
+        place(&mut team, of_run, &order.machine, leaves);
         let how = (beginning.until_ns, order.reviewer);
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
@@ -446,13 +447,15 @@ fn begin_or_go_on(
 fn place(
     team: &mut Team,
     (layout, places): (&Layout, &RunPlaces),
-    (machine, redactor): (&Machine, &Redactor),
+    machine: &Machine,
+    (redactor, events): (&Redactor, &Sender<Event>),
 ) {
     team.deliver_from(Wings::new((layout, places.name()), &machine.executable));
     team.serve_from(ServerGround {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
         tokens: machine.home.as_ref().map(TokenFile::of),
+        events: events.downgrade(),
     });
 }
 

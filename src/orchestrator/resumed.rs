@@ -325,6 +325,7 @@ impl Known {
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
                 | Event::PersonAsked { .. }
+                | Event::ServerWorks { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, WeakSender};
 
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
@@ -16,7 +16,7 @@ use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
-use crate::config::servers::{Link, ServerConfig};
+use crate::config::servers::{Instances, Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,7 +31,7 @@ use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
 use crate::programs::offer;
@@ -45,7 +45,7 @@ use crate::world::delivery::store::Delivery;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::mcp::{Equipped, Known, Outside, Servers};
+use crate::world::mcp::{Equipped, Known, Listener, Outside, Pool, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
@@ -122,6 +122,8 @@ pub struct ServerGround {
     pub redactor: Redactor,
     /// What the user has signed in with, if they have a home directory.
     pub tokens: Option<TokenFile>,
+    /// Where what they say of their work goes, as long as the run goes on.
+    pub events: WeakSender<Event>,
 }
 
 /// The members of a run in registration order.
@@ -137,6 +139,8 @@ pub struct Team {
     server_ground: Option<ServerGround>,
     /// What the servers of the run have said of their tools.
     known: Known,
+    /// The servers that members share.
+    pool: Pool,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
@@ -201,6 +205,7 @@ impl Team {
             shells: None,
             server_ground: None,
             known: Known::default(),
+            pool: Pool::default(),
             deliveries: None,
             wings: None,
             asker: None,
@@ -323,11 +328,16 @@ impl Team {
                 commands: shells
                     .and_then(|shells| shells.serving(&member.id, name))
                     .cloned(),
-                log: ground
-                    .logs
-                    .join(format!("{}.{name}.{phase}.log", member.id)),
+                log: ground.logs.join(match serving.config.is_shared() {
+                    true => format!("{name}.shared.log"),
+                    false => format!("{}.{name}.{phase}.log", member.id),
+                }),
                 redactor: ground.redactor.clone(),
                 tokens: ground.tokens.clone(),
+                listener: Some(Listener {
+                    server: name.clone(),
+                    events: ground.events.clone(),
+                }),
             }
         };
         let outside = match (&self.config.orchestrator.planning, phase) {
@@ -339,8 +349,27 @@ impl Team {
             equipped,
             &member.config.tools,
             outside,
-            &self.known,
+            (&self.known, &self.pool),
         ))
+    }
+
+    /// What holds for the servers that `member` shares with others: what all members may read, each
+    /// in the same way. `None` if it shares none that is a program.
+    fn common(&self, member: &Member) -> Result<Option<Gate>> {
+        let is_one = |serving: &Serving| match &serving.config.link {
+            Link::Program(program) => program.instances == Instances::One,
+            Link::Remote(_) => false,
+        };
+        if !member.servers.iter().any(is_one) {
+            return Ok(None);
+        }
+        let is_common = |grant: &&Grant| {
+            let mut members = self.members.iter();
+            grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
+        };
+        let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
+        let policy = GatePolicy::single_call(grants::real(&self.base)?);
+        Gate::open(grants::manager(&grants, Phase::Coordination), policy).map(Some)
     }
 
     /// What tells whether answers hold.
@@ -452,6 +481,7 @@ impl Team {
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
+            common: self.common(member)?,
             consult: consult.map(|asker| asker.of(&member.id, seconds)),
             ..self.policy(member, stage)?
         };

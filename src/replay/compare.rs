@@ -144,6 +144,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Informed { .. }

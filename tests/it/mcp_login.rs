@@ -13,7 +13,7 @@ use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{calls_of, events, read};
 use crate::oauth_server::{Manner, OauthServer, TOKEN};
 use crate::project::{Finished, Project};
-use crate::scripted_team::{agent, team};
+use crate::scripted_team::{FINAL, agent, team};
 
 /// Where what is given is kept.
 const KEPT: &str = ".massgen/mcp/credentials.json";
@@ -300,4 +300,46 @@ fn only_a_server_of_the_config_is_signed_in_at() {
         "{stderr}"
     );
     assert!(stderr.contains("`team.yaml` names: t"), "{stderr}");
+}
+
+#[test]
+fn agents_share_the_connection_to_a_server() {
+    let server = OauthServer::start(Manner::default());
+    let url = server.url();
+    let keys = |id: &str| {
+        format!(
+            "cwd: {id}\nmcp_servers: [{{name: t, url: '{url}', security: {{allow_localhost: true}}}}]"
+        )
+    };
+    let who = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
+    let replies = format!(
+        "
+- when: {{system: \"{FINAL}\"}}
+  calls: [{{name: mcp__t__who, arguments: {{}}}}]
+- when: {{system: \"{FINAL}\"}}
+  text: presented
+{who}- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
+  repeat: true
+"
+    );
+    let members = ["one", "two", "three"].map(|id| agent(id, &keys(id), &replies));
+    let finished = project(&url, "").args(LOGIN).success();
+    let begun = server.requests("POST /mcp").len();
+    let project = finished.then(RUN).file("team.yaml", team(&members, ""));
+    let finished = project.success();
+    let answers = read(&finished);
+    assert_eq!(
+        answers,
+        ["you are Bearer [redacted]"; 4],
+        "{}",
+        finished.stderr()
+    );
+    let requests = server.requests("POST /mcp");
+    let methods = requests
+        .iter()
+        .skip(begun)
+        .map(|asked| asked.json()["method"].clone());
+    let greetings = methods.filter(|method| method == "initialize").count();
+    assert_eq!(greetings, 1, "{requests:#?}");
 }

@@ -505,3 +505,16 @@ fn rules_close_the_tools_of_a_server_by_their_names() {
     check("permissions: {deny: ['mcp(all/*)']}", "denies it");
     check("permissions: {ask: ['mcp(all/echo)']}", "denied");
 }
+
+#[test]
+fn a_server_says_what_of_its_tools_is_closed() {
+    let check = |keys: &str, expected: &str| {
+        let calls = [("mcp__all__echo", json!({"message": "hi"}))];
+        let (_, read) = run(project(), &format!("{EVERYTHING}{keys}}}"), &calls);
+        assert!(read[0].contains(expected), "{keys}: {read:#?}");
+    };
+    check("tools: {echo: allow}", "Echo: hi");
+    check("tools: {get-sum: deny}", "Echo: hi");
+    check("tools: {echo: ask}", "denied");
+    check("tools: {echo: deny}", "there is no tool `mcp__all__echo`");
+}

@@ -12,10 +12,11 @@ use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::node::{Node, Value};
 use crate::config::servers::{
-    Addresses, Allowed, CALL_SECONDS_DEFAULT, Link, OauthClient, RemoteServer, ServerConfig,
-    ServerProgram, SignIn,
+    Addresses, Allowed, CALL_SECONDS_DEFAULT, Instances, Link, OauthClient, RemoteServer,
+    ServerConfig, ServerProgram, SignIn,
 };
 use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
 
 /// The most servers of one list.
@@ -174,12 +175,14 @@ impl Checker<'_> {
                 .map(|text| text.written.to_owned())
                 .collect::<Vec<_>>()
         };
+        let ruled = self.rulings(&name, entry);
         let is = |key, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
             rules: ServerRules {
                 server: name,
                 allowed: entry.get("allowed_tools").map(|_| texts("allowed_tools")),
                 excluded: texts("exclude_tools"),
+                ruled,
                 permission: if is("permission", "write") {
                     Permission::Write
                 } else {
@@ -198,6 +201,44 @@ impl Checker<'_> {
                 .integer("timeout_seconds")
                 .unwrap_or(CALL_SECONDS_DEFAULT),
         })
+    }
+
+    /// What `tools` says of single tools.
+    fn rulings(&mut self, server: &ServerName, entry: &View<'_>) -> BTreeMap<String, Ruling> {
+        let mut ruled = BTreeMap::new();
+        let Some(view) = entry.section("tools") else {
+            if entry.get("tools").is_some() {
+                let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
+                self.refuse_key(entry, "tools", "`tools` is no mapping", hint);
+            }
+            return ruled;
+        };
+        for tool in view.node.entries() {
+            let path = view.path_of(&tool.key);
+            let said = text_of(&tool.value, path.clone());
+            let rulings = [Ruling::Deny, Ruling::Ask, Ruling::Allow];
+            let mut rulings = rulings.into_iter();
+            let said = said.and_then(|said| rulings.find(|one| one.to_string() == said.written));
+            let is_name = !tool.key.is_empty() && !tool.key.contains('*');
+            match said {
+                Some(ruling) if is_name => {
+                    ruled.insert(tool.key.clone(), ruling);
+                }
+                Some(_) => {
+                    let message = format!("{} is no name of a tool", quote(&tool.key));
+                    let error = Diagnostic::error(path, message).at(&tool.key_span);
+                    let hint =
+                        format!("for all tools, write `permissions: {{ask: ['mcp({server}/*)']}}`");
+                    self.findings.push(error.suggest(hint));
+                }
+                None => {
+                    let message = format!("{} is not `allow`, `ask` or `deny`", quote(&tool.key));
+                    let error = Diagnostic::error(path, message).at(&tool.value.span);
+                    self.findings.push(error);
+                }
+            }
+        }
+        ruled
     }
 
     fn program(&mut self, entry: &View<'_>) -> Option<ServerProgram> {
@@ -241,7 +282,21 @@ impl Checker<'_> {
             cwd,
             env,
             network: self.network_of(entry, "network"),
+            instances: self.instances(entry),
         })
+    }
+
+    fn instances(&mut self, entry: &View<'_>) -> Instances {
+        if entry.flag("shared") != Some(true) {
+            return Instances::PerAgent;
+        }
+        let permission = entry.text("permission");
+        if permission.is_some_and(|text| text.written == "write") {
+            let message = "a program that agents share writes to nobody's directories";
+            let hint = "remove `shared`, so that each agent has its own, or `permission: write`";
+            self.refuse_key(entry, "permission", message, hint);
+        }
+        Instances::One
     }
 
     fn check_command(&mut self, entry: &View<'_>, text: &Text<'_>, program: Option<&String>) {
@@ -279,7 +334,7 @@ impl Checker<'_> {
     }
 
     fn remote(&mut self, entry: &View<'_>) -> Option<RemoteServer> {
-        let keys = ["command", "args", "env", "cwd", "network"];
+        let keys = ["command", "args", "env", "cwd", "network", "shared"];
         self.refuse_keys(
             entry,
             &keys,

@@ -15,7 +15,7 @@ pub(super) const OF_ALL: Key = Key::served(
     &["mcp_servers"],
     Shape::Named(&MCP_SERVER),
     "Servers whose tools every agent with a `cwd` may use. Each agent has its own instance of a \
-     program.",
+     program that is not `shared`.",
 );
 
 /// One server.
@@ -54,7 +54,7 @@ pub static MCP_SERVER: Section = Section {
             &["cwd"],
             Shape::Text,
             "The directory that the program begins in, which has to be open to the agent. The \
-             agent's workspace without it.",
+             agent's workspace without it, and a private directory for one that is shared.",
         ),
         Key::served(
             &["network"],
@@ -63,6 +63,13 @@ pub static MCP_SERVER: Section = Section {
              as in `command_line_network`.",
         )
         .or("off"),
+        Key::served(
+            &["shared"],
+            Shape::Flag,
+            "Whether all agents with this server share one instance of the program. It reads what all \
+             of them may read, and writes nowhere. A server on the network is always shared.",
+        )
+        .or("false"),
         Key::served(
             &["url"],
             Shape::Text,
@@ -89,6 +96,12 @@ pub static MCP_SERVER: Section = Section {
             "Never these of its tools.",
         )
         .or("[]"),
+        Key::served(
+            &["tools"],
+            Shape::Names,
+            "A mapping of single tools, as the server calls them, to `allow`, `ask` or `deny`: the same \
+             as rules `mcp(server/tool)` in `permissions`. What is denied is not offered either.",
+        ),
         Key::served(
             &["permission"],
             Shape::OneOf(&["read", "write"]),

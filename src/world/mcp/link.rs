@@ -2,7 +2,7 @@
 //! network. It asks and hears; what is asked has been permitted before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -22,7 +22,7 @@ use crate::tools::served::Asks;
 use crate::tools::served::offer::{Described, Shelf};
 use crate::wording::{one_line, visible};
 use crate::world::mcp::answer::{self, Answered};
-use crate::world::mcp::host::Host;
+use crate::world::mcp::host::{Host, Listener};
 use crate::world::mcp::remote::Refusal;
 use crate::world::mcp::sign_in::signed_in;
 use crate::world::mcp::tokens::ServerTokens;
@@ -50,7 +50,7 @@ pub(super) struct Link {
     program: Option<Answering>,
     /// What the user has signed in with, if the server is on the network.
     tokens: Option<ServerTokens>,
-    has_changed: Arc<AtomicBool>,
+    changes: Arc<AtomicUsize>,
 }
 
 /// Why a question came to nothing.
@@ -92,7 +92,7 @@ impl Link {
     /// Starts a program and speaks with it.
     pub(super) async fn to_program(
         launch: Launch,
-        log: Log,
+        (log, listener): (Log, Option<Listener>),
         time_max: Duration,
     ) -> Result<Self, String> {
         let Launch {
@@ -103,8 +103,8 @@ impl Link {
         } = launch;
         let started = Answering::start(&sandbox, &confinement, network, log);
         let (program, pipes) = started.map_err(|error| error.to_string())?;
-        let has_changed = Arc::default();
-        let greeted = greet(pipes, Host::new(&roots), &has_changed);
+        let changes = Arc::default();
+        let greeted = greet(pipes, Host::new(&roots, listener), &changes);
         let opened = timeout(time_max, greeted).await;
         let fault = match opened {
             Ok(Ok(service)) => {
@@ -112,7 +112,7 @@ impl Link {
                     service,
                     program: Some(program),
                     tokens: None,
-                    has_changed,
+                    changes,
                 });
             }
             Ok(Err(why)) => why,
@@ -125,10 +125,12 @@ impl Link {
     pub(super) async fn to_remote(
         remote: &RemoteServer,
         tokens: Option<ServerTokens>,
+        listener: Option<Listener>,
     ) -> Result<Self, Fault> {
+        let host = Host::new(&[], listener);
         let tokens = tokens.filter(|_| !remote::says_who(remote));
         let client = remote::client(remote.addresses).map_err(Fault::Failed)?;
-        let has_changed = Arc::default();
+        let changes = Arc::default();
         let signed_in = match &tokens {
             Some(tokens) => signed_in(remote, tokens).await.map_err(Fault::Failed)?,
             None => None,
@@ -136,11 +138,11 @@ impl Link {
         let service = match signed_in {
             Some(manager) => {
                 let transport = remote::transport(remote, AuthClient::new(client, manager));
-                serve_client(Host::new(&[]), Watched::new(transport, &has_changed)).await
+                serve_client(host, Watched::new(transport, &changes)).await
             }
             None => {
                 let transport = remote::transport(remote, client);
-                serve_client(Host::new(&[]), Watched::new(transport, &has_changed)).await
+                serve_client(host, Watched::new(transport, &changes)).await
             }
         };
         let service = service.map_err(|error| match remote::told(&error) {
@@ -151,7 +153,7 @@ impl Link {
             service,
             program: None,
             tokens,
-            has_changed,
+            changes,
         })
     }
 
@@ -168,9 +170,9 @@ impl Link {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Whether the server has said since the last question that its tools are others now.
-    pub(super) fn has_changed(&self) -> bool {
-        self.has_changed.swap(false, Ordering::Relaxed)
+    /// How often the server has said that its tools are others now.
+    pub(super) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// How its program ended and what it wrote last, as the end of a sentence.
@@ -254,13 +256,13 @@ fn wants_input() -> Fault {
 async fn greet(
     pipes: Pipes,
     host: Host,
-    has_changed: &Arc<AtomicBool>,
+    changes: &Arc<AtomicUsize>,
 ) -> Result<RunningService<RoleClient, Host>, String> {
     let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
     let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
     let transport =
         AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
-    let service = serve_client(host, Watched::new(transport, has_changed)).await;
+    let service = serve_client(host, Watched::new(transport, changes)).await;
     service.map_err(|error| said(&error.to_string()))
 }
 

@@ -1,5 +1,5 @@
 //! Owns the foreign servers of one agent in one phase of a run: each is started, or connected to,
-//! when it is first needed, and ends when this goes. It decides nothing about calls, which are
+//! when it is first needed, and ends when this goes, or with the run where agents share it. It decides nothing about calls, which are
 //! permitted before they come here; what servers say is bounded and stripped before it goes on.
 
 mod answer;
@@ -11,6 +11,7 @@ pub mod sign_in;
 pub mod tokens;
 mod watched;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::store::redact::Redactor;
 
+pub use crate::world::mcp::host::Listener;
+
 pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
 
 /// How long a server may take to start and to list its tools.
@@ -47,7 +50,7 @@ pub struct Servers(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    seats: Vec<Seat>,
+    places: Vec<Place>,
     filter: ToolFilter,
     outside: Outside,
     known: Known,
@@ -76,6 +79,8 @@ pub struct Equipped {
     pub redactor: Redactor,
     /// What the user has signed in with, if they have a home directory.
     pub tokens: Option<TokenFile>,
+    /// Who hears what it says of its work; nobody where there is no run.
+    pub listener: Option<Listener>,
 }
 
 /// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
@@ -112,7 +117,41 @@ impl Known {
     }
 }
 
-/// One server of one agent.
+/// One server of an agent.
+#[derive(Debug)]
+struct Place {
+    seat: Arc<Seat>,
+    /// How often the server had said that its tools are others when it was asked for them last.
+    seen: AtomicUsize,
+}
+
+/// The connections that agents of a run share. Clones are one and the same; when the last one goes,
+/// they end.
+#[derive(Clone, Debug, Default)]
+pub struct Pool(Arc<Mutex<Vec<Arc<Seat>>>>);
+
+impl Pool {
+    /// The seat of a server: the one that others with the same server have, if it is shared.
+    fn seat(&self, equipped: Equipped) -> Arc<Seat> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = &equipped.config;
+        let same = |seat: &&Arc<Seat>| Arc::ptr_eq(&seat.equipped.config, config);
+        if let Some(seat) = shared.iter().find(same) {
+            return Arc::clone(seat);
+        }
+        let is_shared = config.is_shared();
+        let seat = Arc::new(Seat {
+            equipped,
+            state: tokio::sync::Mutex::default(),
+        });
+        if is_shared {
+            shared.push(Arc::clone(&seat));
+        }
+        seat
+    }
+}
+
+/// A connection to one server, for an agent or for all that share it.
 #[derive(Debug)]
 struct Seat {
     equipped: Equipped,
@@ -158,14 +197,14 @@ impl Servers {
         equipped: Vec<Equipped>,
         filter: &ToolFilter,
         outside: Outside,
-        known: &Known,
+        (known, pool): (&Known, &Pool),
     ) -> Self {
-        let seat = |equipped| Seat {
-            equipped,
-            state: tokio::sync::Mutex::default(),
+        let place = |equipped| Place {
+            seat: pool.seat(equipped),
+            seen: AtomicUsize::new(0),
         };
         Self(Arc::new(Inner {
-            seats: equipped.into_iter().map(seat).collect(),
+            places: equipped.into_iter().map(place).collect(),
             filter: filter.clone(),
             outside,
             known: known.clone(),
@@ -189,11 +228,11 @@ impl Servers {
         &self,
         launcher: Launcher<'_>,
     ) -> Result<Vec<String>, String> {
-        for seat in &self.0.seats {
-            let config = &seat.equipped.config;
+        for place in &self.0.places {
+            let config = &place.seat.equipped.config;
             if self.0.known.of(config).is_none() {
-                let link = seat.linked(launcher).await?;
-                self.ask_for_tools(seat, &link).await?;
+                let link = place.seat.linked(launcher).await?;
+                self.ask_for_tools(place, &link).await?;
             }
         }
         Ok(self.arrange())
@@ -203,11 +242,12 @@ impl Servers {
     pub(in crate::world) async fn look_again(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut is_new = false;
-        for seat in &self.0.seats {
-            let link = seat.state.lock().await.link.clone();
-            if let Some(link) = link.filter(|link| link.has_changed()) {
+        for place in &self.0.places {
+            let link = place.seat.state.lock().await.link.clone();
+            let seen = place.seen.load(Ordering::Relaxed);
+            if let Some(link) = link.filter(|link| link.changes() != seen) {
                 is_new = true;
-                notes.extend(self.ask_for_tools(seat, &link).await.err());
+                notes.extend(self.ask_for_tools(place, &link).await.err());
             }
         }
         is_new.then(|| {
@@ -241,11 +281,13 @@ impl Servers {
     }
 
     fn seat(&self, server: &ServerName) -> Option<&Seat> {
-        let mut seats = self.0.seats.iter();
+        let mut seats = self.0.places.iter().map(|place| place.seat.as_ref());
         seats.find(|seat| seat.equipped.config.name() == server)
     }
 
-    async fn ask_for_tools(&self, seat: &Seat, link: &Link) -> Result<(), String> {
+    async fn ask_for_tools(&self, place: &Place, link: &Link) -> Result<(), String> {
+        let seat = &place.seat;
+        place.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(START_TIME_MAX, link.tools()).await;
         let seconds = START_TIME_MAX.as_secs();
         let late = || Fault::Failed(format!("it did not list its tools in {seconds} s"));
@@ -258,8 +300,8 @@ impl Servers {
     /// Puts the catalogue together from what is known, and says what stays out.
     fn arrange(&self) -> Vec<String> {
         let (mut catalogue, mut notes) = (Catalogue::default(), Vec::new());
-        for seat in &self.0.seats {
-            let config = &seat.equipped.config;
+        for place in &self.0.places {
+            let config = &place.seat.equipped.config;
             let described = self.0.known.of(config).unwrap_or_default();
             let (mut tools, said) = offered(&config.rules, &described);
             tools.retain(|tool| self.chosen(tool));
@@ -311,12 +353,15 @@ impl Seat {
             log,
             redactor,
             tokens,
+            listener,
         } = &self.equipped;
+        let listener = listener.clone();
         let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
         match (&config.link, commands) {
             (Reached::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.of_server(&remote.url));
-                let opened = timeout(START_TIME_MAX, Link::to_remote(remote, tokens)).await;
+                let opened =
+                    timeout(START_TIME_MAX, Link::to_remote(remote, tokens, listener)).await;
                 let opened = opened.unwrap_or_else(|_| Err(Fault::Failed(late())));
                 opened.map_err(|fault| failed(self.why(fault)))
             }
@@ -328,7 +373,7 @@ impl Seat {
                 };
                 let launch = launcher(wanted).map_err(failed)?;
                 let log = link::log_to(log.clone(), redactor.clone());
-                let opened = Link::to_program(launch, log, START_TIME_MAX).await;
+                let opened = Link::to_program(launch, (log, listener), START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (Reached::Program(_), None) => {

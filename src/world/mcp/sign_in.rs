@@ -170,7 +170,7 @@ pub(super) async fn signed_in(
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server.addresses).map_err(|why| refusal(&why))?;
     let asking = async {
-        let greeted = serve_client(Host::new(&[]), remote::transport(server, client)).await;
+        let greeted = serve_client(Host::new(&[], None), remote::transport(server, client)).await;
         match greeted {
             Ok(service) => {
                 let listed = service.peer().list_tools(None).await;

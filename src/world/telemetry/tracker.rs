@@ -118,6 +118,7 @@ impl Tracker {
             | Event::Shortened { .. }
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
+            | Event::ServerWorks { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }

@@ -189,6 +189,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Restarting { .. }
         | Event::Confined { .. }
         | Event::CutShort { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }

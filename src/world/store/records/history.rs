@@ -146,6 +146,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::LimitMet { .. }
         | Event::Retrying { .. }
         | Event::PersonAsked { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,
     })

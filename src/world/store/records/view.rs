@@ -209,6 +209,7 @@ impl RunView {
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
@@ -310,6 +311,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Held { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}
     }
