@@ -36,3 +36,4 @@ pub mod ask_socket;
 pub mod telemetry;
 pub mod probe;
 pub mod ground;
+pub mod git;
