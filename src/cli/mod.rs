@@ -39,6 +39,7 @@ mod input;
 mod interactive;
 mod interrupts;
 mod lines;
+mod login_arguments;
 mod logs;
 mod manual;
 mod mcp;

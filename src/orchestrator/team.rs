@@ -674,7 +674,7 @@ impl Team {
 }
 
 /// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
-/// variables of its own. None runs in a container.
+/// variables of its own; a program that agents share as if it were nobody's. None runs in a container.
 fn servings(agent: &AgentConfig) -> Vec<Serving> {
     let serving = |config: &Arc<ServerConfig>| Serving {
         held: match &config.link {
@@ -683,7 +683,13 @@ fn servings(agent: &AgentConfig) -> Vec<Serving> {
                 mode: ExecutionMode::Local,
                 network: program.network.clone(),
                 env: program.env.clone(),
-                ..for_checks(agent.commands.as_ref(), None)
+                ..for_checks(
+                    match program.instances {
+                        Instances::PerAgent => agent.commands.as_ref(),
+                        Instances::One => None,
+                    },
+                    None,
+                )
             }),
         },
         config: Arc::clone(config),

@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::cli::args::{LoginArguments, LogoutArguments, NamedServer};
 use crate::cli::interrupts::listen;
+use crate::cli::login_arguments::{LoginArguments, LogoutArguments, NamedServer};
 use crate::cli::mcp::callback::Callback;
 use crate::cli::output::Output;
 use crate::cli::run::runtime;
