@@ -2,8 +2,11 @@
 
 use clap::Args;
 
+use crate::cli::help::{LOGIN_EXAMPLES, LOGOUT_EXAMPLES};
+
 /// Where somebody signs in.
 #[derive(Args, Debug)]
+#[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct LoginArguments {
     /// Which server.
     #[command(flatten)]
@@ -26,6 +29,7 @@ pub(crate) struct LoginArguments {
 
 /// Where somebody is not to be signed in any more.
 #[derive(Args, Debug)]
+#[command(after_help = LOGOUT_EXAMPLES)]
 pub(crate) struct LogoutArguments {
     /// Which server.
     #[command(flatten)]

@@ -455,7 +455,7 @@ fn place(
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
         tokens: machine.home.as_ref().map(TokenFile::of),
-        events: events.downgrade(),
+        events: Some(events.downgrade()),
     });
 }
 

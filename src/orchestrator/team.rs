@@ -122,8 +122,8 @@ pub struct ServerGround {
     pub redactor: Redactor,
     /// What the user has signed in with, if they have a home directory.
     pub tokens: Option<TokenFile>,
-    /// Where what they say of their work goes, as long as the run goes on.
-    pub events: WeakSender<Event>,
+    /// Where what they say of their work goes, as long as a run goes on.
+    pub events: Option<WeakSender<Event>>,
 }
 
 /// The members of a run in registration order.
@@ -334,9 +334,9 @@ impl Team {
                 }),
                 redactor: ground.redactor.clone(),
                 tokens: ground.tokens.clone(),
-                listener: Some(Listener {
+                listener: ground.events.clone().map(|events| Listener {
                     server: name.clone(),
-                    events: ground.events.clone(),
+                    events,
                 }),
             }
         };

@@ -62,6 +62,7 @@ mod mcp;
 mod mcp_login;
 mod mcp_servers;
 mod logs;
+mod mcp_orchestrate;
 mod mcp_serve;
 mod mcp_serve_http;
 mod oauth_server;
