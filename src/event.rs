@@ -338,6 +338,13 @@ pub enum Event {
         /// How the process will end.
         status: ExitStatus,
     },
+    /// A foreign server says how far it has got with what it was asked for.
+    ServerWorks {
+        /// Its name.
+        server: String,
+        /// What it says, in its own words.
+        text: String,
+    },
     /// Something that the user should know and that ends nothing.
     Warning {
         /// What.
@@ -387,6 +394,7 @@ impl Event {
             | Event::Restarting { .. }
             | Event::Confined { .. }
             | Event::CutShort { .. }
+            | Event::ServerWorks { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
         }

@@ -89,6 +89,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }

@@ -45,6 +45,7 @@ use crate::world::exec::program;
 use crate::world::files::read_capped;
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
@@ -463,6 +464,8 @@ fn of_team(
         team.serve_from(ServerGround {
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secrets(&config, &host)),
+            tokens: host.home.as_ref().map(TokenFile::of),
+            events: None,
         });
     }
     let runners = needs.runners(&team);

@@ -38,6 +38,7 @@ use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::bases::Bases;
 use crate::world::delivery::store::BASES;
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::policy::Conflicts;
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
@@ -178,7 +179,8 @@ impl Run {
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, &places);
-        place(&mut team, of_run, (&order.machine, &order.redactor));
+        let leaves = (&order.redactor, &sender);
+        place(&mut team, of_run, &order.machine, leaves);
         let how = (beginning.until_ns, order.reviewer);
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
@@ -447,12 +449,15 @@ fn begin_or_go_on(
 fn place(
     team: &mut Team,
     (layout, places): (&Layout, &RunPlaces),
-    (machine, redactor): (&Machine, &Redactor),
+    machine: &Machine,
+    (redactor, events): (&Redactor, &Sender<Event>),
 ) {
     team.deliver_from(Wings::new((layout, places.name()), &machine.executable));
     team.serve_from(ServerGround {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
+        tokens: machine.home.as_ref().map(TokenFile::of),
+        events: Some(events.downgrade()),
     });
 }
 

@@ -326,6 +326,7 @@ impl Known {
                 | Event::Shortened { .. }
                 | Event::PersonAsked { .. }
                 | Event::HookRan { .. }
+                | Event::ServerWorks { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,

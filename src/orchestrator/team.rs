@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, WeakSender};
 
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
@@ -17,7 +17,7 @@ use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
-use crate::config::servers::{Link, ServerConfig};
+use crate::config::servers::{Instances, Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
@@ -50,7 +50,8 @@ use crate::world::delivery::store::Delivery;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::hooks::{Held as HooksHeld, Hooks};
-use crate::world::mcp::{Equipped, Known, Outside, Servers};
+use crate::world::mcp::tokens::TokenFile;
+use crate::world::mcp::{Equipped, Known, Listener, Outside, Pool, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
@@ -127,6 +128,10 @@ pub struct ServerGround {
     pub logs: AbsPath,
     /// What must not get there.
     pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
+    /// Where what they say of their work goes, as long as a run goes on.
+    pub events: Option<WeakSender<Event>>,
 }
 
 /// The members of a run in registration order.
@@ -142,6 +147,8 @@ pub struct Team {
     server_ground: Option<ServerGround>,
     /// What the servers of the run have said of their tools.
     known: Known,
+    /// The servers that members share.
+    pool: Pool,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
@@ -208,6 +215,7 @@ impl Team {
             shells: None,
             server_ground: None,
             known: Known::default(),
+            pool: Pool::default(),
             deliveries: None,
             wings: None,
             asker: None,
@@ -409,10 +417,16 @@ impl Team {
                 commands: shells
                     .and_then(|shells| shells.serving(&member.id, name))
                     .cloned(),
-                log: ground
-                    .logs
-                    .join(format!("{}.{name}.{phase}.log", member.id)),
+                log: ground.logs.join(match serving.config.is_shared() {
+                    true => format!("{name}.shared.log"),
+                    false => format!("{}.{name}.{phase}.log", member.id),
+                }),
                 redactor: ground.redactor.clone(),
+                tokens: ground.tokens.clone(),
+                listener: ground.events.clone().map(|events| Listener {
+                    server: name.clone(),
+                    events,
+                }),
             }
         };
         let outside = match (&self.config.orchestrator.planning, phase) {
@@ -424,8 +438,27 @@ impl Team {
             equipped,
             &member.config.tools,
             outside,
-            &self.known,
+            (&self.known, &self.pool),
         ))
+    }
+
+    /// What holds for the servers that `member` shares with others: what all members may read, each
+    /// in the same way. `None` if it shares none that is a program.
+    fn common(&self, member: &Member) -> Result<Option<Gate>> {
+        let is_one = |serving: &Serving| match &serving.config.link {
+            Link::Program(program) => program.instances == Instances::One,
+            Link::Remote(_) => false,
+        };
+        if !member.servers.iter().any(is_one) {
+            return Ok(None);
+        }
+        let is_common = |grant: &&Grant| {
+            let mut members = self.members.iter();
+            grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
+        };
+        let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
+        let policy = GatePolicy::single_call(grants::real(&self.base)?);
+        Gate::open(grants::manager(&grants, Phase::Coordination), policy).map(Some)
     }
 
     /// What tells whether answers hold.
@@ -538,6 +571,7 @@ impl Team {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
             hooks: self.hooks(member)?,
+            common: self.common(member)?,
             consult: consult.map(|asker| asker.of(&member.id, seconds)),
             ..self.policy(member, stage)?
         };
@@ -731,7 +765,7 @@ impl Team {
 }
 
 /// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
-/// variables of its own. None runs in a container.
+/// variables of its own; a program that agents share as if it were nobody's. None runs in a container.
 fn servings(agent: &AgentConfig) -> Vec<Serving> {
     let serving = |config: &Arc<ServerConfig>| Serving {
         held: match &config.link {
@@ -740,7 +774,13 @@ fn servings(agent: &AgentConfig) -> Vec<Serving> {
                 mode: ExecutionMode::Local,
                 network: program.network.clone(),
                 env: program.env.clone(),
-                ..for_checks(agent.commands.as_ref(), None)
+                ..for_checks(
+                    match program.instances {
+                        Instances::PerAgent => agent.commands.as_ref(),
+                        Instances::One => None,
+                    },
+                    None,
+                )
             }),
         },
         config: Arc::clone(config),

@@ -15,6 +15,7 @@ pub mod files;
 pub mod browse;
 pub mod terminal;
 pub mod pager;
+pub mod browser;
 pub mod locate;
 pub mod sandbox;
 pub mod stage;

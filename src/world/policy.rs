@@ -9,6 +9,7 @@ use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::world::bases::Bases;
 use crate::world::commands::Commands;
 use crate::world::consultation::Consult;
+use crate::world::gate::Gate;
 use crate::world::hooks::Hooks;
 use crate::world::mcp::Servers;
 use crate::world::programs::Programs;
@@ -36,6 +37,9 @@ pub struct GatePolicy {
     pub programs: Option<Programs>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<Servers>,
+    /// What all agents may do, which holds for servers that they share; without it these are not
+    /// started.
+    pub common: Option<Gate>,
     /// What is kept of the user's files that the agent reads and may write to.
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
@@ -61,6 +65,7 @@ impl GatePolicy {
             commands: None,
             programs: None,
             servers: None,
+            common: None,
             bases: None,
             stage: None,
             rules: Arc::default(),

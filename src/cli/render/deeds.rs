@@ -81,6 +81,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })

@@ -92,7 +92,7 @@ impl Checker<'_> {
                 );
             }
             self.refuse_shared_record(view, &agent, &agents);
-            agents.push(agent);
+            agents.push(with_servers_of(agent, &agents));
         }
         (agents.len() == views.len()).then_some(agents)
     }
@@ -153,6 +153,12 @@ impl Checker<'_> {
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.with(shared.permissions);
         let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
+        let permissions = servers.iter().fold(permissions, |permissions, server| {
+            permissions.with(&Permissions {
+                rules: server.call_rules(),
+                ask_timeout_seconds: None,
+            })
+        });
         if commands.is_some() {
             self.rules_beside_commands(&view_of_backend, &permissions.rules);
         }
@@ -283,4 +289,16 @@ impl Checker<'_> {
 /// Whether two ids would name the same directory on a file system that ignores case.
 fn same_name(a: &AgentId, b: &AgentId) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
+}
+
+/// `agent`, whose servers are the same values as those of `earlier` agents where they are written the
+/// same: what is known of one is known of the other, and what is shared is.
+fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
+    for server in &mut agent.servers {
+        let mut known = earlier.iter().flat_map(|earlier| &earlier.servers);
+        if let Some(known) = known.find(|known| *known == server) {
+            *server = Arc::clone(known);
+        }
+    }
+    agent
 }

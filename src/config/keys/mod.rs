@@ -252,6 +252,7 @@ pub static SECTIONS: &[&Section] = &[
     &docker::DOCKER_PACKAGES,
     &docker::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
+    &servers::OAUTH,
     &servers::SECURITY,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,

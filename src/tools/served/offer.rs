@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{
     Asks, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
 };
@@ -130,10 +131,11 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
     }
     let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
     let listed = rules.allowed.iter().flatten();
+    let listed = listed.map(|name| (name, "allowed_tools"));
+    let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
+    let unknown = listed.chain(by_rule).filter(|(name, _)| !known(name));
     notes.extend(
-        listed
-            .filter(|name| !known(name))
-            .map(|name| format!("`{server}` has no tool `{name}`, which `allowed_tools` names")),
+        unknown.map(|(name, key)| format!("`{server}` has no tool `{name}`, which `{key}` names")),
     );
     (tools, notes)
 }
@@ -146,7 +148,19 @@ impl ServerRules {
 
     fn is_chosen(&self, name: &str) -> bool {
         let listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
-        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+        let mut ruled = self.ruled.iter();
+        let is_denied =
+            ruled.any(|(entry, ruling)| *ruling == Ruling::Deny && self.names(entry, name));
+        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded) && !is_denied
+    }
+
+    /// The full name of the tool that an entry of a list means.
+    pub fn full_name_of(&self, entry: &str) -> Option<String> {
+        let own = format!("{SERVED_PREFIX}{}{SEPARATOR}", self.server);
+        if entry.starts_with(&own) {
+            return Some(entry.to_owned());
+        }
+        full_name(self, entry)
     }
 
     /// The tool as it is offered, or why it is not.

@@ -119,6 +119,7 @@ impl Tracker {
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }

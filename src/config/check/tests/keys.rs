@@ -46,6 +46,12 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_servers(&format!("[{{name: s, command: npx, {line}}}]")),
                     with_servers("[{name: s, command: npx}]"),
                 ),
+                "agents[].backend.mcp_servers[].oauth" => (
+                    with_servers(&format!(
+                        "[{{name: s, url: 'https://e.org', oauth: {{{line}}}}}]"
+                    )),
+                    with_servers("[{name: s, url: 'https://e.org'}]"),
+                ),
                 "agents[].backend.mcp_servers[].security" => (
                     with_servers(&format!(
                         "[{{name: s, command: npx, security: {{{line}}}}}]"

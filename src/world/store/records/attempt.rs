@@ -210,6 +210,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Restarting { .. }
         | Event::Confined { .. }
         | Event::CutShort { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }

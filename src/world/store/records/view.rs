@@ -210,6 +210,7 @@ impl RunView {
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
@@ -312,6 +313,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Held { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}
     }
