@@ -12,7 +12,7 @@ use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
     SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES,
-    TOOL_EXAMPLES, UNDO_EXAMPLES,
+    TOOL_EXAMPLES, UNDO_EXAMPLES, WORKFLOW_EXAMPLES,
 };
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
@@ -650,6 +650,18 @@ pub(crate) enum McpCommand {
     /// on HTTP.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArguments),
+    /// Passes on between an agent that is a program and the run that it takes part in. Runs start it
+    /// themselves.
+    #[command(after_help = WORKFLOW_EXAMPLES)]
+    Workflow(WorkflowArguments),
+}
+
+/// Which run is passed on to.
+#[derive(Args, Debug)]
+pub(crate) struct WorkflowArguments {
+    /// The socket of the run. Default: none, it must be given.
+    #[arg(long, value_name = "SOCKET", required = true)]
+    pub socket: String,
 }
 
 /// Whose tools are offered.
@@ -688,6 +700,10 @@ pub(crate) struct HookArguments {
     /// The agent of the config whose grants hold. Default: the only one.
     #[arg(long, value_name = "ID", conflicts_with = "grants")]
     pub agent: Option<String>,
+    /// The socket of the run that the program is an agent of: its gate answers. Default: no run's.
+    #[arg(long, value_name = "SOCKET",
+        conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
+    pub socket: Option<String>,
     /// The phase that it calls in. Default: coordination.
     #[arg(
         long,

@@ -40,6 +40,7 @@ use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
 use crate::world::files::read_capped;
+use crate::world::foreigner::{Foreigner, Held};
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
 use crate::world::policy::GatePolicy;
@@ -237,25 +238,6 @@ pub(crate) fn offer(
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
     serve(way, (gate, offers), host, output)
-}
-
-/// Another program that works with the grants of an agent.
-pub(crate) struct Foreigner {
-    /// Its gate. Nothing is carried out with its permits.
-    pub(crate) gate: Gate,
-    /// What the text of its commands is held to; without it, it may run none.
-    pub(crate) commands: Option<CommandRules>,
-    /// What holds it.
-    pub(crate) held: Held,
-}
-
-/// What holds another program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// A sandbox with its grants.
-    BySandbox,
-    /// Nothing but the answers that it gets.
-    ByNothing,
 }
 
 /// The program that asks. Nothing is made for it: what is missing gives no access.

@@ -10,6 +10,8 @@ use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
+use crate::path::AbsPath;
+use crate::world::relay;
 
 mod args;
 mod asking;
@@ -159,6 +161,10 @@ fn carry_out(
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
         Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
+        Some(Command::Mcp(McpCommand::Workflow(asked))) => {
+            relay::pass_on(&AbsPath::resolve(&host.cwd, &asked.socket))?;
+            ExitStatus::Delivered
+        }
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
         }

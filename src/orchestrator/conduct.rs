@@ -584,6 +584,7 @@ fn notices(team: &Team) -> Vec<String> {
         (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
     };
     let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
+    notices.extend(team.unheld());
     let secrets = readable_secrets(&manager(&grants, Phase::Coordination));
     if let Some(first) = secrets.first() {
         let more = match secrets.len() {

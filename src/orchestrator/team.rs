@@ -10,11 +10,13 @@ use crate::agent::memory::Memory;
 use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
+use crate::backend::guest::Seat;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Standing, Work};
 use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::guests::GuestConfig;
 use crate::config::programs::ProgramsConfig;
 use crate::config::servers::{Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
@@ -31,7 +33,7 @@ use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
 use crate::programs::offer;
@@ -42,6 +44,7 @@ use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
+use crate::world::exec::guest::Lodging;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::mcp::{Equipped, Known, Outside, Servers};
@@ -175,7 +178,7 @@ impl Team {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
                 grants: ruled(
-                    context.of_agent(agent, workspace.as_ref(), temp)?,
+                    held_back(agent, context.of_agent(agent, workspace.as_ref(), temp)?),
                     &agent.permissions.rules,
                     base,
                 )?,
@@ -238,6 +241,7 @@ impl Team {
             checked: self.checked().collect(),
             programs: self.programmers().collect(),
             served: self.served().collect(),
+            guests: self.guests().collect(),
         }
     }
 
@@ -299,6 +303,60 @@ impl Team {
                 Some((serving.config.name(), runner))
             })
         })
+    }
+
+    /// The agents that are programs of their own. Those of a run that is played again have spoken.
+    fn guests(&self) -> impl Iterator<Item = (&GuestConfig, Runner<'_>)> {
+        let members = self.members.iter();
+        let members = members.filter(|_| self.reach == Reach::Delivers);
+        members.filter_map(|member| {
+            let guest = member.config.backend.guest.as_deref()?;
+            let runner = Runner {
+                id: &member.id,
+                config: &guest.held,
+                grants: &member.grants,
+                workspace: member.workspace.as_ref()?,
+            };
+            Some((guest, runner))
+        })
+    }
+
+    /// What the user should know of agents that are programs and that nothing holds.
+    pub fn unheld(&self) -> Vec<String> {
+        let unheld = self.members.iter().filter(|member| is_unheld(&member.config));
+        let told = |member: &Member| {
+            format!(
+                "nothing holds the program of {}: it is given no path for writing but its workspace",
+                member.id
+            )
+        };
+        unheld.map(told).collect()
+    }
+
+    /// The models of `line`, each program among them in the place where it lives in a phase.
+    fn seated(&self, member: &Member, gate: Option<&Gate>, models: Vec<Model>) -> Vec<Model> {
+        let lodging = || {
+            let (commands, command) = self.shells.as_ref()?.guest(&member.id)?;
+            let (gate, ground) = (gate?, self.server_ground.as_ref()?);
+            let log = format!("{}.{}.log", member.id, gate.phase());
+            Some(Seat {
+                command: command.clone(),
+                lodging: Lodging {
+                    gate: gate.clone(),
+                    commands: commands.clone(),
+                    log: ground.logs.join(log),
+                    redactor: ground.redactor.clone(),
+                },
+            })
+        };
+        let Some(seat) = lodging() else {
+            return models;
+        };
+        let place = |model: Model| match model.backend.seated(&seat) {
+            Some(backend) => Model { backend, ..model },
+            None => model,
+        };
+        models.into_iter().map(place).collect()
     }
 
     /// From now on servers can be started, and leave what they have to say there.
@@ -507,9 +565,10 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
-            programs: match member.config.programs {
-                Some(_) => Work::ByPrograms,
-                None => Work::ByCalls,
+            programs: match (&member.config.programs, &member.config.backend.guest) {
+                (_, Some(_)) => Work::ByItself,
+                (Some(_), None) => Work::ByPrograms,
+                (None, None) => Work::ByCalls,
             },
             checks: &self.config.checks.list,
         };
@@ -618,9 +677,10 @@ impl Team {
         }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
+        let models = self.seated(member, gate.as_ref(), line.models);
         let mut mind = Mind {
             agent: member.id.clone(),
-            models: line.models.into_iter().skip(left.min(last)).collect(),
+            models: models.into_iter().skip(left.min(last)).collect(),
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
@@ -639,9 +699,26 @@ impl Team {
     }
 }
 
+/// Whether an agent is a program of its own that nothing holds.
+fn is_unheld(agent: &AgentConfig) -> bool {
+    let guest = agent.backend.guest.as_ref();
+    guest.is_some_and(|guest| guest.held.sandbox == TierChoice::Only(Tier::Off))
+}
+
+/// What is given to an agent: one that nothing holds gets no path of the user's for writing.
+fn held_back(agent: &AgentConfig, mut grants: Vec<Grant>) -> Vec<Grant> {
+    let users = |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unheld(agent);
+    for grant in grants.iter_mut().filter(users) {
+        grant.permission = Permission::Read;
+    }
+    grants
+}
+
 /// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
 /// variables of its own. None runs in a container.
 fn servings(agent: &AgentConfig) -> Vec<Serving> {
+    let guest = agent.backend.guest.as_ref();
+    let of_guest = guest.map(|guest| guest.held.sandbox);
     let serving = |config: &Arc<ServerConfig>| Serving {
         held: match &config.link {
             Link::Remote(_) => None,
@@ -649,7 +726,7 @@ fn servings(agent: &AgentConfig) -> Vec<Serving> {
                 mode: ExecutionMode::Local,
                 network: program.network.clone(),
                 env: program.env.clone(),
-                ..for_checks(agent.commands.as_ref(), None)
+                ..for_checks(agent.commands.as_ref(), of_guest)
             }),
         },
         config: Arc::clone(config),

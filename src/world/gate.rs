@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_rules::judge::Judgement;
@@ -269,7 +270,7 @@ impl Gate {
     }
 
     /// Asks `permissions` of the config about another program's tool, and about what it gives to the
-    /// shell. There is nobody who could be asked about it.
+    /// shell; and then a person, where there is one who can be asked.
     pub fn check_foreign(
         &self,
         tool: &str,
@@ -277,9 +278,17 @@ impl Gate {
     ) -> std::result::Result<(), Denial> {
         match self.0.policy.rules.judge(tool, command) {
             Judgement::Silent | Judgement::Allowed => Ok(()),
-            Judgement::Asked(spoken) => {
+            Judgement::Asked(spoken) if self.0.policy.consult.is_none() => {
                 Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason))
             }
+            Judgement::Asked(spoken) => self.ask_person(Question {
+                tool: tool.to_owned(),
+                input: command.map_or(Value::Null, |line| json!({ "command": line })),
+                deeds: vec![command.unwrap_or(tool).to_owned()],
+                reason: spoken.reason,
+                phase: self.phase(),
+                call_id: self.1.id.clone(),
+            }),
             Judgement::Denied(spoken) => {
                 Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
             }

@@ -136,6 +136,7 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Held { agent, .. }
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
+            | Event::OwnTool { agent, .. }
             | Event::PersonAsked { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }

@@ -15,6 +15,7 @@ mod commands;
 mod context_paths;
 mod docker;
 mod expand;
+mod guests;
 mod limits;
 mod models;
 mod orchestrator;

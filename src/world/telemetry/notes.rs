@@ -94,6 +94,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::PersonAsked { .. }
+        | Event::OwnTool { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
@@ -129,6 +130,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Held { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::OwnTool { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Answered { .. }

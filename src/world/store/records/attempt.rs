@@ -180,6 +180,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
         | Event::Checking { .. }

@@ -206,6 +206,7 @@ impl RunView {
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
+            | Event::OwnTool { .. }
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
@@ -309,6 +310,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Asked { .. }
         | Event::Held { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::LimitMet { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}
