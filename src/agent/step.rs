@@ -280,11 +280,7 @@ impl Mind {
         Ok(slot)
     }
 
-    async fn hear(
-        &self,
-        model: &Model,
-        open: &mut OpenRequest<'_>,
-    ) -> Result<Heard, BackendError> {
+    async fn hear(&self, model: &Model, open: &mut OpenRequest<'_>) -> Result<Heard, BackendError> {
         let mut reply = model.backend.ask(Request {
             system: Arc::clone(&self.system),
             conversation: &self.conversation,

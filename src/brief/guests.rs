@@ -8,17 +8,22 @@ pub const MANNERS: &str = "You work with tools of your own, in your workspace. W
     what became of it comes with the next message.\n";
 
 /// Answers a decision: its verdict comes later.
-pub const HANDED_IN: &str = "handed in; end your turn now, what became of it comes with the next message";
+pub const HANDED_IN: &str =
+    "handed in; end your turn now, what became of it comes with the next message";
 
 /// Refuses what comes after a decision in the same turn.
-pub const HAS_DECIDED: &str = "not carried out: you have handed in your decision; end your turn now";
+pub const HAS_DECIDED: &str =
+    "not carried out: you have handed in your decision; end your turn now";
 
 /// What is said where there is nothing new to say.
 pub const GO_ON: &str = "Go on.";
 
 /// Refuses a tool that is not there.
 pub fn no_such_tool(name: &str) -> String {
-    format!("there is no tool `{}` here: see `tools/list`", name.escape_debug())
+    format!(
+        "there is no tool `{}` here: see `tools/list`",
+        name.escape_debug()
+    )
 }
 
 /// Refuses a call when nobody waits for it any more.

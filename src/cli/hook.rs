@@ -38,11 +38,7 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut Outp
 }
 
 /// The answer, as the contract has it. The error says why there is none.
-fn answered(
-    host: &Host,
-    asked: &HookArguments,
-    output: &mut Output<'_>,
-) -> Result<String, String> {
+fn answered(host: &Host, asked: &HookArguments, output: &mut Output<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut input = io::stdin().lock().take(REQUEST_BYTES_MAX);
     let unread = |error: io::Error| format!("the request cannot be read: {error}");

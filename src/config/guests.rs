@@ -86,7 +86,10 @@ pub static KINDS: &[Kind] = &[
         package: Some("@google/gemini-cli"),
         key: Some("GEMINI_API_KEY"),
         hosts: &["generativelanguage.googleapis.com"],
-        env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_SANDBOX", "false")],
+        env: &[
+            ("GEMINI_CLI_NO_RELAUNCH", "true"),
+            ("GEMINI_SANDBOX", "false"),
+        ],
     },
     Kind {
         vendor: "acp",

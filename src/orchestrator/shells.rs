@@ -303,11 +303,16 @@ fn nothing_holds(server: &ServerName, agent: &AgentId, by: &Enclosure) -> Error 
 fn nothing_holds_guest(agent: &AgentId, commands: &Commands) -> Option<Error> {
     let (why, hint) = match (commands.tier(), commands.enclosure()) {
         (Tier::D, Enclosure::Sandbox { reasons, .. }) => (
-            format!("nothing on this machine can hold the program of `{agent}`: {}", reasons.join("; ")),
+            format!(
+                "nothing on this machine can hold the program of `{agent}`: {}",
+                reasons.join("; ")
+            ),
             "see `massgen doctor` for what is missing, or give the agent a type that is asked over the network",
         ),
         (Tier::C, _) => (
-            format!("in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"),
+            format!(
+                "in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"
+            ),
             "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
         ),
         (Tier::A | Tier::B | Tier::D | Tier::Off, _) => return None,

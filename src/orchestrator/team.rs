@@ -323,7 +323,10 @@ impl Team {
 
     /// What the user should know of agents that are programs and that nothing holds.
     pub fn unheld(&self) -> Vec<String> {
-        let unheld = self.members.iter().filter(|member| is_unheld(&member.config));
+        let unheld = self
+            .members
+            .iter()
+            .filter(|member| is_unheld(&member.config));
         let told = |member: &Member| {
             format!(
                 "nothing holds the program of {}: it is given no path for writing but its workspace",

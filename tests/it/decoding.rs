@@ -60,7 +60,7 @@ impl Decoding {
             api_key: Some("sk-1".into()),
             parameters: Map::new(),
             script: None,
-        guest: None,
+            guest: None,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         };

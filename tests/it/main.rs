@@ -54,6 +54,7 @@ mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;
 mod guard;
+mod guest_packages;
 mod guests;
 mod hostile;
 mod interactive;

@@ -85,7 +85,9 @@ impl Tongue for Claude {
                 let is_below = message
                     .get("parent_tool_use_id")
                     .is_some_and(Value::is_string);
-                let content = message.pointer("/message/content").and_then(Value::as_array);
+                let content = message
+                    .pointer("/message/content")
+                    .and_then(Value::as_array);
                 let content = content.into_iter().flatten().filter(|_| !is_below);
                 Ok(content.filter_map(heard).collect())
             }
@@ -117,16 +119,22 @@ impl Claude {
         self.told = all.unwrap_or(self.told);
         if message.get("is_error") == Some(&Value::Bool(true)) {
             let said = text_at(message, "/result");
-            let said = if said.is_empty() { text_at(message, "/subtype") } else { said };
+            let said = if said.is_empty() {
+                text_at(message, "/subtype")
+            } else {
+                said
+            };
             let why = format!("Claude Code: {said}");
             let status = message.get("api_error_status").and_then(Value::as_u64);
             let will_stay = status
                 .is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
-            return Err(if will_stay || said.contains("/login") || said.contains("API key") {
-                Trouble::Lasting(why)
-            } else {
-                Trouble::Passing(why)
-            });
+            return Err(
+                if will_stay || said.contains("/login") || said.contains("API key") {
+                    Trouble::Lasting(why)
+                } else {
+                    Trouble::Passing(why)
+                },
+            );
         }
         let mut heard = vec![Heard::Usage(usage)];
         heard.extend(cost);

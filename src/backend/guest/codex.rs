@@ -117,9 +117,10 @@ fn heard(item: &Value, is_over: bool) -> Option<Heard> {
             let told = json!({"path": paths.join(", ")});
             Some(Heard::OwnTool(own_tool("file_change", &told)))
         }
-        ("mcp_tool_call", false) => {
-            Some(Heard::OwnTool(own_tool(text_at(item, "/tool"), &Value::Null)))
-        }
+        ("mcp_tool_call", false) => Some(Heard::OwnTool(own_tool(
+            text_at(item, "/tool"),
+            &Value::Null,
+        ))),
         ("web_search", true) => Some(Heard::OwnTool(own_tool("web_search", item))),
         _ => None,
     }

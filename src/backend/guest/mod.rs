@@ -8,6 +8,8 @@ mod codex;
 mod permission;
 mod relay;
 mod session;
+#[cfg(test)]
+mod tests;
 mod told;
 mod tongue;
 mod turn;

@@ -31,7 +31,9 @@ pub(super) fn asked(request: &Value, place: &Value) -> Asked {
 /// The option of this kind.
 fn option(request: &Value, kind: &str) -> Option<String> {
     let options = request.get("options")?.as_array()?;
-    let option = options.iter().find(|option| text_at(option, "/kind") == kind)?;
+    let option = options
+        .iter()
+        .find(|option| text_at(option, "/kind") == kind)?;
     Some(text_at(option, "/optionId").to_owned())
 }
 
@@ -45,7 +47,11 @@ fn foreign(call: &Value, kind: &str, dir: &AbsPath) -> Result<Foreign, String> {
         "think" => Ok(Foreign::Nothing),
         "execute" => {
             let line = text_at(call, "/rawInput/command");
-            let line = if line.is_empty() { text_at(call, "/title") } else { line };
+            let line = if line.is_empty() {
+                text_at(call, "/title")
+            } else {
+                line
+            };
             if line.trim().is_empty() {
                 return Err("it does not say which command".to_owned());
             }

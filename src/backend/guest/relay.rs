@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, serve_server};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -156,8 +157,8 @@ async fn attend(mut stream: UnixStream, shelf: Shelf) {
     match first.ok().and_then(Result::ok).and_then(Purpose::of) {
         Some(Purpose::Protocol) => {
             let (reader, writer) = stream.into_split();
-            let transport =
-                AsyncRwTransport::new_server(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
+            let transport = AsyncRwTransport::new_server(reader, writer)
+                .with_max_line_length(MESSAGE_BYTES_MAX);
             if let Ok(serving) = serve_server(shelf, transport).await {
                 // However it ends, nobody is there any more.
                 let _ended = serving.waiting().await;

@@ -296,7 +296,9 @@ impl<'a> Turn<'a> {
     ) -> Result<String, String> {
         let path = whole(&lodging.dir(), path);
         let mut told = own_tool(tool, &Value::from(path.as_str()));
-        let made = UserPath::parse(path).map(make).map_err(|why| why.to_string());
+        let made = UserPath::parse(path)
+            .map(make)
+            .map_err(|why| why.to_string());
         let done = match made {
             Ok(call) => carried_out(lodging, call).await,
             Err(why) => Err(why),
@@ -413,7 +415,11 @@ impl Held {
             return Ok(GoesOn::No);
         }
         let text = told::news(news, |_| false);
-        let text = if text.is_empty() { GO_ON.to_owned() } else { text };
+        let text = if text.is_empty() {
+            GO_ON.to_owned()
+        } else {
+            text
+        };
         if life == Life::OneTurn {
             self.start(seated).await?;
         }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::world::exec::guest::found;
 use crate::backend::connect::{Surroundings, connect};
 use crate::backend::remote::endpoint::KeyOrigin;
 use crate::backend::remote::listing::listing;
@@ -14,6 +13,7 @@ use crate::config::vendors::{VENDORS, Wire};
 use crate::config::{BackendConfig, Config};
 use crate::error::Result;
 use crate::wording::listed;
+use crate::world::exec::guest::found;
 
 /// What is said of the keys that are set, whether or not the team needs them.
 pub(crate) fn set(completed: &Completed) -> Vec<Finding> {

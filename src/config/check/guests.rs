@@ -17,8 +17,14 @@ use crate::confinement::tier::{Tier, TierChoice};
 
 /// Keys that mean nothing for a program that has tools of its own, and why.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("enable_mcp_command_line", "the program has commands of its own"),
-    ("enable_code_based_tools", "the program has tools of its own"),
+    (
+        "enable_mcp_command_line",
+        "the program has commands of its own",
+    ),
+    (
+        "enable_code_based_tools",
+        "the program has tools of its own",
+    ),
     ("fallback", "a program has no other model to go on with"),
     ("base_url", "a program is told by a variable, in `env`"),
 ];

@@ -138,7 +138,9 @@ impl Lodging {
 /// # Errors
 /// It is not there; `package` has it, if any has.
 pub fn found(command: &[String], path: &str, package: Option<&str>) -> Result<Vec<String>> {
-    let (name, arguments) = command.split_first().ok_or_else(|| Error::bug("no program"))?;
+    let (name, arguments) = command
+        .split_first()
+        .ok_or_else(|| Error::bug("no program"))?;
     let place = match AbsPath::new(name) {
         Some(place) => file::is_readable(&place).then_some(place),
         None => process::find(name, path),
