@@ -1,6 +1,8 @@
 //! Owns what agents read that are programs of their own: which tools massgen gives them, and a
 //! conversation that they were not part of, told as one text.
 
+use std::fmt::Write;
+
 /// How such an agent works with massgen, for its system text.
 pub const MANNERS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \
     is refused. The tools of the server `massgen` are how you take part: those that a text here names, \
@@ -40,7 +42,7 @@ pub fn said_before(text: &str, calls: &[(&str, &str)]) -> String {
         out.push('\n');
     }
     for (name, arguments) in calls {
-        out.push_str(&format!("You called {name} {arguments}\n"));
+        let _ = writeln!(out, "You called {name} {arguments}");
     }
     out.push_str("</earlier>");
     out

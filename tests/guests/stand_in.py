@@ -244,7 +244,8 @@ def main():
     for prompt in speaker.turns():
         entry = next((entry for entry in table if entry["when"] in prompt), {"do": []})
         for name, *given in entry["do"]:
-            speaker.say("%s: %s\n" % (name, step(speaker, relays, name, given)))
+            came = str(step(speaker, relays, name, given)).replace("\n", " | ")
+            speaker.say("%s: %s\n" % (name, came))
 
 
 main()

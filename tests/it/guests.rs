@@ -250,7 +250,7 @@ fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
         "acp",
         &[(
             json!(["fs_write", "$/out/old.txt", "x"]),
-            "denied: write of",
+            "denied: write to",
         )],
     )
     .has_file("out/old.txt", "old");
@@ -258,8 +258,10 @@ fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
 
 #[test]
 fn the_hook_of_claude_code_asks_the_run() {
-    let finished = check(
-        "claude_code",
+    let rules = "permissions: {deny: ['command(git push *)'], ask: ['command(make *)']}";
+    let finished = check_with(
+        project(),
+        ("claude_code", rules),
         &[
             (
                 json!(["hook", "Write", {"file_path": "a.txt", "content": "x"}]),
@@ -290,13 +292,17 @@ fn the_hook_of_claude_code_asks_the_run() {
                 json!(["hook", "Bash", {"command": "git push origin"}]),
                 "hook: deny",
             ),
+            (
+                json!(["hook", "Bash", {"command": "make all"}]),
+                "hook: deny",
+            ),
             (json!(["hook", "mcp__other__tool", {}]), "hook: deny"),
             (json!(["hook", "Unknown", {}]), "hook: deny"),
         ],
     );
     let denied = events(&finished, "own_tool").into_iter();
     let denied = denied.filter(|event| event["denied"].is_string());
-    assert_eq!(denied.count(), 6);
+    assert_eq!(denied.count(), 7);
 }
 
 #[test]
@@ -441,7 +447,8 @@ fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
         assert!(told.contains(expected), "{backend}\n{told}");
         assert!(!told.contains("agents:"), "{backend}\n{told}");
     }
-    let finished = start("type: acp, cwd: w, command: [/bin/true]", &[]);
+    let soon = &["--orchestrator-timeout", "3"];
+    let finished = start("type: acp, cwd: w, command: [/bin/true]", soon);
     assert!(
         finished.stderr().contains("the program is gone"),
         "{}",
@@ -455,7 +462,7 @@ fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
         {"when": FINAL, "do": [["fs_write", "$/out/new.txt", "x"], ["say", "presented"]]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
     ]);
-    for (sandbox, expected) in [("off", "denied: write of"), ("auto", "fs_write: {}")] {
+    for (sandbox, expected) in [("off", "denied: write to"), ("auto", "fs_write: {}")] {
         let keys = format!("cwd: $/w1\n      command_line_sandbox: {sandbox}");
         let (project, one) = guest(project(), ("one", "acp"), &keys, &deliver);
         let finished = project

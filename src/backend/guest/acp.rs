@@ -159,26 +159,25 @@ impl Tongue for Acp {
                 Some(id) => self.answered(id, &message),
                 None => Ok(Vec::new()),
             },
-            (None, None) => Ok(Vec::new()),
             (Some("session/update"), None) => {
                 let update = asked.get("update").unwrap_or(&Value::Null);
                 Ok(Self::heard_update(update).into_iter().collect())
             }
-            (Some(_), None) => Ok(Vec::new()),
+            (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
                 let wish = Wish::Permission(permission::asked(asked, &self.state.place));
-                Ok(vec![Heard::Wish(id, wish)])
+                Ok(vec![Heard::Wish(id, Box::new(wish))])
             }
             (Some("fs/read_text_file"), Some(id)) => {
                 let number = |name: &str| asked.get(name).and_then(Value::as_u64);
                 let path = text_at(asked, "/path").to_owned();
                 let wish = Wish::Read(path, number("line"), number("limit"));
-                Ok(vec![Heard::Wish(id, wish)])
+                Ok(vec![Heard::Wish(id, Box::new(wish))])
             }
             (Some("fs/write_text_file"), Some(id)) => {
                 let (path, text) = (text_at(asked, "/path"), text_at(asked, "/content"));
                 let wish = Wish::Write(path.to_owned(), text.to_owned());
-                Ok(vec![Heard::Wish(id, wish)])
+                Ok(vec![Heard::Wish(id, Box::new(wish))])
             }
             (Some(_), Some(id)) => {
                 let no = failure(&id, NO_METHOD, "massgen does not offer this");

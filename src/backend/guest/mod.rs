@@ -5,6 +5,7 @@
 mod acp;
 mod claude;
 mod codex;
+mod held;
 mod permission;
 mod relay;
 mod session;
@@ -13,6 +14,7 @@ mod tests;
 mod told;
 mod tongue;
 mod turn;
+mod wishes;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +25,9 @@ use futures_util::stream;
 use crate::backend::guest::acp::Acp;
 use crate::backend::guest::claude::Claude;
 use crate::backend::guest::codex::Codex;
+use crate::backend::guest::held::Held;
 use crate::backend::guest::tongue::Tongue;
-use crate::backend::guest::turn::{Held, Turn};
+use crate::backend::guest::turn::Turn;
 use crate::backend::{Backend, BackendError, FaultKind, Reply, Request};
 use crate::config::ReplyTimes;
 use crate::config::guests::GuestConfig;

@@ -122,9 +122,9 @@ impl Relay {
         };
         let tools: Vec<Tool> = offers.iter().map(announced).collect();
         let is_new = {
-            let mut shelf = self.shelf.tools();
-            let is_new = *shelf != tools;
-            *shelf = tools;
+            let mut offered = self.shelf.tools();
+            let is_new = *offered != tools;
+            *offered = tools;
             is_new
         };
         if is_new {
@@ -143,8 +143,8 @@ async fn serve(door: Arc<Door>, shelf: Shelf) {
         while connections.try_join_next().is_some() {}
         let shelf = shelf.clone();
         connections.spawn(async move {
-            let connections = shelf.0.clone();
-            if let Ok(_place) = connections.connections.try_acquire() {
+            let shared = Arc::clone(&shelf.0);
+            if let Ok(_place) = shared.connections.try_acquire() {
                 attend(stream, shelf).await;
             }
         });

@@ -1,5 +1,6 @@
 //! Owns one process of a guest: its lines in and out, each bounded in size and time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -11,7 +12,6 @@ use crate::backend::guest::tongue::{Around, Life, Tongue, Trouble};
 use crate::wording::{one_line, visible};
 use crate::world::exec::guest::{Lodger, Lodging};
 use crate::world::relay::Door;
-use std::sync::Arc;
 
 /// The longest line, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -97,13 +97,16 @@ fn an_acp_guest_that_refuses_is_told_of() {
 #[test]
 fn a_permission_is_about_what_is_said_clearly() {
     #[track_caller]
-    fn check(call: Value, expected: &str) {
+    fn check(call: &Value, expected: &str) {
         let options = json!([{"optionId": "y", "kind": "allow_once"}]);
         let asked = json!({"id": 5, "method": "session/request_permission", "params": {
             "toolCall": call, "options": options}});
         let heard = hear(&mut begun(), &asked).unwrap();
-        let [Heard::Wish(_, Wish::Permission(asked))] = heard.as_slice() else {
+        let [Heard::Wish(_, wish)] = heard.as_slice() else {
             panic!("{heard:?}");
+        };
+        let Wish::Permission(asked) = &**wish else {
+            panic!("{wish:?}");
         };
         let told = match &asked.foreign {
             Ok(Foreign::Nothing) => "nothing".to_owned(),
@@ -120,34 +123,34 @@ fn a_permission_is_about_what_is_said_clearly() {
 
     let at = |kind: &str, path: &str| json!({"kind": kind, "locations": [{"path": path}]});
     check(
-        at("read", "/etc/passwd"),
+        &at("read", "/etc/passwd"),
         "read_text_file {\"path\":\"/etc/passwd\"",
     );
-    check(at("search", "sub"), "/w/sub");
-    check(at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
-    check(at("delete", "a.txt"), "delete_file");
+    check(&at("search", "sub"), "/w/sub");
+    check(&at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
+    check(&at("delete", "a.txt"), "delete_file");
     check(
-        json!({"kind": "execute", "rawInput": {"command": "ls"}}),
+        &json!({"kind": "execute", "rawInput": {"command": "ls"}}),
         "run ls",
     );
-    check(json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
-    check(json!({"kind": "think"}), "nothing");
+    check(&json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
+    check(&json!({"kind": "think"}), "nothing");
     check(
-        json!({"kind": "other", "toolCallId": "mcp_massgen_vote-17"}),
+        &json!({"kind": "other", "toolCallId": "mcp_massgen_vote-17"}),
         "nothing",
     );
     let diff = json!([{"type": "diff", "path": "/w/b", "newText": "x"}]);
-    check(json!({"kind": "edit", "content": diff}), "/w/b");
+    check(&json!({"kind": "edit", "content": diff}), "/w/b");
     let two = json!([{"path": "/w/a"}, {"path": "/etc/passwd"}]);
     check(
-        json!({"kind": "edit", "locations": two}),
+        &json!({"kind": "edit", "locations": two}),
         "it names several paths",
     );
-    check(json!({"kind": "edit"}), "it does not say at which path");
-    check(json!({"kind": "execute"}), "it does not say which command");
-    check(at("fetch", "/w/a"), "it does not say what it would do");
-    check(at("other", "/w/a"), "it does not say what it would do");
-    check(json!({}), "it does not say what it would do");
+    check(&json!({"kind": "edit"}), "it does not say at which path");
+    check(&json!({"kind": "execute"}), "it does not say which command");
+    check(&at("fetch", "/w/a"), "it does not say what it would do");
+    check(&at("other", "/w/a"), "it does not say what it would do");
+    check(&json!({}), "it does not say what it would do");
 }
 
 #[test]

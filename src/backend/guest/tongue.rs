@@ -66,7 +66,7 @@ pub(super) enum Heard {
     /// A line to write to it.
     Send(String),
     /// It asks for something, by this id.
-    Wish(Value, Wish),
+    Wish(Value, Box<Wish>),
     /// Its turn has ended.
     TurnEnded,
 }

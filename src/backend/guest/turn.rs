@@ -1,34 +1,27 @@
 //! Owns one reply of a guest: what it does not know yet is told to it, and what it says streams back,
 //! until its turn ends or a call of it has to be answered first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::conversation::{Message, Version};
 use crate::backend::guest::Seated;
-use crate::backend::guest::relay::{Incoming, Relay};
-use crate::backend::guest::session::{Process, start};
+use crate::backend::guest::held::{GoesOn, Held, Progress, opened};
+use crate::backend::guest::relay::Incoming;
 use crate::backend::guest::told;
-use crate::backend::guest::tongue::{
-    Around, Asked, Heard, Life, Tongue, Trouble, Wish, own_tool, whole,
-};
+use crate::backend::guest::tongue::{Heard, Life, Trouble, Wish};
+use crate::backend::guest::wishes::fulfilled;
 use crate::backend::{BackendError, FaultKind, OwnTool, ReplyEvent, Request};
-use crate::brief::guests::{GO_ON, HANDED_IN, HAS_DECIDED};
+use crate::brief::guests::{HANDED_IN, HAS_DECIDED};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
-use crate::tools::call::{Lines, ToolCall, UserPath};
 use crate::tools::request::CallRequest;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
-use crate::world::exec::guest::Lodging;
-use crate::world::exec::{self, Outcome};
-use crate::world::foreigner::{Foreigner, Held as HeldBy};
 
 /// How long a turn may go on after its decision.
 const WIND_UP_MAX: Duration = Duration::from_mins(1);
@@ -36,27 +29,6 @@ const WIND_UP_MAX: Duration = Duration::from_mins(1);
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The most deeds of one reply that people are told of.
 const OWN_TOOLS_TOLD_MAX: usize = 2_000;
-
-/// What of a guest lasts between two replies.
-pub(super) struct Held {
-    relay: Relay,
-    tongue: Box<dyn Tongue>,
-    around: Around,
-    process: Option<Process>,
-    /// How much of which conversation it knows.
-    known: Option<(Version, usize)>,
-    /// The calls that it waits for in the middle of its turn.
-    waiting: BTreeMap<String, oneshot::Sender<Result<String, String>>>,
-    /// Whether it is in the middle of its turn.
-    progress: Progress,
-}
-
-/// How far a turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    Open,
-    Ended,
-}
 
 /// How far a reply has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,14 +151,17 @@ impl<'a> Turn<'a> {
             Next::Line(line) => {
                 let line = match line {
                     // What it has handed in counts, however it ended.
-                    Err(_) if self.has_decided => return self.cut_off(),
+                    Err(_) if self.has_decided => {
+                        self.cut_off();
+                        return Ok(());
+                    }
                     line => line?,
                 };
                 self.count(line.len())?;
                 self.take_in(&line).await?;
             }
-            Next::Incoming(incoming) => self.take_call(incoming).await,
-            Next::Silence | Next::TimeOver if self.has_decided => return self.cut_off(),
+            Next::Incoming(incoming) => self.take_call(incoming),
+            Next::Silence | Next::TimeOver if self.has_decided => self.cut_off(),
             Next::Silence => {
                 let seconds = self.seated.silence_max().as_secs();
                 let why = format!("the program said nothing for {seconds} s");
@@ -225,7 +200,7 @@ impl<'a> Turn<'a> {
                 Heard::Usage(usage) => self.ready.push_back(ReplyEvent::Usage(usage)),
                 Heard::Cost(cost) => self.ready.push_back(ReplyEvent::Cost(cost)),
                 Heard::Send(line) => self.say(line).await?,
-                Heard::Wish(id, wish) => self.fulfil(&id, wish).await?,
+                Heard::Wish(id, wish) => self.fulfil(&id, *wish).await?,
                 Heard::TurnEnded => self.turn_ended().await,
             }
         }
@@ -248,68 +223,22 @@ impl<'a> Turn<'a> {
 
     /// Answers what the guest asks for.
     async fn fulfil(&mut self, id: &Value, wish: Wish) -> Result<(), Trouble> {
-        let lodging = self.seated.seat.lodging.clone();
-        let answer = match wish {
-            Wish::Permission(asked) => {
-                let (asked, decision) = decided(foreigner(&lodging), asked).await;
-                let is_allowed = decision.is_ok();
-                if let Err(why) = decision {
-                    self.tell_of(OwnTool {
-                        denied: Some(why),
-                        ..own_tool(&asked.tool, &Value::Null)
-                    });
-                }
-                let held = self.held.as_ref();
-                held.and_then(|held| held.tongue.permit(id, &asked, is_allowed))
-            }
-            Wish::Read(path, line, limit) => {
-                let given = self.through_gate(lodging, "read", &path, |path| {
-                    let lines = lines(line, limit);
-                    ToolCall::ReadTextFile { path, lines }
-                });
-                let given = given.await.map(|text| json!({ "content": text }));
-                let held = self.held.as_ref();
-                held.and_then(|held| held.tongue.grant(id, given))
-            }
-            Wish::Write(path, content) => {
-                let given = self.through_gate(lodging, "write", &path, |path| {
-                    ToolCall::WriteFile { path, content }
-                });
-                let given = given.await.map(|_| json!({}));
-                let held = self.held.as_ref();
-                held.and_then(|held| held.tongue.grant(id, given))
-            }
+        let Some(held) = &self.held else {
+            return Ok(());
         };
+        let lodging = self.seated.seat.lodging.clone();
+        let (answer, told) = fulfilled(&*held.tongue, lodging, (id, wish)).await;
+        if let Some(told) = told {
+            self.tell_of(told);
+        }
         match answer {
             Some(line) => self.say(line).await,
             None => Ok(()),
         }
     }
 
-    /// Carries out what the guest asks massgen to do with a file.
-    async fn through_gate(
-        &mut self,
-        lodging: Lodging,
-        tool: &str,
-        path: &str,
-        make: impl FnOnce(UserPath) -> ToolCall,
-    ) -> Result<String, String> {
-        let path = whole(&lodging.dir(), path);
-        let mut told = own_tool(tool, &Value::from(path.as_str()));
-        let made = UserPath::parse(path)
-            .map(make)
-            .map_err(|why| why.to_string());
-        let done = match made {
-            Ok(call) => carried_out(lodging, call).await,
-            Err(why) => Err(why),
-        };
-        told.denied = done.clone().err();
-        self.tell_of(told);
-        done
-    }
-
     /// Takes what comes over the relay.
-    async fn take_call(&mut self, incoming: Incoming) {
+    fn take_call(&mut self, incoming: Incoming) {
         let (name, arguments, answer) = match incoming {
             Incoming::Refused(tool) => return self.tell_of(tool),
             Incoming::Call {
@@ -359,12 +288,11 @@ impl<'a> Turn<'a> {
     }
 
     /// Ends a reply whose decision is handed in, and the process with it.
-    fn cut_off(&mut self) -> Result<(), Trouble> {
+    fn cut_off(&mut self) {
         if let Some(held) = &mut self.held {
             held.forget();
         }
         self.end();
-        Ok(())
     }
 
     /// The reply is whole.
@@ -386,168 +314,6 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.let_go();
-    }
-}
-
-/// Whether a process goes on from where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GoesOn {
-    Yes,
-    No,
-}
-
-impl Held {
-    /// Ends the process; the next one knows nothing.
-    fn forget(&mut self) {
-        self.process = None;
-        self.known = None;
-        self.waiting.clear();
-        self.progress = Progress::Ended;
-    }
-
-    /// Tells a process that knows the rest what is new.
-    async fn go_on(&mut self, seated: &Seated, news: &[Message]) -> Result<GoesOn, Trouble> {
-        if self.progress == Progress::Open {
-            return Ok(self.answer(news));
-        }
-        let life = self.tongue.life();
-        if life == Life::Whole && self.process.is_none() {
-            return Ok(GoesOn::No);
-        }
-        let text = told::news(news, |_| false);
-        let text = if text.is_empty() {
-            GO_ON.to_owned()
-        } else {
-            text
-        };
-        if life == Life::OneTurn {
-            self.start(seated).await?;
-        }
-        let lines = self.tongue.prompt(text);
-        match &mut self.process {
-            Some(process) => process.tell(&lines, life).await.map(|()| GoesOn::Yes),
-            None => Ok(GoesOn::No),
-        }
-    }
-
-    /// Answers the calls that the guest waits for. What is said besides goes with the last of them.
-    fn answer(&mut self, news: &[Message]) -> GoesOn {
-        let said = told::news(news, |id| self.waiting.contains_key(id));
-        let mut results: Vec<_> = news
-            .iter()
-            .filter_map(|message| match message {
-                Message::CallResult { call_id, content } => {
-                    Some((self.waiting.remove(call_id)?, content.clone()))
-                }
-                Message::User(_) | Message::Assistant { .. } => None,
-            })
-            .collect();
-        let Some((_, last)) = results.last_mut() else {
-            return GoesOn::No;
-        };
-        if !said.is_empty() {
-            last.push_str("\n\n");
-            last.push_str(&said);
-        }
-        for (answer, content) in results {
-            // Whoever has stopped waiting has said so to its own model.
-            let _told = answer.send(Ok(content));
-        }
-        GoesOn::Yes
-    }
-
-    /// Begins with a new process, which is told everything.
-    async fn begin_anew(&mut self, seated: &Seated, text: String) -> Result<(), Trouble> {
-        self.forget();
-        // What an earlier process asked for nobody waits for any more.
-        while self.relay.incoming.try_recv().is_ok() {}
-        let lines = self.tongue.begin(&self.around, text);
-        self.start(seated).await?;
-        let life = self.tongue.life();
-        match &mut self.process {
-            Some(process) => process.tell(&lines, life).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn start(&mut self, seated: &Seated) -> Result<(), Trouble> {
-        let seat = &seated.seat;
-        let how = (&*self.tongue, &self.around);
-        let process = start(&seat.lodging, &seat.command, how, &self.relay.door).await?;
-        self.process = Some(process);
-        Ok(())
-    }
-}
-
-/// What a guest needs once.
-fn opened(seated: &Seated) -> Result<Held, Trouble> {
-    let lodging = &seated.seat.lodging;
-    let made = lodging.door().and_then(|door| Ok((door, Lodging::ours()?)));
-    let (door, ours) = made.map_err(|error| Trouble::Lasting(error.to_string()))?;
-    let relay = Relay::open(door, foreigner(lodging));
-    Ok(Held {
-        around: Around {
-            dir: lodging.dir(),
-            ours,
-            socket: relay.socket().clone(),
-            model: seated.config.model.clone(),
-        },
-        relay,
-        tongue: seated.tongue(),
-        process: None,
-        known: None,
-        waiting: BTreeMap::new(),
-        progress: Progress::Ended,
-    })
-}
-
-/// Whose calls are decided about.
-fn foreigner(lodging: &Lodging) -> Foreigner {
-    Foreigner {
-        gate: lodging.gate.clone(),
-        commands: Some(lodging.commands.rules().clone()),
-        held: HeldBy::BySandbox,
-    }
-}
-
-/// What the gate says of a guest's question.
-async fn decided(foreigner: Foreigner, asked: Asked) -> (Asked, Result<(), String>) {
-    let foreign = match &asked.foreign {
-        Ok(foreign) => foreign.clone(),
-        Err(why) => {
-            let why = format!("denied: {why}");
-            return (asked, Err(why));
-        }
-    };
-    let tool = asked.tool.clone();
-    let decided = spawn_blocking(move || foreigner.decide(&tool, foreign)).await;
-    let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
-    (asked, decision)
-}
-
-async fn carried_out(lodging: Lodging, call: ToolCall) -> Result<String, String> {
-    let carry_out = move || match lodging.gate.check(call) {
-        Err(denial) => Err(denial.to_string()),
-        Ok(permitted) => {
-            let observed = exec::run(permitted);
-            match observed.outcome {
-                Outcome::Done => Ok(observed.content),
-                Outcome::Failed | Outcome::Denied => Err(observed.content),
-            }
-        }
-    };
-    let done = spawn_blocking(carry_out).await;
-    done.unwrap_or_else(|_| Err("massgen has a bug".to_owned()))
-}
-
-fn lines(first: Option<u64>, count: Option<u64>) -> Lines {
-    match (first, count) {
-        (None, None) => Lines::All,
-        (first, count) => {
-            let first = first.unwrap_or(1).max(1);
-            let last = count.map(|count| first.saturating_add(count).saturating_sub(1));
-            Lines::Range { first, last }
-        }
     }
 }
 

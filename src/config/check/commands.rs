@@ -67,15 +67,6 @@ impl Checker<'_> {
         Some(config)
     }
 
-    /// What holds an agent that is a program of its own, beside its network and its variables.
-    pub(super) fn commands_of_guest(&mut self, backend: &View<'_>) -> CommandLineConfig {
-        CommandLineConfig {
-            sandbox: sandbox(backend),
-            limits: command_limits(backend),
-            ..CommandLineConfig::default()
-        }
-    }
-
     /// How an agent's programs are run, if it works by them.
     pub(super) fn programs(&mut self, backend: &View<'_>) -> Option<ProgramsConfig> {
         let language = backend.text("code_language");
@@ -321,6 +312,15 @@ impl Checker<'_> {
                 .push(warning.suggest("leave it out: massgen itself asks the model"));
         }
         true
+    }
+}
+
+/// What holds an agent that is a program of its own, beside its network and its variables.
+pub(super) fn of_guest(backend: &View<'_>) -> CommandLineConfig {
+    CommandLineConfig {
+        sandbox: sandbox(backend),
+        limits: command_limits(backend),
+        ..CommandLineConfig::default()
     }
 }
 

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 
 use crate::config::BackendConfig;
 use crate::config::check::Checker;
+use crate::config::check::commands::of_guest;
 use crate::config::check::view::View;
 use crate::config::command_line::{CommandLineConfig, Variable};
 use crate::config::diagnostic::Diagnostic;
@@ -63,6 +64,13 @@ impl Checker<'_> {
         }
         let command = self.command_of(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
+        if own_model && kind.key.is_none() {
+            let message = "`model` has no effect: the protocol has no word for it";
+            let warning = Diagnostic::warning(view.path_of("model"), message);
+            let hint = "give the program its model by an argument of `command`, or by `env`";
+            self.findings
+                .push(warning.at(view.span_of("model")).suggest(hint));
+        }
         let held = self.held(view, backend, kind);
         Some(GuestConfig {
             vendor: kind.vendor,
@@ -122,7 +130,7 @@ impl Checker<'_> {
                 hosts => Network::Domains(hosts),
             }
         };
-        let mut held = self.commands_of_guest(view);
+        let mut held = of_guest(view);
         if held.sandbox == TierChoice::Only(Tier::Off) {
             let message = "nothing holds the agent's program: it may do whatever you may do";
             let key = "command_line_sandbox";

@@ -95,7 +95,7 @@ impl Lodging {
         let CommandPlace::Sandbox(sandbox) = self.commands.place() else {
             return Err("such a program does not run in a container".to_owned());
         };
-        let needed = self.needed(&program, door)?;
+        let needed = Self::needed(&program, door)?;
         let order = Order {
             program,
             dir: self.dir(),
@@ -122,7 +122,6 @@ impl Lodging {
 
     /// What the guest has to find beside what is granted.
     fn needed(
-        &self,
         program: &[String],
         door: &Door,
     ) -> std::result::Result<Vec<(AbsPath, Scope)>, String> {

@@ -1,10 +1,5 @@
 //! Owns sockets with names in massgen's own directories. The kernel takes names of a hundred bytes at
 //! most, so that each is reached through a handle on the directory that holds it.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "this is where the disk is"
-)]
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
