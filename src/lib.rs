@@ -19,6 +19,7 @@ pub mod syntax;
 pub mod commands;
 pub mod call_rules;
 pub mod programs;
+pub mod roles;
 pub mod confinement;
 pub mod prompt;
 pub mod evidence;

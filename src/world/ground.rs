@@ -15,6 +15,8 @@ use crate::world::sys::process::{self, Ended, Program};
 const SHELL: &str = "bash";
 /// How long it may take to end what is left and to remove the directory.
 const CLEARING_TIME_MAX: Duration = Duration::from_mins(1);
+/// How much is read of what a script writes, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// What ends and removes all that a script has left in `$ROOT`.
 const CLEARING: &str = include_str!("ground/clear.sh");
 
@@ -109,6 +111,8 @@ impl Ground {
             arguments: &words,
             env: &env,
             dir: self.path(),
+            input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
             time_max,
         };
         match process::run(program).await {

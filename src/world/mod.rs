@@ -37,3 +37,4 @@ pub mod ask_socket;
 pub mod telemetry;
 pub mod probe;
 pub mod ground;
+pub mod git;

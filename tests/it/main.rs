@@ -50,6 +50,7 @@ mod explain;
 mod fault_runs;
 mod foreign;
 mod gate;
+mod git;
 mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;

@@ -18,6 +18,7 @@ const RULES: &[&str] = &[
     "syntax",
     "commands",
     "call_rules",
+    "roles",
     "confinement",
     "prompt",
     "config",

@@ -13,6 +13,8 @@ pub mod git;
 pub mod sandbox;
 pub mod terminal;
 
+/// How much is read of what it says, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// How long a program that is asked about itself may take.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -53,6 +55,8 @@ impl Surroundings<'_> {
             arguments,
             env: &env,
             dir: self.cwd,
+            input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
             time_max: PROGRAM_TIME_MAX,
         };
         match process::run(program).await {
@@ -60,7 +64,7 @@ impl Surroundings<'_> {
                 code: Some(0),
                 output,
                 ..
-            }) => Said::Well(output.trim().to_owned()),
+            }) => Said::Well(String::from_utf8_lossy(&output).trim().to_owned()),
             Ok(Ended::Exited { code, errors, .. }) => Said::Badly(match errors.lines().next() {
                 Some(line) => line.trim().to_owned(),
                 None => code.map_or_else(

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::path::AbsPath;
 
-/// The most that is read of each of a program's two streams, in bytes.
-const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
+/// The most that is read of what a program says on its standard error, in bytes.
+const ERRORS_BYTES_MAX: u64 = 64 * 1024;
 
 /// A program that is about to be started.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,10 @@ pub(crate) struct Program<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     /// The directory that it runs in.
     pub(crate) dir: &'a AbsPath,
+    /// What it reads on its standard input.
+    pub(crate) input: &'a [u8],
+    /// The most that is read of its standard output, in bytes.
+    pub(crate) output_bytes_max: u64,
     /// How long it may take.
     pub(crate) time_max: Duration,
 }
@@ -41,7 +45,7 @@ pub(crate) enum Ended {
         /// Its exit status; `None` if a signal ended it.
         code: Option<i32>,
         /// The beginning of its standard output.
-        output: String,
+        output: Vec<u8>,
         /// The beginning of its standard error.
         errors: String,
     },
@@ -56,21 +60,25 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
         .env_clear()
         .envs(program.env)
         .current_dir(program.dir.as_path())
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     let mut group = Group::led_by(child.id());
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ending = async {
-        let (output, errors) = tokio::join!(beginning(stdout), beginning(stderr));
+        let (output, errors, ()) = tokio::join!(
+            beginning(stdout, program.output_bytes_max),
+            beginning(stderr, ERRORS_BYTES_MAX),
+            feed(stdin, program.input),
+        );
         let status = child.wait().await?;
         Ok::<Ended, io::Error>(Ended::Exited {
             code: status.code(),
             output: output?,
-            errors: errors?,
+            errors: String::from_utf8_lossy(&errors?).into_owned(),
         })
     };
     match timeout(program.time_max, ending).await {
@@ -83,15 +91,19 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
     }
 }
 
-async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+async fn beginning(stream: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
-        stream
-            .take(OUTPUT_BYTES_MAX)
-            .read_to_end(&mut bytes)
-            .await?;
+        stream.take(bytes_max).read_to_end(&mut bytes).await?;
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
+}
+
+/// Writes all of `input`, unless the program stops reading: then its own end tells why.
+async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        stdin.write_all(input).await.unwrap_or_default();
+    }
 }
 
 /// A process with all that it starts. They are killed when this goes.
@@ -132,7 +144,7 @@ pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
 mod tests {
     use super::*;
 
-    async fn check(script: &str, time_max: Duration, expected: &str) {
+    async fn check(script: &str, time_max: Duration, expected: (&str, &str)) {
         let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
         let env = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
         let program = Program {
@@ -140,22 +152,41 @@ mod tests {
             arguments: &["-c", script],
             env: &env,
             dir: &AbsPath::new("/").unwrap(),
+            input: b"said",
+            output_bytes_max: 4096,
             time_max,
         };
-        let ended = format!("{:?}", run(program).await.unwrap());
-        assert!(ended.contains(expected), "{script}: {ended}");
+        let (told, (end, said)) = (run(program).await.unwrap(), expected);
+        let told = match told {
+            Ended::Killed => ("killed".to_owned(), String::new()),
+            Ended::Exited {
+                code,
+                output,
+                errors,
+            } => {
+                let output = String::from_utf8(output).unwrap();
+                (format!("{code:?}"), output + &errors)
+            }
+        };
+        assert_eq!(told.0, end, "{script}");
+        assert!(told.1.contains(said), "{script}: {told:?}");
     }
 
     #[tokio::test]
     async fn a_program_has_its_environment_a_limit_and_no_more() {
         let long = Duration::from_secs(20);
-        check("echo $GREETING $HOME", long, r#"output: "hello\n""#).await;
-        check("echo no >&2; exit 3", long, "code: Some(3)").await;
-        check("echo no >&2; exit 3", long, r#"errors: "no\n""#).await;
-        check("kill -9 $$", long, "code: None").await;
-        check("sleep 60 & sleep 60", Duration::from_millis(50), "Killed").await;
+        check("echo $GREETING $HOME", long, ("Some(0)", "hello\n")).await;
+        check("cat", long, ("Some(0)", "said")).await;
+        check("echo no >&2; exit 3", long, ("Some(3)", "no\n")).await;
+        check("kill -9 $$", long, ("None", "")).await;
+        check(
+            "sleep 60 & sleep 60",
+            Duration::from_millis(50),
+            ("killed", ""),
+        )
+        .await;
         // Whoever writes without end is ended by that.
-        check("yes", long, "Exited").await;
+        check("exec yes", long, ("None", "y\ny")).await;
     }
 
     #[test]

@@ -1,0 +1,84 @@
+//! Owns what a stage is told of what earlier ones left, within a budget of tokens. What does not fit
+//! is named, so that the agent reads it itself: everything is readable for everyone.
+
+/// How many bytes of text count as one token: what vendors give as the usual size for English.
+const BYTES_PER_TOKEN: usize = 4;
+/// The least that is worth telling of a document that does not fit, in bytes.
+const PIECE_BYTES_MIN: usize = 400;
+
+/// A text that an earlier stage left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Where it stands in the shared tree.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// How much of a document is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// All of it.
+    Whole(Document),
+    /// Its beginning.
+    Beginning(Document),
+    /// That it is there.
+    Named(String),
+}
+
+/// What is told of `documents`, which stand in their order, the most important first. What comes
+/// earlier is told before what comes later.
+pub fn within(documents: Vec<Document>, tokens_max: u64) -> Vec<Told> {
+    let tokens_max = usize::try_from(tokens_max).unwrap_or(usize::MAX);
+    let mut left = tokens_max.saturating_mul(BYTES_PER_TOKEN);
+    let mut told = Vec::new();
+    for document in documents {
+        let size = document.text.len();
+        if size <= left {
+            left = left.saturating_sub(size);
+            told.push(Told::Whole(document));
+        } else if left >= PIECE_BYTES_MIN {
+            let end = document.text.floor_char_boundary(left);
+            let text = document.text.get(..end).unwrap_or_default().to_owned();
+            left = 0;
+            told.push(Told::Beginning(Document { text, ..document }));
+        } else {
+            left = 0;
+            told.push(Told::Named(document.path));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sizes: &[usize], tokens_max: u64, expected: &[&str]) {
+        let document = |(number, size): (usize, &usize)| Document {
+            path: number.to_string(),
+            text: "ä".repeat(*size / 2),
+        };
+        let documents = sizes.iter().enumerate().map(document).collect();
+        let told = within(documents, tokens_max)
+            .into_iter()
+            .map(|told| match told {
+                Told::Whole(document) => format!("{} whole", document.path),
+                Told::Beginning(document) => format!("{} {}", document.path, document.text.len()),
+                Told::Named(path) => format!("{path} named"),
+            });
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_fits_is_told_and_the_rest_is_named() {
+        check(&[], 10, &[]);
+        check(&[400, 400], 200, &["0 whole", "1 whole"]);
+        check(&[400, 1002], 200, &["0 whole", "1 400"]);
+        check(&[400, 1002, 2], 199, &["0 whole", "1 named", "2 named"]);
+        // A character is not cut.
+        check(&[2002], 250, &["0 1000"]);
+        check(&[2], 0, &["0 named"]);
+    }
+}

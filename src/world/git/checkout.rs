@@ -1,0 +1,52 @@
+//! Owns a tree of files on the disk that belongs to a hub. What git knows of the files is kept beside
+//! the hub, never in the tree, so that nothing in the tree says how git is run.
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::git::hub::{Hub, id};
+use crate::world::git::object::ObjectId;
+use crate::world::sys::own::dir::{self, Audience};
+
+/// Files of a commit, in a directory.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    hub: Hub,
+    dir: AbsPath,
+    index: AbsPath,
+}
+
+impl Checkout {
+    /// The files in `dir`; git's notes on them are in the file `index`, which no agent may write to.
+    pub fn at(hub: Hub, dir: AbsPath, index: AbsPath) -> Self {
+        Self { hub, dir, index }
+    }
+
+    /// Where the files are.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// Makes the files those of `commit`. Other files that git was told to pass over stay.
+    pub async fn show(&self, commit: &ObjectId) -> Result<()> {
+        dir::create_all(&self.dir, Audience::User)?;
+        let words = ["read-tree", "--reset", "-u", commit.as_str()];
+        self.ask(&words).await.map(drop)
+    }
+
+    /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are
+    /// not part of it yet are left out.
+    pub async fn take_up(&self) -> Result<ObjectId> {
+        self.ask(&["add", "--all", "."]).await?;
+        id(&self.ask(&["write-tree"]).await?)
+    }
+
+    async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        let (dir, index) = (self.dir.to_string(), self.index.to_string());
+        let env = [("GIT_WORK_TREE", dir.as_str()), ("GIT_INDEX_FILE", &index)];
+        let answer = self.hub.run_in(&self.dir, arguments, &env, b"").await?;
+        match answer.code {
+            0 => Ok(answer.output),
+            _ => Err(self.hub.failed(arguments, &answer.errors)),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Owns the repository of one pipeline: bare, made and changed by massgen alone, and where a project
+//! is worked on, on top of the objects that it has. The project's own repository is only read.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::git::object::{Author, Branch, ObjectId};
+use crate::world::git::project::Project;
+use crate::world::git::{Answer, Call, Git, text};
+use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::file::{self, Durability};
+
+/// The status of `git merge-tree` that tells of conflicts, from its manual.
+const CONFLICTS: i32 = 1;
+/// The mode of a tree's entry that is another repository's commit.
+const SUBMODULE: &str = "160000";
+
+/// A bare repository of massgen's own.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    git: Git,
+    dir: AbsPath,
+}
+
+/// A commit to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewCommit<'a> {
+    /// What it holds.
+    pub tree: &'a ObjectId,
+    /// What it goes on from.
+    pub parents: &'a [ObjectId],
+    /// Who it is by.
+    pub author: &'a Author,
+    /// Its subject, and after an empty line the rest.
+    pub message: &'a str,
+}
+
+/// What the merge of two commits comes to. Nothing but objects is made by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// This tree.
+    Clean(ObjectId),
+    /// Both changed the same.
+    Conflict {
+        /// A tree in which the files have both sides between markers.
+        tree: ObjectId,
+        /// The files, each once.
+        files: Vec<String>,
+    },
+}
+
+/// A file in which two trees differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Its path from the root, in which bytes that are no text are replaced.
+    pub path: String,
+    /// What happened to it.
+    pub how: How,
+    /// Whether it is another repository's commit, and no file.
+    pub is_submodule: bool,
+}
+
+/// What happened to a file from one tree to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It is another, in content, kind or mode.
+    Modified,
+}
+
+impl Hub {
+    /// Makes a repository without a branch at `dir`. The objects of `project` count as its own, and
+    /// are not copied.
+    pub async fn make(git: Git, dir: AbsPath, project: Option<&Project>) -> Result<Self> {
+        dir::create_all(&dir, Audience::User)?;
+        let hub = Self { git, dir };
+        let format = project.map_or("sha1", |project| &project.format);
+        let format = format!("--object-format={format}");
+        // No template: it could bring hooks along.
+        let branch = "--initial-branch=main";
+        let make = [
+            "init",
+            "--quiet",
+            "--bare",
+            "--template=",
+            branch,
+            &format,
+            ".",
+        ];
+        hub.ask(&make, &[], b"").await?;
+        if let Some(project) = project {
+            let info = hub.dir.join("objects/info");
+            dir::create_all(&info, Audience::User)?;
+            let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
+            file::replace(&info.join("alternates"), &line, Durability::Power)?;
+            if !project.shallow.is_empty() {
+                let shallow = hub.dir.join("shallow");
+                file::replace(&shallow, &project.shallow, Durability::Power)?;
+            }
+        }
+        Ok(hub)
+    }
+
+    /// The repository that stands at `dir`.
+    pub fn open(git: Git, dir: AbsPath) -> Self {
+        Self { git, dir }
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// The newest commit of a branch; `None` if there is no such branch.
+    pub async fn tip(&self, branch: &Branch) -> Result<Option<ObjectId>> {
+        let reference = branch.reference();
+        let words = [
+            "rev-parse",
+            "--quiet",
+            "--verify",
+            "--end-of-options",
+            &reference,
+        ];
+        let answer = self.try_to(&words, &[], b"").await?;
+        match answer.code {
+            0 => id(&answer.output).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Points a branch at `to`, if it still points at `from`; with `None`, if there is no such branch.
+    ///
+    /// # Errors
+    /// It points elsewhere.
+    pub async fn move_branch(
+        &self,
+        branch: &Branch,
+        to: &ObjectId,
+        from: Option<&ObjectId>,
+    ) -> Result<()> {
+        let reference = branch.reference();
+        let nothing = "0".repeat(to.as_str().len());
+        let from = from.map_or(nothing.as_str(), ObjectId::as_str);
+        let words = ["update-ref", &reference, to.as_str(), from];
+        self.ask(&words, &[], b"").await.map(drop)
+    }
+
+    /// Makes a commit that no branch points at yet.
+    pub async fn commit(&self, new: NewCommit<'_>) -> Result<ObjectId> {
+        let parents = new
+            .parents
+            .iter()
+            .flat_map(|parent| ["-p", parent.as_str()]);
+        let words: Vec<&str> = ["commit-tree", "-F", "-"]
+            .into_iter()
+            .chain(parents)
+            .chain([new.tree.as_str()])
+            .collect();
+        let env = new.author.variables();
+        let said = self.ask(&words, &env, new.message.as_bytes()).await?;
+        id(&said)
+    }
+
+    /// The tree of a commit.
+    pub async fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId> {
+        let tree = format!("{commit}^{{tree}}");
+        let words = ["rev-parse", "--verify", "--end-of-options", &tree];
+        id(&self.ask(&words, &[], b"").await?)
+    }
+
+    /// The tree without anything in it.
+    pub async fn empty_tree(&self) -> Result<ObjectId> {
+        id(&self.ask(&["mktree"], &[], b"").await?)
+    }
+
+    /// Merges two commits from what both go back to. No file, branch or index is touched.
+    pub async fn merge(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<Merged> {
+        let words = [
+            "merge-tree",
+            "--write-tree",
+            "--no-messages",
+            "--allow-unrelated-histories",
+            "--name-only",
+            "-z",
+            ours.as_str(),
+            theirs.as_str(),
+        ];
+        let answer = self.try_to(&words, &[], b"").await?;
+        let mut parts = answer.output.split(|byte| *byte == 0);
+        let tree = || parts.next().map(id).transpose();
+        match (answer.code, { tree }()?) {
+            (0, Some(tree)) => Ok(Merged::Clean(tree)),
+            (CONFLICTS, Some(tree)) => {
+                let files = parts.filter(|part| !part.is_empty()).map(lossy);
+                Ok(Merged::Conflict {
+                    tree,
+                    files: files.collect(),
+                })
+            }
+            (_, _) => Err(self.failed(&words, &answer.errors)),
+        }
+    }
+
+    /// Whether `commit` is `ancestor` or goes back to it.
+    pub async fn goes_back_to(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
+        let words = [
+            "merge-base",
+            "--is-ancestor",
+            ancestor.as_str(),
+            commit.as_str(),
+        ];
+        let answer = self.try_to(&words, &[], b"").await?;
+        match answer.code {
+            0 => Ok(true),
+            1 => Ok(false),
+            _ => Err(self.failed(&words, &answer.errors)),
+        }
+    }
+
+    /// The files in which two trees (or commits) differ, in the order of their paths.
+    pub async fn changed(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<Changed>> {
+        let words = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=none",
+            from.as_str(),
+            to.as_str(),
+        ];
+        let output = self.ask(&words, &[], b"").await?;
+        let mut parts = output.split(|byte| *byte == 0);
+        let mut changed = Vec::new();
+        while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
+            let row = row(&lossy(about), lossy(path));
+            changed.push(row.ok_or_else(|| self.failed(&words, "its answer is no list"))?);
+        }
+        Ok(changed)
+    }
+
+    /// What git answers about the repository, if all went well.
+    async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
+        let answer = self.try_to(words, env, input).await?;
+        match answer.code {
+            0 => Ok(answer.output),
+            _ => Err(self.failed(words, &answer.errors)),
+        }
+    }
+
+    async fn try_to(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Answer> {
+        self.run_in(&self.dir, words, env, input).await
+    }
+
+    /// What git answers about the repository when it is run in the directory `dir`.
+    pub(super) async fn run_in(
+        &self,
+        dir: &AbsPath,
+        arguments: &[&str],
+        env: &[(&str, &str)],
+        input: &[u8],
+    ) -> Result<Answer> {
+        let git_dir = self.dir.to_string();
+        let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
+        let call = Call {
+            dir,
+            arguments,
+            env: &env,
+            input,
+        };
+        self.git.try_to(call).await
+    }
+
+    /// That git ended otherwise than it should.
+    pub(super) fn failed(&self, arguments: &[&str], why: &str) -> Error {
+        let call = Call {
+            dir: &self.dir,
+            arguments,
+            env: &[],
+            input: b"",
+        };
+        call.failed(why)
+    }
+}
+
+/// The object that git named.
+pub(super) fn id(answer: &[u8]) -> Result<ObjectId> {
+    let text = text(answer)?;
+    ObjectId::parse(text).ok_or_else(|| {
+        let message = "git answered with what is no name of an object";
+        Error::new(ErrorKind::Environment, message)
+    })
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
+fn row(about: &str, path: String) -> Option<Changed> {
+    let mut words = about.strip_prefix(':')?.split(' ');
+    let (before, after) = (words.next()?, words.next()?);
+    let how = match words.nth(2)? {
+        "A" => How::Added,
+        "D" => How::Removed,
+        "M" | "T" => How::Modified,
+        _ => return None,
+    };
+    Some(Changed {
+        path,
+        how,
+        is_submodule: [before, after].contains(&SUBMODULE),
+    })
+}

@@ -1,0 +1,216 @@
+//! Owns the running of git on repositories that massgen keeps. Trees that agents wrote to are looked
+//! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
+//! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
+
+pub mod checkout;
+pub mod hub;
+pub mod object;
+pub mod project;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::wording::one_line;
+use crate::world::sys::process::{self, Ended, Program};
+
+/// How long one run of git may take.
+const TIME_MAX: Duration = Duration::from_mins(10);
+/// The most that git may answer, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How much of what git says of a fault is passed on, in characters.
+const FAULT_CHARS_MAX: usize = 300;
+/// The oldest version that merges without a tree on the disk: `git merge-tree --write-tree`.
+const VERSION_MIN: (u32, u32) = (2, 38);
+
+/// What git is told in every run, whatever the settings of the repository say.
+const SETTINGS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "core.fsync=committed,reference",
+    "core.fsyncMethod=batch",
+    "core.logAllRefUpdates=false",
+    "core.pager=cat",
+    "checkout.workers=0",
+    "commit.gpgSign=false",
+    "diff.external=",
+    "diff.ignoreSubmodules=all",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+];
+
+/// What git finds in its environment, beside `PATH` and what a single run adds.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("LC_ALL", "C"),
+    ("HOME", "/nonexistent"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_LITERAL_PATHSPECS", "1"),
+];
+
+/// The git program of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Git {
+    program: AbsPath,
+    path_variable: String,
+}
+
+/// One run of git.
+#[derive(Clone, Copy, Debug)]
+struct Call<'a> {
+    /// The directory that it runs in.
+    dir: &'a AbsPath,
+    /// What follows the settings.
+    arguments: &'a [&'a str],
+    /// What it finds in its environment beside the usual.
+    env: &'a [(&'a str, &'a str)],
+    /// What it reads.
+    input: &'a [u8],
+}
+
+/// What git answered.
+#[derive(Debug)]
+struct Answer {
+    code: i32,
+    output: Vec<u8>,
+    errors: String,
+}
+
+impl Git {
+    /// The program in the directories of a `PATH`.
+    ///
+    /// # Errors
+    /// There is none, or it is older than 2.38.
+    pub async fn find(path_variable: &str) -> Result<Self> {
+        let missing = || {
+            Error::new(ErrorKind::Environment, "there is no `git` in `PATH`")
+                .hint("install git 2.38 or newer")
+        };
+        let program = process::find("git", path_variable).ok_or_else(missing)?;
+        let git = Self {
+            program,
+            path_variable: path_variable.to_owned(),
+        };
+        let call = Call {
+            dir: &AbsPath::top(),
+            arguments: &["--version"],
+            env: &[],
+            input: b"",
+        };
+        let said = text(&git.ask(call).await?)?.to_owned();
+        match version(&said) {
+            Some(version) if version >= VERSION_MIN => Ok(git),
+            Some(_) | None => {
+                let message = format!(
+                    "git says `{}`: expected version 2.38 or newer",
+                    one_line(&said, FAULT_CHARS_MAX)
+                );
+                Err(Error::new(ErrorKind::Environment, message).hint("install a newer git"))
+            }
+        }
+    }
+
+    /// What git answers, if all went well.
+    async fn ask(&self, call: Call<'_>) -> Result<Vec<u8>> {
+        let answer = self.try_to(call).await?;
+        match answer.code {
+            0 => Ok(answer.output),
+            _ => Err(call.failed(&answer.errors)),
+        }
+    }
+
+    /// What git answers, whatever its status.
+    async fn try_to(&self, call: Call<'_>) -> Result<Answer> {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
+        let path = [("PATH", self.path_variable.as_str())];
+        let env = path.iter().chain(ENVIRONMENT).chain(call.env);
+        let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let program = Program {
+            path: &self.program,
+            arguments: &arguments,
+            env: &env.collect::<BTreeMap<_, _>>(),
+            dir: call.dir,
+            input: call.input,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            time_max: TIME_MAX,
+        };
+        match process::run(program).await {
+            Ok(Ended::Exited { output, .. }) if is_cut(&output) => {
+                Err(call.failed("it answered more than massgen reads"))
+            }
+            Ok(Ended::Exited {
+                code: Some(code),
+                output,
+                errors,
+            }) => Ok(Answer {
+                code,
+                output,
+                errors,
+            }),
+            Ok(Ended::Exited { code: None, .. }) => Err(call.failed("a signal ended it")),
+            Ok(Ended::Killed) => {
+                let minutes = TIME_MAX.as_secs() / 60;
+                Err(call.failed(&format!("it did not end in {minutes} minutes")))
+            }
+            Err(error) => Err(Error::io("cannot start git", error)),
+        }
+    }
+}
+
+fn is_cut(output: &[u8]) -> bool {
+    u64::try_from(output.len()).is_ok_and(|len| len >= OUTPUT_BYTES_MAX)
+}
+
+impl Call<'_> {
+    /// That it ended otherwise than it should.
+    fn failed(&self, why: &str) -> Error {
+        let verb = self.arguments.iter().find(|word| !word.starts_with('-'));
+        let verb = verb.copied().unwrap_or_default();
+        let why = one_line(why.trim(), FAULT_CHARS_MAX);
+        let message = format!("`git {verb}` failed in `{}`: {why}", self.dir);
+        Error::new(ErrorKind::Environment, message)
+    }
+}
+
+/// The answer as text, without the newline at its end.
+fn text(answer: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(answer);
+    let text = text.map_err(|_| Error::new(ErrorKind::Environment, "git answered with no text"))?;
+    Ok(text.trim_end_matches('\n'))
+}
+
+/// The first two numbers of what `git --version` says.
+fn version(said: &str) -> Option<(u32, u32)> {
+    let numbers = said.strip_prefix("git version ")?;
+    let mut numbers = numbers.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_its_first_two_numbers() {
+        let check = |said: &str, expected| assert_eq!(version(said), expected, "{said}");
+        check("git version 2.47.3", Some((2, 47)));
+        check("git version 2.38", Some((2, 38)));
+        check("git version 2.39.5 (Apple Git-154)", Some((2, 39)));
+        check("git 2.47", None);
+        check("git version two", None);
+    }
+}

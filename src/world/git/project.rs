@@ -1,0 +1,151 @@
+//! Owns the look at the user's own repository: where it is, what its head is, and what of it a
+//! pipeline cannot take over. Nothing in it is changed, and nothing that it brings along is run.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::files::read_found;
+use crate::world::git::hub::Hub;
+use crate::world::git::object::ObjectId;
+use crate::world::git::{Answer, Call, Git, text};
+use crate::world::sys::own::file::{self, Durability};
+
+/// The longest index of a repository that is looked at, in bytes.
+const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// The longest list of commits at which a shallow repository ends, in bytes.
+const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A repository of the user's with a tree on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// The directory of its tree.
+    pub root: AbsPath,
+    /// Where its objects are.
+    pub objects: AbsPath,
+    /// The commit that is checked out; `None` as long as there is none at all.
+    pub head: Option<ObjectId>,
+    /// The branch that is checked out; `None` if none is.
+    pub branch: Option<String>,
+    /// How its objects are named: `sha1` or `sha256`.
+    pub format: String,
+    /// Where its notes on the tree are.
+    index: AbsPath,
+    /// The commits at which a shallow repository ends, as git lists them; empty if it is whole.
+    pub(super) shallow: Vec<u8>,
+}
+
+impl Project {
+    /// The repository around `dir`; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be worked on: it has no tree, or leaves objects on another machine.
+    pub async fn around(git: &Git, dir: &AbsPath) -> Result<Option<Self>> {
+        if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
+            return Err(unfit(dir, "a name on the way to it has two lines"));
+        }
+        let asked = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--show-toplevel",
+            "--git-path",
+            "objects",
+            "--git-path",
+            "index",
+            "--git-path",
+            "shallow",
+            "--show-object-format",
+        ];
+        let look = Look { git, dir };
+        let answer = look.at(&asked).await?;
+        if answer.code != 0 {
+            return match look.at(&["rev-parse", "--is-bare-repository"]).await?.code {
+                0 => Err(unfit(dir, "it is a repository without a tree of files")
+                    .hint("begin in a clone of it that has one")),
+                _ => Ok(None),
+            };
+        }
+        let mut lines = text(&answer.output)?.lines();
+        let mut path = || lines.next().and_then(AbsPath::new);
+        let paths = (path(), path(), path(), path());
+        let (Some(root), Some(objects), Some(index), Some(shallow)) = paths else {
+            return Err(unfit(dir, "git does not tell where its parts are"));
+        };
+        let format = lines.next().unwrap_or("sha1").to_owned();
+        if let Some(remote) = look.setting("extensions.partialClone").await? {
+            let why = format!("some of its objects are only at `{remote}`");
+            return Err(unfit(&root, &why).hint("fetch them: git fetch --refetch --no-filter"));
+        }
+        let head = look.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
+        let head = head.await?.as_deref().and_then(ObjectId::parse);
+        let branch = look.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]);
+        Ok(Some(Self {
+            head,
+            branch: branch.await?,
+            shallow: read_found(&shallow, SHALLOW_BYTES_MAX)?.unwrap_or_default(),
+            root,
+            objects,
+            format,
+            index,
+        }))
+    }
+
+    /// The files that git knows and that are not as they were committed, as far as that can be told
+    /// from git's notes on them. `hub` is made on top of the repository.
+    pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
+        let notes = read_found(&self.index, INDEX_BYTES_MAX)?;
+        let (Some(notes), Some(head)) = (notes, &self.head) else {
+            return Ok(Vec::new());
+        };
+        let index = hub.dir().join("project-index");
+        file::replace(&index, &notes, Durability::Process)?;
+        let (index, root) = (index.to_string(), self.root.to_string());
+        let env = [("GIT_WORK_TREE", root.as_str()), ("GIT_INDEX_FILE", &index)];
+        let asked = ["diff-index", "--name-only", "-z", head.as_str()];
+        let answer = hub.run_in(&self.root, &asked, &env, b"").await?;
+        if answer.code != 0 {
+            return Err(hub.failed(&asked, &answer.errors));
+        }
+        let names = answer.output.split(|byte| *byte == 0);
+        let names = names.filter(|name| !name.is_empty());
+        let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+        Ok(names.collect())
+    }
+}
+
+/// Questions about the repository around a directory.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    git: &'a Git,
+    dir: &'a AbsPath,
+}
+
+impl Look<'_> {
+    async fn at(self, words: &[&str]) -> Result<Answer> {
+        let call = Call {
+            dir: self.dir,
+            arguments: words,
+            env: &[],
+            input: b"",
+        };
+        self.git.try_to(call).await
+    }
+
+    /// The first line of the answer, if there is one.
+    async fn line(self, words: &[&str]) -> Result<Option<String>> {
+        let answer = self.at(words).await?;
+        match answer.code {
+            0 => text(&answer.output).map(|line| Some(line.to_owned())),
+            _ => Ok(None),
+        }
+    }
+
+    async fn setting(self, name: &str) -> Result<Option<String>> {
+        self.line(&["config", "--local", "--get", name]).await
+    }
+}
+
+fn unfit(dir: &AbsPath, why: &str) -> Error {
+    let message = format!("the repository at `{dir}` cannot be worked on: {why}");
+    Error::new(ErrorKind::Environment, message)
+}

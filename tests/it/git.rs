@@ -1,0 +1,428 @@
+//! What massgen does with git: a hub on top of a project, branches, merges, checkouts; and that
+//! nothing that a project or a tree brings along is run by it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use massgen::path::AbsPath;
+use massgen::world::git::Git;
+use massgen::world::git::checkout::Checkout;
+use massgen::world::git::hub::{Changed, How, Hub, Merged, NewCommit};
+use massgen::world::git::object::{Author, Branch, ObjectId};
+use massgen::world::git::project::Project;
+
+/// A directory with a hub in it, and perhaps a project beside it.
+struct Scene {
+    dir: tempfile::TempDir,
+}
+
+fn abs(path: &Path) -> AbsPath {
+    AbsPath::new(path).unwrap()
+}
+
+fn author() -> Author {
+    Author::new("implementer (scripted)", "implementer@massgen")
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("project")).unwrap();
+        Self { dir }
+    }
+
+    fn project(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    /// Runs the plain git that a user would run, in the project.
+    fn user(&self, words: &[&str]) -> Output {
+        user_git(&self.project(), self.dir.path(), words)
+    }
+
+    /// A project of one commit with these files.
+    fn committed(files: &[(&str, &str)]) -> Self {
+        let scene = Self::new();
+        scene.user(&["init", "-q", "-b", "trunk"]);
+        for (name, content) in files {
+            put(&scene.project().join(name), content);
+        }
+        scene.user(&["add", "-A"]);
+        scene.user(&["commit", "-q", "-m", "first"]);
+        scene
+    }
+
+    async fn git(&self) -> Git {
+        Git::find(&std::env::var("PATH").unwrap()).await.unwrap()
+    }
+
+    async fn found(&self) -> Project {
+        let git = self.git().await;
+        let found = Project::around(&git, &abs(&self.project())).await.unwrap();
+        found.unwrap()
+    }
+
+    async fn hub(&self, project: Option<&Project>) -> Hub {
+        let dir = abs(&self.dir.path().join("hub.git"));
+        Hub::make(self.git().await, dir, project).await.unwrap()
+    }
+
+    fn checkout(&self, hub: &Hub, name: &str) -> Checkout {
+        let index = hub.dir().join(format!("{name}.index"));
+        Checkout::at(hub.clone(), abs(&self.dir.path().join(name)), index)
+    }
+}
+
+fn user_git(dir: &Path, home: &Path, words: &[&str]) -> Output {
+    let output = Command::new("git")
+        .args(["-c", "user.name=u", "-c", "user.email=u@u"])
+        .args(words)
+        .current_dir(dir)
+        .env("HOME", home)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success() || words.contains(&"diff"),
+        "{words:?}: {output:?}"
+    );
+    output
+}
+
+fn put(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// Makes a commit of what is in the checkout, on top of `parents`.
+async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
+    let tree = checkout.take_up().await.unwrap();
+    let new = NewCommit {
+        tree: &tree,
+        parents,
+        author: &author(),
+        message: "[implementer] work\n",
+    };
+    hub.commit(new).await.unwrap()
+}
+
+fn changed(path: &str, how: How) -> Changed {
+    Changed {
+        path: path.to_owned(),
+        how,
+        is_submodule: false,
+    }
+}
+
+/// All files of a directory with their content, for comparing it byte for byte.
+fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else {
+                let content = fs::read(&path).unwrap_or_default();
+                found.push((path, content));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
+    let scene = Scene::committed(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
+    let before = listing(&scene.project());
+    let project = scene.found().await;
+    assert_eq!(project.branch.as_deref(), Some("trunk"));
+    let head = project.head.clone().unwrap();
+    let hub = scene.hub(Some(&project)).await;
+    let main = Branch::parse("main").unwrap();
+    assert_eq!(hub.tip(&main).await.unwrap(), None);
+    hub.move_branch(&main, &head, None).await.unwrap();
+
+    let work = scene.checkout(&hub, "work");
+    work.show(&head).await.unwrap();
+    put(&work.dir().as_path().join("src/a.txt"), "changed\n");
+    put(&work.dir().as_path().join("src/new.txt"), "new\n");
+    fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
+    let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    let expected = [
+        changed("b.txt", How::Removed),
+        changed("src/a.txt", How::Modified),
+        changed("src/new.txt", How::Added),
+    ];
+    assert_eq!(hub.changed(&head, &made).await.unwrap(), expected);
+    assert!(hub.goes_back_to(&made, &head).await.unwrap());
+    assert!(!hub.goes_back_to(&head, &made).await.unwrap());
+    hub.move_branch(&main, &made, Some(&head)).await.unwrap();
+    assert_eq!(hub.tip(&main).await.unwrap(), Some(made.clone()));
+    // Who comes too late does not take away what another has done.
+    assert!(hub.move_branch(&main, &head, Some(&head)).await.is_err());
+    assert!(hub.move_branch(&main, &head, None).await.is_err());
+    assert_eq!(hub.tip(&main).await.unwrap(), Some(made));
+
+    assert_eq!(listing(&scene.project()), before);
+    let checked = Command::new("git")
+        .args(["fsck", "--strict"])
+        .current_dir(hub.dir().as_path())
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[tokio::test]
+async fn merges_are_clean_or_name_the_files_in_conflict() {
+    let scene = Scene::new();
+    let hub = scene.hub(None).await;
+    let ours = scene.checkout(&hub, "ours");
+    let empty = hub.empty_tree().await.unwrap();
+    let new = NewCommit {
+        tree: &empty,
+        parents: &[],
+        author: &author(),
+        message: "[supervisor] begin",
+    };
+    let root = hub.commit(new).await.unwrap();
+    ours.show(&root).await.unwrap();
+    put(&ours.dir().as_path().join("same.txt"), "a\nb\nc\n");
+    let base = commit(&hub, &ours, &[root]).await;
+    let theirs = scene.checkout(&hub, "theirs");
+    theirs.show(&base).await.unwrap();
+
+    put(&ours.dir().as_path().join("ours.txt"), "o\n");
+    let left = commit(&hub, &ours, std::slice::from_ref(&base)).await;
+    put(&theirs.dir().as_path().join("same.txt"), "a\nb\nC\n");
+    let right = commit(&hub, &theirs, std::slice::from_ref(&base)).await;
+    let Merged::Clean(tree) = hub.merge(&left, &right).await.unwrap() else {
+        panic!("they changed different files");
+    };
+    let merged = hub.changed(&base, &tree).await.unwrap();
+    let expected = [
+        changed("ours.txt", How::Added),
+        changed("same.txt", How::Modified),
+    ];
+    assert_eq!(merged, expected);
+
+    put(&ours.dir().as_path().join("same.txt"), "a\nb\n!\n");
+    let left = commit(&hub, &ours, &[left]).await;
+    match hub.merge(&left, &right).await.unwrap() {
+        Merged::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
+        Merged::Conflict { tree, files } => {
+            assert_eq!(files, ["same.txt"]);
+            let both = scene.checkout(&hub, "both");
+            both.show(&tree).await.unwrap();
+            let text = fs::read_to_string(both.dir().as_path().join("same.txt")).unwrap();
+            assert!(text.contains("!\n=======\nC\n"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
+    let scene = Scene::committed(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
+    let project = scene.found().await;
+    let hub = scene.hub(Some(&project)).await;
+    let head = project.head.unwrap();
+    let work = scene.checkout(&hub, "work");
+    work.show(&head).await.unwrap();
+    let file = |name: &str| work.dir().as_path().join(name);
+    put(&file("cache/big"), "x");
+    put(&file("a.txt"), "two\n");
+    put(&file("stray.txt"), "x");
+    let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    let paths = hub.changed(&head, &second).await.unwrap();
+    assert_eq!(
+        paths.into_iter().map(|row| row.path).collect::<Vec<_>>(),
+        ["a.txt", "stray.txt"]
+    );
+    work.show(&head).await.unwrap();
+    assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
+    assert!(!file("stray.txt").exists());
+    assert!(file("cache/big").exists());
+}
+
+/// Writes a program that leaves a file behind when it is run.
+fn trap(dir: &Path, name: &str) -> String {
+    let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
+    let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program.display().to_string()
+}
+
+/// What of the traps in `dir` was run since this was asked last.
+fn sprung(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();
+    names.sort();
+    for name in &names {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    names
+}
+
+impl Scene {
+    /// A project whose repository and tree run programs wherever git lets them.
+    fn trapped() -> Self {
+        let scene = Self::committed(&[
+            ("a.txt", "one\n"),
+            (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
+        ]);
+        let dir = scene.dir.path();
+        let (program, hook) = (trap(dir, "trap"), trap(dir, "hook"));
+        let hooks = scene.project().join(".git/hooks");
+        for name in [
+            "post-checkout",
+            "reference-transaction",
+            "pre-commit",
+            "post-index-change",
+        ] {
+            fs::copy(&hook, hooks.join(name)).unwrap();
+        }
+        for name in [
+            "core.fsmonitor",
+            "filter.evil.clean",
+            "filter.evil.smudge",
+            "diff.evil.textconv",
+            "diff.external",
+            "merge.evil.driver",
+            "core.pager",
+            "core.editor",
+        ] {
+            scene.user(&["config", name, &program]);
+        }
+        scene.user(&["config", "alias.rev-parse", &format!("!{program}")]);
+        scene
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_run_that_a_project_brings_along() {
+    let scene = Scene::trapped();
+    let (dir, project_dir) = (scene.dir.path(), scene.project());
+    // The control: a plain git runs them.
+    put(&project_dir.join("a.txt"), "two\n");
+    scene.user(&["status"]);
+    scene.user(&["diff"]);
+    scene.user(&["commit", "-q", "-a", "-m", "second"]);
+    assert_eq!(sprung(dir), ["ran-hook", "ran-trap"]);
+
+    let project = scene.found().await;
+    let hub = scene.hub(Some(&project)).await;
+    put(&project_dir.join("a.txt"), "three, and not committed\n");
+    assert_eq!(project.uncommitted(&hub).await.unwrap(), ["a.txt"]);
+    let head = project.head.unwrap();
+    let work = scene.checkout(&hub, "work");
+    work.show(&head).await.unwrap();
+    put(&work.dir().as_path().join("a.txt"), "four\n");
+    // An agent may put a repository of its own into its tree, at the top and below.
+    for inner in ["", "inner"] {
+        let at = work.dir().as_path().join(inner);
+        fs::create_dir_all(&at).unwrap();
+        let mut copy = Command::new("cp");
+        let copied = copy.arg("-a").arg(project_dir.join(".git")).arg(&at);
+        assert!(copied.status().unwrap().success());
+    }
+    let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    put(&work.dir().as_path().join("a.txt"), "five\n");
+    let third = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    let merged = hub.merge(&second, &third).await.unwrap();
+    assert!(matches!(merged, Merged::Conflict { .. }));
+    let rows = hub.changed(&head, &second).await.unwrap();
+    let rows = rows.iter().map(|row| (row.path.as_str(), row.is_submodule));
+    let expected = [("a.txt", false), ("inner", true)];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    work.show(&head).await.unwrap();
+    assert_eq!(sprung(dir), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
+    let scene = Scene::new();
+    let git = scene.git().await;
+    assert_eq!(
+        Project::around(&git, &abs(&scene.project())).await.unwrap(),
+        None
+    );
+
+    scene.user(&["init", "-q", "-b", "trunk"]);
+    let empty = scene.found().await;
+    assert_eq!((empty.head, empty.branch.as_deref()), (None, Some("trunk")));
+
+    let scene = Scene::committed(&[("a/b.txt", "one\n")]);
+    scene.user(&["checkout", "-q", "--detach"]);
+    let below = abs(&scene.project().join("a"));
+    let detached = Project::around(&git, &below).await.unwrap().unwrap();
+    assert_eq!(detached.root, abs(&scene.project()));
+    assert!(detached.head.is_some());
+    assert_eq!(detached.branch, None);
+
+    scene.user(&["worktree", "add", "-q", "../linked", "-b", "side"]);
+    let linked = abs(&scene.dir.path().join("linked"));
+    let linked = Project::around(&git, &linked).await.unwrap().unwrap();
+    assert_eq!(linked.branch.as_deref(), Some("side"));
+    assert_eq!(linked.objects, abs(&scene.project().join(".git/objects")));
+
+    scene.user(&["config", "extensions.partialClone", "origin"]);
+    scene.user(&["config", "core.repositoryFormatVersion", "1"]);
+    let error = Project::around(&git, &abs(&scene.project()))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("only at `origin`"), "{error}");
+
+    let bare = Scene::new();
+    bare.user(&["init", "-q", "--bare", "."]);
+    let error = Project::around(&git, &abs(&bare.project()))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("without a tree"), "{error}");
+}
+
+#[tokio::test]
+async fn a_shallow_clone_and_sha256_are_worked_on() {
+    let scene = Scene::committed(&[("a.txt", "one\n")]);
+    put(&scene.project().join("a.txt"), "two\n");
+    scene.user(&["commit", "-q", "-a", "-m", "second"]);
+    let from = format!("file://{}", scene.project().display());
+    let home = scene.dir.path();
+    user_git(home, home, &["clone", "-q", "--depth=1", &from, "shallow"]);
+    let new = [
+        "init",
+        "-q",
+        "-b",
+        "trunk",
+        "--object-format=sha256",
+        "long",
+    ];
+    user_git(home, home, &new);
+    put(&home.join("long/a.txt"), "one\n");
+    user_git(&home.join("long"), home, &["add", "-A"]);
+    user_git(&home.join("long"), home, &["commit", "-q", "-m", "first"]);
+    for name in ["shallow", "long"] {
+        let git = scene.git().await;
+        let project = Project::around(&git, &abs(&home.join(name))).await.unwrap();
+        let project = project.unwrap();
+        let hub = abs(&home.join(format!("{name}.git")));
+        let hub = Hub::make(git, hub, Some(&project)).await.unwrap();
+        let head = project.head.clone().unwrap();
+        let work = scene.checkout(&hub, &format!("{name}-work"));
+        work.show(&head).await.unwrap();
+        put(&work.dir().as_path().join("b.txt"), "new\n");
+        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        let rows = hub.changed(&head, &made).await.unwrap();
+        assert_eq!(rows, [changed("b.txt", How::Added)], "{name}");
+        assert_eq!(
+            project.uncommitted(&hub).await.unwrap(),
+            Vec::<String>::new(),
+            "{name}"
+        );
+    }
+}
