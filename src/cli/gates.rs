@@ -385,6 +385,7 @@ fn of_team(
         let runners = Runners {
             checked: Vec::new(),
             served: Vec::new(),
+            guests: Vec::new(),
             ..team.runners()
         };
         let shells = Shells::prepare(runners, &layout, &machine(&host))?;

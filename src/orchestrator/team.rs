@@ -636,9 +636,11 @@ impl Team {
                 None => OfferedCommands::NotOffered,
             },
         };
-        let mut offers = match member.config.programs {
-            Some(programs) => offer::offers(programs.language, &offer::tools(menu)),
-            None => menu.offers(),
+        let mut offers = match (&member.config.backend.guest, member.config.programs) {
+            // It has tools of its own.
+            (Some(_), _) => Vec::new(),
+            (None, Some(programs)) => offer::offers(programs.language, &offer::tools(menu)),
+            (None, None) => menu.offers(),
         };
         if phase == Phase::Coordination {
             offers.extend(workflow::coordination_offers(self.members.len()));
