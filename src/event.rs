@@ -19,6 +19,15 @@ use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
+/// A call that was refused within another, such as one that a program made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedWithin {
+    /// The rule that forbids it.
+    pub rule: String,
+    /// Why, as the model reads it, shortened.
+    pub reason: String,
+}
+
 /// Something that happened in a run. Its JSON form is what a line of the event
 /// log, and of the stream for scripts, tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -168,6 +177,9 @@ pub enum Event {
         /// All that the model reads, where the summary is not all of it; only the event log has it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Arc<str>>,
+        /// What was refused of the calls that it made itself, as a program does; the first of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<RefusedWithin>,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
@@ -197,6 +209,27 @@ pub enum Event {
         reason: String,
         /// What the person says; nothing as long as they are asked.
         answer: Option<Said>,
+    },
+    /// A hook of the user's was asked about what an agent does, or told of it.
+    HookRan {
+        /// Whose deed.
+        agent: AgentId,
+        /// The event of the hook.
+        event: String,
+        /// The tool, where it is about a call.
+        tool: Option<String>,
+        /// The id of the call in its conversation.
+        call_id: Option<String>,
+        /// The hook's command, shortened.
+        command: String,
+        /// What it said: `nothing`, `allow`, `ask`, `defer`, `deny`, or `failed`.
+        decision: String,
+        /// Why, in its words, or how it failed; shortened.
+        reason: Option<String>,
+        /// What it had the tool given instead, as JSON, shortened.
+        updated_input: Option<String>,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
     },
     /// An answer was accepted.
     Answered {
@@ -234,6 +267,9 @@ pub enum Event {
         agent: AgentId,
         /// Why.
         reason: String,
+        /// Why in the words of the user's hooks, if they refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hook: Option<String>,
     },
     /// An agent was shown answers that it did not know.
     Informed {
@@ -346,6 +382,7 @@ impl Event {
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::PersonAsked { agent, .. }
+            | Event::HookRan { agent, .. }
             | Event::Answered { agent, .. }
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }

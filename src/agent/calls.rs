@@ -12,7 +12,8 @@ use crate::agent::Mind;
 use crate::agent::memory::Effects;
 use crate::backend::conversation::Message;
 use crate::brief;
-use crate::event::Event;
+use crate::event::{Event, RefusedWithin};
+use crate::hooks::HookEvent;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
@@ -22,11 +23,14 @@ use crate::world::change::Change;
 use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::hooks::Hooks;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::verdict::{Denial, Refused};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
+/// Refused calls of a program that are told of.
+const REFUSED_WITHIN_MAX: usize = 20;
 /// Characters of arguments and results that events carry.
 const SHOWN_CHARS_MAX: usize = 500;
 
@@ -91,10 +95,33 @@ impl FileCall {
     }
 }
 
+/// The first calls that were refused within one that was carried out.
+fn refused_within(observation: &Observation) -> Vec<RefusedWithin> {
+    let all = match observation.outcome {
+        Outcome::Denied => &[],
+        Outcome::Done | Outcome::Failed => observation.denied.as_slice(),
+    };
+    let told = |denial: &Denial| RefusedWithin {
+        rule: denial.rule.to_owned(),
+        reason: beginning(&denial.to_string(), SHOWN_CHARS_MAX),
+    };
+    all.iter().take(REFUSED_WITHIN_MAX).map(told).collect()
+}
+
 /// Whether a call changes something outside that must not happen again, although what it changed
 /// inside is gone.
 fn is_once_for_all(call: &Result<ToolCall, String>) -> bool {
     matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
+}
+
+/// Whether a hook of the user's is asked before such a call.
+fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
+    let hooks = gate.hooks().map(Hooks::listed);
+    hooks.is_some_and(|hooks| {
+        !hooks
+            .of(HookEvent::PreToolUse, Some(call.name()))
+            .is_empty()
+    })
 }
 
 impl Mind {
@@ -164,7 +191,7 @@ impl Mind {
         });
         let (content, worked) = match read {
             Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
-                self.look_again(call).await;
+                self.look_again(&request.id, call).await;
                 (read.to_string(), Worked::default())
             }
             Some((read, _)) => {
@@ -183,10 +210,16 @@ impl Mind {
     }
 
     /// Notes what the agent has seen by a call that was carried out before.
-    async fn look_again(&self, call: Result<ToolCall, String>) {
-        let (Ok(call), Some(gate)) = (call, self.gate.clone()) else {
+    async fn look_again(&self, id: &str, call: Result<ToolCall, String>) {
+        let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
+        // Hooks may have had it see something else, or nothing.
+        if is_hooked(gate, &call) {
+            return;
+        }
+        // What was said of the call is recorded under its id: nobody is asked again.
+        let gate = gate.for_call(id.to_owned(), CancellationToken::new());
         let look = move || gate.check(call).map(exec::look_again);
         // What cannot be looked at any more has not been seen: the agent has to read it again.
         let _looked = tokio::task::spawn_blocking(look).await;
@@ -220,7 +253,11 @@ impl Mind {
         let interrupt = interrupt.and_then(Result::ok);
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
-        let permitted = match self.ask_gate(request, call, &gate).await {
+        // Hooks are asked on both sides of the call.
+        let ended = CancellationToken::new();
+        let _given_up = ended.clone().drop_guard();
+        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let permitted = match self.ask_gate(request, call, (&gate, &ended)).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
@@ -241,6 +278,7 @@ impl Mind {
             done = &mut working => done,
             () = self.out_of_patience() => {
                 ending.as_ref().map(Interrupt::raise).unwrap_or_default();
+                ended.cancel();
                 working.await
             }
         };
@@ -258,6 +296,7 @@ impl Mind {
             denied: observation.outcome == Outcome::Denied,
             content: (summary != observation.content).then(|| observation.content.as_str().into()),
             summary,
+            refused: refused_within(&observation),
             elapsed_ms: milliseconds(begun.elapsed()),
         };
         self.emit(finished).await;
@@ -279,11 +318,9 @@ impl Mind {
         &self,
         request: &CallRequest,
         call: ToolCall,
-        gate: &Gate,
+        (gate, ended): (&Gate, &CancellationToken),
     ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
-        let ended = CancellationToken::new();
-        let _given_up = ended.clone().drop_guard();
-        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let gate = gate.clone();
         let tool = request.name.clone();
         let ask = move || {
             let asked = gate.check(call);

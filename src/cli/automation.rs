@@ -89,6 +89,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }

@@ -8,7 +8,7 @@ use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
     ServeArguments, ToolArguments,
 };
-use crate::cli::conduct::machine;
+use crate::cli::conduct::{machine, secrets};
 use crate::cli::environment;
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
@@ -16,7 +16,8 @@ use crate::cli::explain::command::{CommandReport, Runner};
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
-use crate::cli::mcp::serve::{Way, serve};
+use crate::cli::mcp::serve::serve;
+use crate::cli::mcp::way::Way;
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
 use crate::cli::shell::{Hold, Shell};
@@ -29,23 +30,29 @@ use crate::config::Config;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::{Runners, Shells};
-use crate::orchestrator::team::{Member, Team};
+use crate::orchestrator::team::{Member, ServerGround, Team};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
+use crate::world::exec::program;
 use crate::world::files::read_capped;
 use crate::world::foreigner::{Foreigner, Held};
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
 use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
+use crate::world::store::redact::Redactor;
 use crate::world::store::workspace::Workspace;
+
+/// Where servers leave what they write on their standard error, below the state directory.
+const SERVER_LOGS: &str = "mcp_serve";
 
 /// The run that single calls belong to: they find each other's files in its workspaces.
 const SINGLE_CALLS: u32 = 0;
@@ -72,38 +79,66 @@ struct Gates {
 /// What is asked of the gates.
 #[derive(Clone, Copy, Debug)]
 enum Needs<'a> {
-    /// To decide about files.
+    /// To decide, and to do nothing.
+    Decisions,
+    /// To carry out a call about files.
     Files,
     /// To run commands, held so; without a choice, as the config says.
     Commands(Option<Hold<'a>>),
-    /// To carry out many calls, which find what was read before; commands among them are held so.
-    /// Without a choice they are held as the config says, and a grants file gives none.
-    Session(Option<Hold<'a>>),
+    /// To carry out many calls of this agent, which find what was read before; commands among them are
+    /// held so. Without a choice they are held as the config says, and a grants file gives none.
+    Session(Option<Hold<'a>>, Option<&'a str>),
 }
 
 impl<'a> Needs<'a> {
     /// What the user says that holds commands.
     fn hold(self) -> Option<Hold<'a>> {
         match self {
-            Needs::Files => None,
-            Needs::Commands(hold) | Needs::Session(hold) => hold,
+            Needs::Decisions | Needs::Files => None,
+            Needs::Commands(hold) | Needs::Session(hold, _) => hold,
         }
     }
 
     /// What holds commands that a grants file gives, if it gives any.
     fn hold_for_grants(self) -> Option<Hold<'a>> {
         match self {
-            Needs::Files => None,
+            Needs::Decisions | Needs::Files => None,
             Needs::Commands(hold) => Some(hold.unwrap_or_default()),
-            Needs::Session(hold) => hold,
+            Needs::Session(hold, _) => hold,
         }
+    }
+
+    /// Whose processes of `team` need something to run in. A single call uses no server.
+    fn runners(self, team: &Team) -> Runners<'_> {
+        let hooked = || team.hooked().collect();
+        let mut all = match self {
+            Needs::Decisions => return Runners::default(),
+            Needs::Files => {
+                return Runners {
+                    hooked: hooked(),
+                    ..Runners::default()
+                };
+            }
+            Needs::Commands(_) | Needs::Session(..) => team.runners(),
+        };
+        all.checked.clear();
+        match self {
+            Needs::Decisions | Needs::Files | Needs::Commands(_) => all.served.clear(),
+            Needs::Session(_, agent) => {
+                let is_meant = |id: &AgentId| agent.is_none_or(|agent| agent == id.as_str());
+                all.served.retain(|(_, runner)| is_meant(runner.id));
+                all.programs
+                    .retain(|programmer| is_meant(programmer.runner.id));
+            }
+        }
+        all
     }
 
     /// A single call has no history that could say what was read.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
-            Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
-            Needs::Session(_) => None,
+            Needs::Decisions | Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
+            Needs::Session(..) => None,
         }
     }
 }
@@ -117,7 +152,7 @@ pub(crate) fn explain_path(
     let mut gates = of_team(
         question.config.as_deref(),
         Missing::LeftOut,
-        Needs::Files,
+        Needs::Decisions,
         host,
         output,
     )?;
@@ -179,7 +214,7 @@ pub(crate) fn explain_calls(
     source: &GrantsSource,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    let gates = of_source(source, Needs::Files, host, output)?;
+    let gates = of_source(source, Needs::Decisions, host, output)?;
     calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
 }
 
@@ -230,9 +265,9 @@ pub(crate) fn offer(
     asked: &ServeArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
-    let way = Way::of(asked, host)?;
+    let way = Way::of(&asked.way, host)?;
     let caller = &asked.caller;
-    let needs = Needs::Session(caller.sandbox.map(Hold::Sandbox));
+    let needs = Needs::Session(caller.sandbox.map(Hold::Sandbox), caller.agent.as_deref());
     let mut gates = of_source(&caller.source, needs, host, output)?;
     let agent = gates.take(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
@@ -240,12 +275,13 @@ pub(crate) fn offer(
     serve(way, (gate, offers), host, output)
 }
 
-/// The program that asks. Nothing is made for it: what is missing gives no access.
+/// The program that asks, and the team that what its hooks run in goes with. Nothing else is made for
+/// it: what is missing gives no access.
 pub(crate) fn foreigner(
     host: &Host,
     asked: &HookArguments,
     output: &mut Output<'_>,
-) -> Result<Foreigner> {
+) -> Result<(Foreigner, Option<Team>)> {
     let phase = asked.phase.into();
     let held = if asked.in_sandbox {
         Held::BySandbox
@@ -254,21 +290,44 @@ pub(crate) fn foreigner(
     };
     let may_run = |rules: CommandRules| (held == Held::BySandbox).then_some(rules);
     if let Some(file) = &asked.source.grants {
-        return Ok(Foreigner {
+        let caller = Foreigner {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
             held,
-        });
+        };
+        return Ok((caller, None));
     }
     let mut team = planned(asked.source.config.as_deref(), host, output)?;
-    let mut member = take_member(&mut team, asked.agent.as_deref())?;
-    leave_missing_out(&mut member)?;
+    for member in &mut team.members {
+        leave_missing_out(member)?;
+    }
+    run_hooks(&mut team, host)?;
+    let member = take_member(&mut team, asked.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
-    Ok(Foreigner {
-        gate: gate(&team, &member, phase, &host.cwd)?,
+    let caller = Foreigner {
+        gate: gate(&team, &member, phase, &host.cwd)?.for_another_program(),
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
         held,
-    })
+    };
+    Ok((caller, Some(team)))
+}
+
+/// Makes what the user's hooks run in, if there are any.
+fn run_hooks(team: &mut Team, host: &Host) -> Result<()> {
+    let runners = Runners {
+        hooked: team.hooked().collect(),
+        ..Runners::default()
+    };
+    if runners.hooked.is_empty() {
+        return Ok(());
+    }
+    let machine = machine(&environment::complete(host).host);
+    team.expect_hooks(&machine)?;
+    let layout = team.layout(SINGLE_CALLS);
+    prepare_state_dir(&layout.state, layout.directories())?;
+    let shells = Shells::prepare(runners, &layout, &machine)?;
+    team.run_commands_in(shells);
+    Ok(())
 }
 
 fn of_source(
@@ -381,19 +440,22 @@ fn of_team(
     for member in &mut team.members {
         leave_missing_out(member)?;
     }
-    if let Needs::Commands(_) | Needs::Session(_) = needs {
-        let runners = Runners {
-            checked: Vec::new(),
-            served: Vec::new(),
-            guests: Vec::new(),
-            ..team.runners()
-        };
-        let shells = Shells::prepare(runners, &layout, &machine(&host))?;
-        for said in shells.swept() {
-            output.warning(said);
-        }
-        team.run_commands_in(shells);
+    if let Needs::Session(..) = needs {
+        team.serve_from(ServerGround {
+            logs: layout.state.join(SERVER_LOGS),
+            redactor: Redactor::new(secrets(&config, &host)),
+        });
     }
+    let runners = needs.runners(&team);
+    let machine = machine(&host);
+    if !runners.hooked.is_empty() {
+        team.expect_hooks(&machine)?;
+    }
+    let shells = Shells::prepare(runners, &layout, &machine)?;
+    for said in shells.swept() {
+        output.warning(said);
+    }
+    team.run_commands_in(shells);
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
             agent: Some(member.id.clone()),
@@ -496,7 +558,7 @@ impl Gates {
                 "commands are not offered: nothing on this machine holds them, see `massgen doctor`",
             );
         }
-        menu.offers()
+        program::offers(gate).unwrap_or_else(|| menu.offers())
     }
 }
 

@@ -48,6 +48,7 @@ fn answered(host: &Host, asked: &HookArguments, output: &mut Output<'_>) -> Resu
         return relay::ask(&AbsPath::resolve(&host.cwd, socket), &text);
     }
     let foreign = request.foreign()?;
-    let caller = foreigner(host, asked, output).map_err(|error| error.to_string())?;
+    let found = foreigner(host, asked, output).map_err(|error| error.to_string())?;
+    let (caller, _team) = found;
     Ok(answer(caller.decide(&request.tool, foreign)).to_string())
 }

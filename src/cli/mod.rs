@@ -46,6 +46,7 @@ mod mcp;
 mod mentions;
 mod models;
 mod output;
+mod phase_argument;
 mod prices;
 mod prune;
 mod render;
@@ -164,6 +165,9 @@ fn carry_out(
         Some(Command::Mcp(McpCommand::Workflow(asked))) => {
             relay::pass_on(&AbsPath::resolve(&host.cwd, &asked.socket))?;
             ExitStatus::Delivered
+        }
+        Some(Command::Mcp(McpCommand::Orchestrate(asked))) => {
+            mcp::orchestrate::orchestrate(host, &asked, output)?
         }
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));

@@ -21,6 +21,7 @@ use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, manager};
 use crate::orchestrator::ground::{directory, make_workspaces, outset, seeds, take_workspaces};
+use crate::orchestrator::hooks::HookGround;
 use crate::orchestrator::listeners::Listeners;
 use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
@@ -172,6 +173,7 @@ impl Run {
         }
         let surroundings = (&order.base, &sender, &stop.soon);
         team.ask(Asker::new(order.people, surroundings, &beginning.told))?;
+        team.tell_of_hooks(HookGround::new(session.id(), &sender));
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
@@ -486,6 +488,7 @@ fn equip(
     let mut equipped = || -> Result<Vec<Event>> {
         let kept_in = directory(&session.conflicts()?)?;
         team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        team.expect_hooks(machine)?;
         let shells = Shells::prepare(team.runners(), layout, machine)?;
         let mut told = shells.told();
         let unfit = expect_checks(&shells, team.checks())?;

@@ -10,6 +10,7 @@ pub mod earlier;
 pub mod examiner;
 pub mod grants;
 mod ground;
+pub mod hooks;
 mod listeners;
 pub mod recordings;
 pub mod resumed;

@@ -326,6 +326,7 @@ impl Known {
                 | Event::Shortened { .. }
                 | Event::OwnTool { .. }
                 | Event::PersonAsked { .. }
+                | Event::HookRan { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,

@@ -56,6 +56,8 @@ pub struct Shells {
     serving: BTreeMap<(AgentId, ServerName), Commands>,
     /// What the program runs in that speaks for an agent, and how it is started.
     guests: BTreeMap<AgentId, (Commands, Vec<String>)>,
+    /// What the hooks of an agent run in.
+    hooks: BTreeMap<AgentId, Commands>,
     /// On whose work checks cannot be run, and why.
     unfit: BTreeMap<AgentId, &'static str>,
     /// Their directories, which go at the end of the run.
@@ -99,13 +101,15 @@ pub struct Runners<'a> {
     pub served: Vec<(&'a ServerName, Runner<'a>)>,
     /// The agents that are programs of their own.
     pub guests: Vec<(&'a GuestConfig, Runner<'a>)>,
+    /// Those that the user's hooks are asked about.
+    pub hooked: Vec<Runner<'a>>,
 }
 
 impl Runners<'_> {
     /// Whether nobody needs anything.
     fn are_none(&self) -> bool {
         let agents = self.commands.is_empty() && self.checked.is_empty();
-        let others = self.served.is_empty() && self.guests.is_empty();
+        let others = self.served.is_empty() && self.guests.is_empty() && self.hooked.is_empty();
         agents && self.programs.is_empty() && others
     }
 }
@@ -124,6 +128,7 @@ impl Shells {
             programs,
             served,
             guests,
+            hooked,
         } = runners;
         let mut builder = Builder {
             rooms: Sandboxes::make(&layout.sandboxes)?,
@@ -162,7 +167,8 @@ impl Shells {
             let room = builder.rooms.server_of(runner.id, server)?;
             let commands = builder.commands(runner, &room)?;
             if commands.tier() == Tier::D {
-                return Err(nothing_holds(server, runner.id, &commands.enclosure()));
+                let what = format!("the server `{server}` of `{}`", runner.id);
+                return Err(nothing_holds(&what, &commands.enclosure()));
             }
             let key = (runner.id.clone(), server.clone());
             shells.serving.insert(key, commands);
@@ -177,6 +183,15 @@ impl Shells {
             }
             let key = runner.id.clone();
             shells.guests.insert(key, (commands, command));
+        }
+        for runner in hooked {
+            let room = builder.rooms.hooks_of(runner.id)?;
+            let commands = builder.commands(runner, &room)?;
+            if commands.tier() == Tier::D {
+                let what = format!("the hooks about `{}`", runner.id);
+                return Err(nothing_holds(&what, &commands.enclosure()));
+            }
+            shells.hooks.insert(runner.id.clone(), commands);
         }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
@@ -195,6 +210,11 @@ impl Shells {
     /// What the program of an agent runs in and how it is started; `None` if it is none.
     pub fn guest(&self, agent: &AgentId) -> Option<&(Commands, Vec<String>)> {
         self.guests.get(agent)
+    }
+
+    /// What the hooks about an agent run in; `None` where there are none.
+    pub fn hooks(&self, agent: &AgentId) -> Option<&Commands> {
+        self.hooks.get(agent)
     }
 
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
@@ -278,25 +298,20 @@ fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
     try_language(&programs).map_err(|why| {
         let title = language.title();
         let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
-        let remedy = match language {
-            Language::Python => "install `python3`, 3.8 or newer, or write `code_language: go`",
-            Language::Go => "install Go, 1.18 or newer, or write `code_language: python`",
-        };
-        Error::new(ErrorKind::Environment, message).hint(remedy)
+        Error::new(ErrorKind::Environment, message).hint(language.remedy())
     })?;
     Ok(programs)
 }
 
-/// That a server cannot be started, because it could do whatever the user may do.
-fn nothing_holds(server: &ServerName, agent: &AgentId, by: &Enclosure) -> Error {
+/// That something cannot be started, because it could do whatever the user may do.
+fn nothing_holds(what: &str, by: &Enclosure) -> Error {
     let reasons = match by {
         Enclosure::Sandbox { reasons, .. } => reasons.join("; "),
         Enclosure::Container { .. } => String::new(),
     };
-    let message =
-        format!("nothing on this machine can hold the server `{server}` of `{agent}`: {reasons}");
+    let message = format!("nothing on this machine can hold {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
-        .hint("see `massgen doctor` for what is missing, or remove the server")
+        .hint("see `massgen doctor` for what is missing, or remove them from the config")
 }
 
 /// Why an agent's program cannot be started: nothing would hold it, or it could not reach the run.

@@ -1,6 +1,9 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
+mod seating;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
@@ -10,29 +13,31 @@ use crate::agent::memory::Memory;
 use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
-use crate::backend::guest::Seat;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Standing, Work};
+use crate::brief::{self, Standing};
 use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::guests::GuestConfig;
 use crate::config::programs::ProgramsConfig;
 use crate::config::servers::{Link, ServerConfig};
 use crate::config::{AgentConfig, Config, Planning};
+use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::hooks::request::Setting;
 use crate::id::{AgentId, AgentNumber};
-use crate::layout::Layout;
+use crate::layout::{Layout, RunName};
 use crate::orchestrator::asking::Asker;
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
+use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
-use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
+use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
@@ -44,9 +49,9 @@ use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
-use crate::world::exec::guest::Lodging;
 use crate::world::exec::served;
 use crate::world::gate::Gate;
+use crate::world::hooks::{Held as HooksHeld, Hooks};
 use crate::world::mcp::{Equipped, Known, Outside, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
@@ -70,6 +75,8 @@ pub struct Member {
     rules: Arc<CallRules>,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// How hooks about it are run.
+    hooks: CommandLineConfig,
     /// What holds its programs, if it works by them.
     programs: Option<CommandLineConfig>,
     /// Its servers.
@@ -140,6 +147,7 @@ pub struct Team {
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
+    hook_ground: Option<HookGround>,
 }
 
 /// How far the final agent reaches.
@@ -178,7 +186,7 @@ impl Team {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
                 grants: ruled(
-                    held_back(agent, context.of_agent(agent, workspace.as_ref(), temp)?),
+                    seating::held_back(agent, context.of_agent(agent, workspace.as_ref(), temp)?),
                     &agent.permissions.rules,
                     base,
                 )?,
@@ -186,6 +194,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
+                hooks: for_hooks(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(ProgramsConfig::held),
                 servers: servings(agent),
                 history: Arc::default(),
@@ -204,6 +213,7 @@ impl Team {
             deliveries: None,
             wings: None,
             asker: None,
+            hook_ground: None,
         })
     }
 
@@ -242,7 +252,85 @@ impl Team {
             programs: self.programmers().collect(),
             served: self.served().collect(),
             guests: self.guests().collect(),
+            hooked: self.hooked().collect(),
         }
+    }
+
+    /// Those that hooks are asked about, and how these are run. Those of a run that is played again have
+    /// answered.
+    pub fn hooked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let members = self.members.iter();
+        let members = members
+            .filter(|member| self.reach == Reach::Delivers && !member.config.hooks.is_empty());
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.hooks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// Refuses hooks that could not be run or are not the user's own.
+    pub fn expect_hooks(&self, machine: &Machine) -> Result<()> {
+        match self.reach {
+            Reach::Delivers => hooks::expect(&self.members, &self.base, machine),
+            Reach::OnlyReads => Ok(()),
+        }
+    }
+
+    /// From now on what hooks say is told there.
+    pub fn tell_of_hooks(&mut self, ground: HookGround) {
+        self.hook_ground = Some(ground);
+    }
+
+    /// Where the files of a run of this team would lie.
+    pub fn layout(&self, number: u32) -> Layout {
+        Layout::plan(&self.config, &self.base, RunName::new(number))
+    }
+
+    /// The hooks about `member`, if there are any.
+    pub fn hooks(&self, member: &Member) -> Result<Option<Hooks>> {
+        if member.config.hooks.is_empty() || self.reach == Reach::OnlyReads {
+            return Ok(None);
+        }
+        let commands = self
+            .shells
+            .as_ref()
+            .and_then(|shells| shells.hooks(&member.id));
+        let held = match commands {
+            None => None,
+            Some(commands) => Some(HooksHeld {
+                commands: commands.clone(),
+                readable: self.readable_for_hooks(member)?,
+            }),
+        };
+        let ground = self.hook_ground.as_ref();
+        let setting = Setting {
+            session_id: ground.map(|ground| ground.session_id.clone()),
+            project: grants::real(&self.base)?.to_abs(),
+            agent: Some(member.id.clone()),
+            workspace: member.workspace.clone(),
+        };
+        let witness = match ground {
+            Some(ground) => ground.witness(&member.id),
+            None => Arc::new(Unrecorded),
+        };
+        let listed = member.config.hooks.clone();
+        Ok(Some(Hooks::new(listed, setting, held, witness)))
+    }
+
+    /// What hooks may read: the directory that massgen was started in, and what the agent may. They are
+    /// the user's own, and rules about the agent's calls are not about them.
+    fn readable_for_hooks(&self, member: &Member) -> Result<PathPermissionManager> {
+        let project = grants::real(&self.base)?;
+        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
+        let agents = member.grants.iter().map(|grant| Grant {
+            permission: Permission::Read,
+            ruled: Arc::default(),
+            ..grant.clone()
+        });
+        let grants = std::iter::once(project).chain(agents).collect();
+        Ok(PathPermissionManager::new(grants, Phase::Coordination))
     }
 
     /// The members that work by programs.
@@ -303,63 +391,6 @@ impl Team {
                 Some((serving.config.name(), runner))
             })
         })
-    }
-
-    /// The agents that are programs of their own. Those of a run that is played again have spoken.
-    fn guests(&self) -> impl Iterator<Item = (&GuestConfig, Runner<'_>)> {
-        let members = self.members.iter();
-        let members = members.filter(|_| self.reach == Reach::Delivers);
-        members.filter_map(|member| {
-            let guest = member.config.backend.guest.as_deref()?;
-            let runner = Runner {
-                id: &member.id,
-                config: &guest.held,
-                grants: &member.grants,
-                workspace: member.workspace.as_ref()?,
-            };
-            Some((guest, runner))
-        })
-    }
-
-    /// What the user should know of agents that are programs and that nothing holds.
-    pub fn unheld(&self) -> Vec<String> {
-        let unheld = self
-            .members
-            .iter()
-            .filter(|member| is_unheld(&member.config));
-        let told = |member: &Member| {
-            format!(
-                "nothing holds the program of {}: it is given no path for writing but its workspace",
-                member.id
-            )
-        };
-        unheld.map(told).collect()
-    }
-
-    /// The models of `line`, each program among them in the place where it lives in a phase.
-    fn seated(&self, member: &Member, gate: Option<&Gate>, models: Vec<Model>) -> Vec<Model> {
-        let lodging = || {
-            let (commands, command) = self.shells.as_ref()?.guest(&member.id)?;
-            let (gate, ground) = (gate?, self.server_ground.as_ref()?);
-            let log = format!("{}.{}.log", member.id, gate.phase());
-            Some(Seat {
-                command: command.clone(),
-                lodging: Lodging {
-                    gate: gate.clone(),
-                    commands: commands.clone(),
-                    log: ground.logs.join(log),
-                    redactor: ground.redactor.clone(),
-                },
-            })
-        };
-        let Some(seat) = lodging() else {
-            return models;
-        };
-        let place = |model: Model| match model.backend.seated(&seat) {
-            Some(backend) => Model { backend, ..model },
-            None => model,
-        };
-        models.into_iter().map(place).collect()
     }
 
     /// From now on servers can be started, and leave what they have to say there.
@@ -509,6 +540,7 @@ impl Team {
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
+            hooks: self.hooks(member)?,
             consult: consult.map(|asker| asker.of(&member.id, seconds)),
             ..self.policy(member, stage)?
         };
@@ -568,11 +600,7 @@ impl Team {
             places: &places,
             workspace: workspace.as_deref(),
             shell: self.shell(member),
-            programs: match (&member.config.programs, &member.config.backend.guest) {
-                (_, Some(_)) => Work::ByItself,
-                (Some(_), None) => Work::ByPrograms,
-                (None, None) => Work::ByCalls,
-            },
+            programs: seating::work(&member.config),
             checks: &self.config.checks.list,
         };
         match phase {
@@ -637,7 +665,6 @@ impl Team {
             },
         };
         let mut offers = match (&member.config.backend.guest, member.config.programs) {
-            // It has tools of its own.
             (Some(_), _) => Vec::new(),
             (None, Some(programs)) => offer::offers(programs.language, &offer::tools(menu)),
             (None, None) => menu.offers(),
@@ -656,6 +683,7 @@ impl Team {
         line: Line,
     ) -> Result<Participant> {
         Ok(Participant {
+            hooks: self.hooks(member)?,
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
@@ -704,21 +732,6 @@ impl Team {
     }
 }
 
-/// Whether an agent is a program of its own that nothing holds.
-fn is_unheld(agent: &AgentConfig) -> bool {
-    let guest = agent.backend.guest.as_ref();
-    guest.is_some_and(|guest| guest.held.sandbox == TierChoice::Only(Tier::Off))
-}
-
-/// What is given to an agent: one that nothing holds gets no path of the user's for writing.
-fn held_back(agent: &AgentConfig, mut grants: Vec<Grant>) -> Vec<Grant> {
-    let users = |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unheld(agent);
-    for grant in grants.iter_mut().filter(users) {
-        grant.permission = Permission::Read;
-    }
-    grants
-}
-
 /// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
 /// variables of its own. None runs in a container.
 fn servings(agent: &AgentConfig) -> Vec<Serving> {
@@ -744,6 +757,17 @@ async fn met(gate: &Gate) -> Result<Vec<String>> {
     let gate = gate.clone();
     let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
     met.map_err(|_| Error::bug("the servers could not be met"))?
+}
+
+/// How hooks about an agent with these commands are run: on this machine, without a network unless the
+/// hook has one, and without variables of the user's.
+fn for_hooks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        mode: ExecutionMode::Local,
+        network: Network::Off,
+        env: BTreeMap::new(),
+        ..for_checks(commands, None)
+    }
 }
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what

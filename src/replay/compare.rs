@@ -145,6 +145,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::OwnTool { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Informed { .. }

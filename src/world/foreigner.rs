@@ -55,7 +55,8 @@ impl Foreigner {
                     format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
                 })?;
                 ruled(gate, tool, Some(&line))?;
-                permitted(gate.check(ToolCall::ListDirectory { path: dir }))
+                let look = ToolCall::ListDirectory { path: dir };
+                permitted(gate.past_hooks().check(look))
             }
         }
     }

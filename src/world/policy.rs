@@ -9,6 +9,7 @@ use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::world::bases::Bases;
 use crate::world::commands::Commands;
 use crate::world::consultation::Consult;
+use crate::world::hooks::Hooks;
 use crate::world::mcp::Servers;
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
@@ -42,6 +43,8 @@ pub struct GatePolicy {
     /// What `permissions` of the config says about commands and tools; what it says about paths is
     /// part of the grants.
     pub rules: Arc<CallRules>,
+    /// What is asked about calls before a person is; without it, nothing.
+    pub hooks: Option<Hooks>,
     /// Who is asked about calls; without one, what would be asked is denied.
     pub consult: Option<Arc<dyn Consult>>,
 }
@@ -61,6 +64,7 @@ impl GatePolicy {
             bases: None,
             stage: None,
             rules: Arc::default(),
+            hooks: None,
             consult: None,
         }
     }

@@ -618,6 +618,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-mcp",
             "massgen-mcp-serve",
             "massgen-mcp-workflow",
+            "massgen-mcp-orchestrate",
             "massgen-hook",
             "massgen-hook-pre-tool-use",
             "massgen-logs",

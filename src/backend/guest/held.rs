@@ -159,7 +159,7 @@ pub(super) fn opened(seated: &Seated) -> Result<Held, Trouble> {
 /// Whose calls are decided about.
 pub(super) fn foreigner(lodging: &Lodging) -> Foreigner {
     Foreigner {
-        gate: lodging.gate.clone(),
+        gate: lodging.gate.for_another_program(),
         commands: Some(lodging.commands.rules().clone()),
         held: HeldBy::BySandbox,
     }

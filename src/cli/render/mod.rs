@@ -138,6 +138,7 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Shortened { agent, .. }
             | Event::OwnTool { agent, .. }
             | Event::PersonAsked { agent, .. }
+            | Event::HookRan { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::Voted { agent, .. }

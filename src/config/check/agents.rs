@@ -15,6 +15,7 @@ use crate::config::vendors::Wire;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
+use crate::hooks::Hooks;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -29,6 +30,7 @@ struct Shared<'a> {
     servers: &'a [Arc<ServerConfig>],
     steps_per_round_max: u32,
     permissions: &'a Permissions,
+    hooks: &'a Hooks,
 }
 
 impl Checker<'_> {
@@ -42,9 +44,11 @@ impl Checker<'_> {
         let holders = [Some(root.clone()), root.section("orchestrator")];
         let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &Permissions::default());
+        let hooks = self.hooks(&holders, &Hooks::default());
         let servers = self.servers(&root);
         let shared = Shared {
             permissions: &permissions,
+            hooks: &hooks,
             context_paths: &orchestrator.context_paths,
             servers: &servers,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
@@ -156,6 +160,7 @@ impl Checker<'_> {
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.with(shared.permissions);
+        let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
         if commands.is_some() {
             self.rules_beside_commands(&view_of_backend, &permissions.rules);
         }
@@ -175,6 +180,7 @@ impl Checker<'_> {
             record,
             limits,
             permissions,
+            hooks,
             steps_per_round_max,
         })
     }

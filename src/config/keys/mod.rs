@@ -7,6 +7,7 @@ use crate::wording::listed;
 pub mod agents;
 pub mod commands;
 pub mod docker;
+pub mod hooks;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
@@ -265,5 +266,8 @@ pub static SECTIONS: &[&Section] = &[
     &root::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,
+    &hooks::HOOKS,
+    &hooks::HOOK_GROUP,
+    &hooks::HOOK,
     &root::UI,
 ];

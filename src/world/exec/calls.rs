@@ -37,8 +37,8 @@ const PATH_CHARS_MAX: usize = 120;
 
 /// The calls of one program.
 #[derive(Debug)]
-pub(super) struct Calls<'g> {
-    gate: &'g Gate,
+pub(super) struct Calls {
+    gate: Gate,
     tools: Vec<ToolOffer>,
     /// Those of them that servers have.
     catalogue: Arc<Catalogue>,
@@ -96,13 +96,13 @@ struct Answered {
     content: String,
 }
 
-impl<'g> Calls<'g> {
+impl Calls {
     /// Calls of the `tools`, by `gate`.
-    pub(super) fn new(gate: &'g Gate, tools: Vec<ToolOffer>) -> Self {
+    pub(super) fn new(gate: Gate, tools: Vec<ToolOffer>) -> Self {
         Self {
+            catalogue: gate.catalogue(),
             gate,
             tools,
-            catalogue: gate.catalogue(),
             runtime: Handle::try_current().ok(),
             turn: RwLock::default(),
             made: Mutex::default(),

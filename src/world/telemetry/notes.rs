@@ -95,6 +95,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::CutShort { .. }
         | Event::PersonAsked { .. }
         | Event::OwnTool { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
@@ -131,6 +132,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
         | Event::OwnTool { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Answered { .. }

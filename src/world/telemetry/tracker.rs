@@ -119,6 +119,7 @@ impl Tracker {
             | Event::OwnTool { .. }
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }

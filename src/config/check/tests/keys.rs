@@ -339,7 +339,7 @@ fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
         ),
         (
             "hooks: {}",
-            "warning agent.backend.fallback[0].hooks: `hooks` is not supported",
+            "error agent.backend.fallback[0].hooks: unknown key `hooks`",
         ),
     ] {
         check(&falling_back(key), &[finding]);

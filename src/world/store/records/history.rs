@@ -147,6 +147,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::LimitMet { .. }
         | Event::Retrying { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,
     })

@@ -210,6 +210,7 @@ impl RunView {
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
@@ -265,6 +266,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Refused { .. }
