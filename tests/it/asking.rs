@@ -320,7 +320,7 @@ orchestrator: {skip_coordination_rounds: true}";
 #[test]
 fn calls_of_a_program_are_asked_about_and_its_denials_are_told() {
     check_program("{\"answer\": \"once\"}\n", "one", &[]);
-    check_program("{\"answer\": \"no\"}\n", "", &["asked-by-config"]);
+    check_program("{\"answer\": \"no\"}\n", "", &["permissions-ask"]);
 }
 
 #[test]

@@ -22,8 +22,10 @@ pub(super) struct Claude {
 
 impl Tongue for Claude {
     fn launch(&self, around: &Around) -> Launch {
+        // Without `alwaysLoad`, a model would have to search for the tools before it sees them.
         let server = json!({
             "type": "stdio", "command": around.ours.to_string(), "args": around.relay(),
+            "alwaysLoad": true,
         });
         let servers = json!({"mcpServers": {SERVER: server}});
         let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
