@@ -122,6 +122,31 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 }
 
 #[test]
+fn what_is_typed_before_a_question_answers_nothing() {
+    let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 2000\n  calls", 1);
+    let mut terminal = Terminal::open(project(&late), 100);
+    terminal.says("waiting for a");
+    terminal.types("a\ro\ro");
+    terminal.says(OFFERED);
+    // two answers at once: the second is none to the next question
+    terminal.types("o\rs\r");
+    terminal.wait(
+        || times(&terminal, OFFERED) == 2,
+        || "a second question".to_owned(),
+    );
+    terminal.types("n\r");
+    terminal.says("the user refuses it");
+    let project = terminal.ends(0);
+    assert_eq!(written(&project), "one");
+    let said: Vec<Value> = answers(&project)
+        .iter()
+        .map(|event| field(event, "answer").clone())
+        .collect();
+    assert_eq!(said, ["once", "no"]);
+    assert!(!project.home(KEPT).exists());
+}
+
+#[test]
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.says(OFFERED);
