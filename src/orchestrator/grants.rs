@@ -278,7 +278,10 @@ pub fn places(manager: &PathPermissionManager) -> Vec<Place> {
             },
             (GrantKind::TempWorkspace, _) => "files of all answers, by label (agent1.1), read",
             (GrantKind::PreviousTurn, _) => "result of an earlier turn, read",
-            (GrantKind::BuiltIn, _) => "read and write",
+            (GrantKind::BuiltIn, _) => match grant.permission {
+                Permission::Write => "read and write",
+                Permission::Read => "read",
+            },
             (GrantKind::Context, Phase::Coordination) => match grant.permission {
                 Permission::Read => "the user's, read",
                 Permission::Write => "the user's, read; the winner may write at the end",
