@@ -1,6 +1,7 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
@@ -11,8 +12,8 @@ use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Standing, Work};
-use crate::call_rules::CallRules;
+use crate::brief::{self, Makes, Standing, Work};
+use crate::call_rules::{CallRule, CallRules};
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
@@ -31,13 +32,13 @@ use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Permission, Phase};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
 use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
-use crate::tools::served::ServerName;
+use crate::tools::served::{Catalogue, ServerName};
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
@@ -94,6 +95,17 @@ impl Member {
         roots.map(with_consent).collect()
     }
 
+    /// What it can make in its workspace.
+    fn makes(&self) -> Makes {
+        let is_own = |grant: &Grant| {
+            grant.kind == GrantKind::Workspace && grant.permission == Permission::Write
+        };
+        match self.grants.iter().any(is_own) {
+            true => Makes::Files,
+            false => Makes::Nothing,
+        }
+    }
+
     /// Where relative paths of its calls begin, if its guard or its workspace says so.
     fn begins_at(&self) -> Option<AbsPath> {
         let workspace = self.workspace.as_ref();
@@ -137,6 +149,8 @@ pub struct Team {
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
+    /// What has been said of servers: they start anew for each phase, and say it again.
+    said: Mutex<BTreeSet<String>>,
 }
 
 /// How far the final agent reaches.
@@ -201,6 +215,7 @@ impl Team {
             deliveries: None,
             wings: None,
             asker: None,
+            said: Mutex::default(),
         })
     }
 
@@ -490,6 +505,12 @@ impl Team {
         Gate::open(grants::manager(&member.grants, phase), policy).map(Some)
     }
 
+    /// Whether nothing like `message` has been said of servers before.
+    fn is_news(&self, message: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.insert(message.to_owned())
+    }
+
     /// What `member`'s model is told first in `phase`.
     pub fn system(&self, member: &Member, phase: Phase) -> String {
         let places = grants::places(&grants::manager(&member.grants, phase));
@@ -506,6 +527,7 @@ impl Team {
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
+            makes: member.makes(),
             shell: self.shell(member),
             programs: match member.config.programs {
                 Some(_) => Work::ByPrograms,
@@ -612,8 +634,12 @@ impl Team {
     ) -> Result<Mind> {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
-            for message in met(gate).await? {
-                emit(&line.events, Event::Warning { message }).await;
+            let mut said = met(gate).await?;
+            said.extend(unmatched(member, &gate.catalogue()));
+            for message in said {
+                if self.is_news(&message) {
+                    emit(&line.events, Event::Warning { message }).await;
+                }
             }
         }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
@@ -655,6 +681,18 @@ fn servings(agent: &AgentConfig) -> Vec<Serving> {
         config: Arc::clone(config),
     };
     agent.servers.iter().map(serving).collect()
+}
+
+/// Says which rules about the servers of `member` fit none of the tools that they offer.
+fn unmatched(member: &Member, offered: &Catalogue) -> Vec<String> {
+    let names: Vec<&str> = offered.names().collect();
+    let of_server = |server: &Serving| {
+        let server = server.config.name().as_str();
+        let rules = member.rules.unmatched_at(server, &names);
+        let says = |rule: &CallRule| format!("`{rule}` fits no tool that `{server}` offers");
+        rules.map(says).collect::<Vec<_>>()
+    };
+    member.servers.iter().flat_map(of_server).collect()
 }
 
 /// Finds out which tools the servers of a gate have. Only the first agent with a server waits for it.

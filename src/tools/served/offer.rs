@@ -128,13 +128,20 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
             Err(why) => notes.push(format!("`{name}` of `{server}` is not offered: {why}")),
         }
     }
-    let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
-    let listed = rules.allowed.iter().flatten();
-    notes.extend(
-        listed
-            .filter(|name| !known(name))
-            .map(|name| format!("`{server}` has no tool `{name}`, which `allowed_tools` names")),
-    );
+    let known = |name: &String| described.iter().any(|tool| rules.names(name, &tool.name));
+    let lists = [
+        (
+            "allowed_tools",
+            rules.allowed.as_deref().unwrap_or_default(),
+        ),
+        ("exclude_tools", rules.excluded.as_slice()),
+    ];
+    for (list, names) in lists {
+        let unknown = names.iter().filter(|name| !known(name));
+        notes.extend(
+            unknown.map(|name| format!("`{server}` has no tool `{name}`, which `{list}` names")),
+        );
+    }
     (tools, notes)
 }
 
