@@ -330,15 +330,37 @@ fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
         "{}",
         finished.stderr()
     );
-    let nobody = finished
-        .then(["task", "--ask-file", "/nowhere/ask.sock"])
-        .success();
-    assert!(
-        nobody
-            .stderr()
-            .contains("nobody listens at `/nowhere/ask.sock`"),
+}
+
+#[test]
+fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
+    for (socket, why) in [
+        ("/nowhere/ask.sock", "nobody listens at `/nowhere/ask.sock`"),
+        ("/etc/hostname", "`/etc/hostname` is no socket"),
+    ] {
+        let refused = project(WRITES_TWICE)
+            .args(["--ask-file", socket])
+            .failure(2);
+        assert!(refused.stderr().contains(why), "{}", refused.stderr());
+        assert_eq!(answers(refused.project()), Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn where_nobody_can_be_asked_that_is_said_at_the_start() {
+    let warning = "nobody can be asked here";
+    let alone = project(WRITES_TWICE).success();
+    assert_eq!(
+        alone.stderr().matches(warning).count(),
+        1,
         "{}",
-        nobody.stderr()
+        alone.stderr()
+    );
+    let (answered, _answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    assert!(
+        !answered.stderr().contains(warning),
+        "{}",
+        answered.stderr()
     );
 }
 
