@@ -139,6 +139,27 @@ fn a_root_without_the_directories_is_an_error_that_names_them() {
 }
 
 #[test]
+fn all_directories_that_are_missing_are_named_at_once() {
+    let agent = |id: &str, preset: &str| {
+        format!(
+            "  - id: {id}\n    folder_guard: {{preset: {preset}, root: flow}}\n    \
+             backend: {{type: scripted, cwd: {id}, replies: [{{text: a}}]}}\n"
+        )
+    };
+    let config = format!(
+        "agents:\n{}{}",
+        agent("a", "planning"),
+        agent("b", "validation")
+    );
+    let here = Project::new().file("team.yaml", config);
+    let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
+    for dir in ["learnings", "planning", "execution", "validation"] {
+        let said = ran.stderr();
+        assert!(said.contains(&format!("flow/{dir}\n")), "{dir}: {said}");
+    }
+}
+
+#[test]
 fn every_path_is_read_from_the_root_and_climbs_nowhere() {
     let mut here = project("preset: execution, root: flow");
     for (path, expected) in [
