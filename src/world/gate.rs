@@ -47,6 +47,7 @@ use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::tools::menu::Commands as OfferedCommands;
 use crate::tools::served::{Catalogue, OutsideEffects};
 use crate::world::bases::Occasion;
 use crate::world::commands::Commands;
@@ -394,8 +395,12 @@ impl Gate {
         let Some(programs) = &self.0.policy.programs else {
             return Err(denial("no-programs", "you may not run programs".to_owned()));
         };
+        let commands = match self.commands() {
+            Some(_) => OfferedCommands::Offered,
+            None => OfferedCommands::NotOffered,
+        };
         programs
-            .judge(code)
+            .judge(code, &self.0.manager, commands)
             .map_err(|refusal| denial("program", refusal.to_string()))
     }
 
