@@ -31,6 +31,12 @@ pub(crate) const DENIED: u8 = 2;
 const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
                             nothing that is closed";
 
+/// Why a command is denied to it.
+const UNHELD: &str = "denied: you may not run commands here; start the hook with `--in-sandbox` if the \
+                      program that asks runs in a sandbox with these grants";
+/// The rule that only another phase lifts.
+const NOT_YET: &str = "coordination-phase";
+
 /// What is asked. There may be more in it.
 #[derive(Debug, Deserialize)]
 struct Request {
@@ -102,7 +108,10 @@ fn decide(caller: &Foreigner, tool: &str, foreign: Foreign) -> Result<(), String
         }
         Foreign::Command { line, dir } => {
             let Some(texts) = &caller.commands else {
-                return Err("denied: you may not run commands here".to_owned());
+                return Err(match caller.held {
+                    Held::ByNothing => UNHELD.to_owned(),
+                    Held::BySandbox => "denied: you may not run commands here".to_owned(),
+                });
             };
             judge(texts, &line).map_err(|refused| {
                 let (command, reason) = (refused.command, refused.reason);
@@ -122,5 +131,8 @@ fn ruled(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
 
 /// The permit is not used: the other program carries the call out itself.
 fn permitted<P>(checked: Result<P, Denial>) -> Result<(), String> {
-    checked.map(drop).map_err(|denial| denial.to_string())
+    checked.map(drop).map_err(|denial| match denial.rule {
+        NOT_YET => format!("{denial}; start the hook with `--phase final`"),
+        _ => denial.to_string(),
+    })
 }
