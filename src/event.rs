@@ -19,6 +19,15 @@ use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
+/// A call that was refused within another, such as one that a program made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedWithin {
+    /// The rule that forbids it.
+    pub rule: String,
+    /// Why, as the model reads it, shortened.
+    pub reason: String,
+}
+
 /// Something that happened in a run. Its JSON form is what a line of the event
 /// log, and of the stream for scripts, tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -168,6 +177,9 @@ pub enum Event {
         /// All that the model reads, where the summary is not all of it; only the event log has it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Arc<str>>,
+        /// What was refused of the calls that it made itself, as a program does; the first of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<RefusedWithin>,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },

@@ -12,7 +12,7 @@ use crate::agent::Mind;
 use crate::agent::memory::Effects;
 use crate::backend::conversation::Message;
 use crate::brief;
-use crate::event::Event;
+use crate::event::{Event, RefusedWithin};
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
@@ -27,6 +27,8 @@ use crate::world::verdict::{Denial, Refused};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
+/// Refused calls of a program that are told of.
+const REFUSED_WITHIN_MAX: usize = 20;
 /// Characters of arguments and results that events carry.
 const SHOWN_CHARS_MAX: usize = 500;
 
@@ -89,6 +91,19 @@ impl FileCall {
             Err(_) => true,
         }
     }
+}
+
+/// The first calls that were refused within one that was carried out.
+fn refused_within(observation: &Observation) -> Vec<RefusedWithin> {
+    let all = match observation.outcome {
+        Outcome::Denied => &[],
+        Outcome::Done | Outcome::Failed => observation.denied.as_slice(),
+    };
+    let told = |denial: &Denial| RefusedWithin {
+        rule: denial.rule.to_owned(),
+        reason: beginning(&denial.to_string(), SHOWN_CHARS_MAX),
+    };
+    all.iter().take(REFUSED_WITHIN_MAX).map(told).collect()
 }
 
 /// Whether a call changes something outside that must not happen again, although what it changed
@@ -164,7 +179,7 @@ impl Mind {
         });
         let (content, worked) = match read {
             Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
-                self.look_again(call).await;
+                self.look_again(&request.id, call).await;
                 (read.to_string(), Worked::default())
             }
             Some((read, _)) => {
@@ -183,10 +198,12 @@ impl Mind {
     }
 
     /// Notes what the agent has seen by a call that was carried out before.
-    async fn look_again(&self, call: Result<ToolCall, String>) {
-        let (Ok(call), Some(gate)) = (call, self.gate.clone()) else {
+    async fn look_again(&self, id: &str, call: Result<ToolCall, String>) {
+        let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
+        // What was said of the call is recorded under its id: nobody is asked again.
+        let gate = gate.for_call(id.to_owned(), CancellationToken::new());
         let look = move || gate.check(call).map(exec::look_again);
         // What cannot be looked at any more has not been seen: the agent has to read it again.
         let _looked = tokio::task::spawn_blocking(look).await;
@@ -258,6 +275,7 @@ impl Mind {
             denied: observation.outcome == Outcome::Denied,
             content: (summary != observation.content).then(|| observation.content.as_str().into()),
             summary,
+            refused: refused_within(&observation),
             elapsed_ms: milliseconds(begun.elapsed()),
         };
         self.emit(finished).await;

@@ -10,9 +10,9 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
-    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES, SESSIONS_EXAMPLES,
-    TOOL_EXAMPLES, UNDO_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, ORCHESTRATE_EXAMPLES,
+    REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES,
+    SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
 };
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
@@ -650,6 +650,9 @@ pub(crate) enum McpCommand {
     /// on HTTP.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArguments),
+    /// Offers whole runs of a team: another agent gives a task, and gets the answer that won.
+    #[command(after_help = ORCHESTRATE_EXAMPLES)]
+    Orchestrate(OrchestrateArguments),
 }
 
 /// Whose tools are offered.
@@ -658,6 +661,41 @@ pub(crate) struct ServeArguments {
     /// For whom calls are carried out.
     #[command(flatten)]
     pub caller: CallerArguments,
+    /// How they are offered.
+    #[command(flatten)]
+    pub way: WayArguments,
+}
+
+/// Who conducts runs for other agents.
+#[derive(Args, Debug)]
+pub(crate) struct OrchestrateArguments {
+    /// The team of all runs: a YAML file, or `@examples/NAME` for one that is built in. It is read once,
+    /// and no caller changes it.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: String,
+    /// Lets callers apply what a run did not deliver. Default: they may only where `delivery` in the
+    /// config is `auto`.
+    #[arg(long)]
+    pub allow_apply: bool,
+    /// How many runs may go on at the same time, at most 8. Default: 1.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub parallel: u32,
+    /// Asks the program that listens at this socket about calls that `permissions` has asked. Default:
+    /// such calls are denied.
+    #[arg(long, value_name = "SOCKET")]
+    pub ask_file: Option<String>,
+    /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub models: Option<String>,
+    /// How they are offered.
+    #[command(flatten)]
+    pub way: WayArguments,
+}
+
+/// On which way clients come to a server.
+#[derive(Args, Debug)]
+pub(crate) struct WayArguments {
     /// Serves on HTTP, at an address on loopback, in place of standard input and output. Default, if
     /// no address is given: 127.0.0.1 and a free port.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]

@@ -13,6 +13,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::automation::Automation;
 use crate::cli::follow::{Asked, View, follow};
 use crate::cli::gathered::Begun;
+use crate::cli::mcp::board::Board;
 use crate::cli::output::Output;
 use crate::cli::prices::expect_prices;
 use crate::cli::prune::after_a_run;
@@ -53,11 +54,30 @@ pub(crate) async fn conduct(
     arguments: &RunArguments,
     stop: Stop,
     output: &mut Output<'_>,
-    report: Option<&mut Report>,
+    reader: Reader<'_>,
 ) -> Result<Conducted> {
     let person = Person::at(&prepared.host);
     let order = order(prepared, arguments)?;
-    Box::pin(show(order, (person, arguments), stop, output, report)).await
+    Box::pin(show(order, (person, arguments), stop, output, reader)).await
+}
+
+/// Who reads what a run tells.
+#[derive(Debug)]
+pub(crate) enum Reader<'r> {
+    /// Whoever reads the two standard streams.
+    Streams,
+    /// A script that reads JSON.
+    Script(&'r mut Report),
+    /// Agents of others, which ask how it stands. They decide nothing: what is to be looked at before it
+    /// is delivered stays where it is.
+    Agents(&'r Board),
+}
+
+impl<'r> Reader<'r> {
+    /// A script, if there is a report for it.
+    pub(crate) fn of(report: Option<&'r mut Report>) -> Self {
+        report.map_or(Reader::Streams, Reader::Script)
+    }
 }
 
 /// Whether somebody sits there who can be asked.
@@ -85,14 +105,16 @@ pub(crate) async fn show(
     (person, arguments): (Person, &RunArguments),
     stop: Stop,
     output: &mut Output<'_>,
-    report: Option<&mut Report>,
+    reader: Reader<'_>,
 ) -> Result<Conducted> {
     let answer_file = arguments.output_file.as_ref();
     let answer_file = answer_file.map(|file| order.base.join(file));
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let may_ask = person == Person::Present && report.is_none() && !arguments.automation;
+    let reads_streams = matches!(reader, Reader::Streams);
+    let may_ask = person == Person::Present && reads_streams && !arguments.automation;
+    let only_asks = matches!(reader, Reader::Agents(_));
     let (reviewer, questions) = reviewer();
     let to = match &arguments.ask_file {
         Some(socket) => {
@@ -114,7 +136,7 @@ pub(crate) async fn show(
         consents: order.people.consents.clone(),
         always: order.machine.home.as_ref().map(ConsentFile::of),
     };
-    if may_ask && !arguments.delivery.yes {
+    if only_asks || (may_ask && !arguments.delivery.yes) {
         order.reviewer = Some(reviewer);
     }
     let asking = stop.soon.clone();
@@ -126,18 +148,24 @@ pub(crate) async fn show(
     };
     let run = Run::prepare(order, stop)?;
     let (session, log_dir) = (run.session_id(), run.places().log_dir);
-    let view = if let Some(report) = report {
-        let begun = Begun {
-            session_id: run.session_id(),
-            log_dir: run.places().log_dir.to_string(),
-            task,
-        };
-        report.begin(begun, redactor, output)?;
-        View::Json(report, output)
-    } else if arguments.automation {
-        View::Script(Automation::new(output, run.places()))
-    } else {
-        View::Person(Render::new(output))
+    let begun = Begun {
+        session_id: run.session_id(),
+        log_dir: log_dir.to_string(),
+        task,
+    };
+    let view = match reader {
+        Reader::Script(report) => {
+            report.begin(begun, redactor, output)?;
+            View::Json(report, output)
+        }
+        Reader::Agents(board) => {
+            board.begin(begun, redactor);
+            View::Agents(board, output)
+        }
+        Reader::Streams if arguments.automation => {
+            View::Script(Automation::new(output, run.places()))
+        }
+        Reader::Streams => View::Person(Render::new(output)),
     };
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
     let asked = Asked {

@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::asking::may_call;
 use crate::cli::automation::Automation;
 use crate::cli::deliveries::review::{Typed, on_red, review};
+use crate::cli::mcp::board::Board;
 use crate::cli::output::Output;
 use crate::cli::render::Render;
-use crate::cli::report::Report;
+use crate::cli::report::{Report, warning};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::Question;
@@ -31,6 +32,8 @@ pub(crate) enum View<'o, 'w> {
     Script(Automation<'o, 'w>),
     /// A script that reads JSON.
     Json(&'o mut Report, &'o mut Output<'w>),
+    /// Agents of others.
+    Agents(&'o Board, &'o mut Output<'w>),
 }
 
 impl View<'_, '_> {
@@ -39,13 +42,20 @@ impl View<'_, '_> {
             View::Person(render) => render.event(event, elapsed),
             View::Script(automation) => automation.event(event, elapsed),
             View::Json(report, output) => report.event(event, output),
+            View::Agents(board, output) => {
+                if let Some(warning) = warning(event) {
+                    output.warning(&warning);
+                }
+                board.event(event);
+                Ok(())
+            }
         }
     }
 
     fn tick(&mut self, elapsed: Duration) {
         match self {
             View::Person(render) => render.tick(elapsed),
-            View::Script(_) | View::Json(..) => {}
+            View::Script(_) | View::Json(..) | View::Agents(..) => {}
         }
     }
 }

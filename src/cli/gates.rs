@@ -8,7 +8,7 @@ use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
     ServeArguments, ToolArguments,
 };
-use crate::cli::conduct::machine;
+use crate::cli::conduct::{machine, secrets};
 use crate::cli::environment;
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
@@ -16,7 +16,8 @@ use crate::cli::explain::command::{CommandReport, Runner};
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
-use crate::cli::mcp::serve::{Way, serve};
+use crate::cli::mcp::serve::serve;
+use crate::cli::mcp::way::Way;
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
 use crate::cli::shell::{Hold, Shell};
@@ -29,22 +30,28 @@ use crate::config::Config;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::{Runners, Shells};
-use crate::orchestrator::team::{Member, Team};
+use crate::orchestrator::team::{Member, ServerGround, Team};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
+use crate::world::exec::program;
 use crate::world::files::read_capped;
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
 use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
+use crate::world::store::redact::Redactor;
 use crate::world::store::workspace::Workspace;
+
+/// Where servers leave what they write on their standard error, below the state directory.
+const SERVER_LOGS: &str = "mcp_serve";
 
 /// The run that single calls belong to: they find each other's files in its workspaces.
 const SINGLE_CALLS: u32 = 0;
@@ -75,9 +82,9 @@ enum Needs<'a> {
     Files,
     /// To run commands, held so; without a choice, as the config says.
     Commands(Option<Hold<'a>>),
-    /// To carry out many calls, which find what was read before; commands among them are held so.
-    /// Without a choice they are held as the config says, and a grants file gives none.
-    Session(Option<Hold<'a>>),
+    /// To carry out many calls of this agent, which find what was read before; commands among them are
+    /// held so. Without a choice they are held as the config says, and a grants file gives none.
+    Session(Option<Hold<'a>>, Option<&'a str>),
 }
 
 impl<'a> Needs<'a> {
@@ -85,7 +92,7 @@ impl<'a> Needs<'a> {
     fn hold(self) -> Option<Hold<'a>> {
         match self {
             Needs::Files => None,
-            Needs::Commands(hold) | Needs::Session(hold) => hold,
+            Needs::Commands(hold) | Needs::Session(hold, _) => hold,
         }
     }
 
@@ -94,15 +101,30 @@ impl<'a> Needs<'a> {
         match self {
             Needs::Files => None,
             Needs::Commands(hold) => Some(hold.unwrap_or_default()),
-            Needs::Session(hold) => hold,
+            Needs::Session(hold, _) => hold,
         }
+    }
+
+    /// Whose processes need something to run in. A single call uses no server.
+    fn runners(self, mut all: Runners<'_>) -> Runners<'_> {
+        all.checked.clear();
+        match self {
+            Needs::Files | Needs::Commands(_) => all.served.clear(),
+            Needs::Session(_, agent) => {
+                let is_meant = |id: &AgentId| agent.is_none_or(|agent| agent == id.as_str());
+                all.served.retain(|(_, runner)| is_meant(runner.id));
+                all.programs
+                    .retain(|programmer| is_meant(programmer.runner.id));
+            }
+        }
+        all
     }
 
     /// A single call has no history that could say what was read.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
             Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
-            Needs::Session(_) => None,
+            Needs::Session(..) => None,
         }
     }
 }
@@ -229,9 +251,9 @@ pub(crate) fn offer(
     asked: &ServeArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
-    let way = Way::of(asked, host)?;
+    let way = Way::of(&asked.way, host)?;
     let caller = &asked.caller;
-    let needs = Needs::Session(caller.sandbox.map(Hold::Sandbox));
+    let needs = Needs::Session(caller.sandbox.map(Hold::Sandbox), caller.agent.as_deref());
     let mut gates = of_source(&caller.source, needs, host, output)?;
     let agent = gates.take(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
@@ -403,12 +425,14 @@ fn of_team(
     for member in &mut team.members {
         leave_missing_out(member)?;
     }
-    if let Needs::Commands(_) | Needs::Session(_) = needs {
-        let runners = Runners {
-            checked: Vec::new(),
-            served: Vec::new(),
-            ..team.runners()
-        };
+    if let Needs::Session(..) = needs {
+        team.serve_from(ServerGround {
+            logs: layout.state.join(SERVER_LOGS),
+            redactor: Redactor::new(secrets(&config, &host)),
+        });
+    }
+    if let Needs::Commands(_) | Needs::Session(..) = needs {
+        let runners = needs.runners(team.runners());
         let shells = Shells::prepare(runners, &layout, &machine(&host))?;
         for said in shells.swept() {
             output.warning(said);
@@ -517,7 +541,7 @@ impl Gates {
                 "commands are not offered: nothing on this machine holds them, see `massgen doctor`",
             );
         }
-        menu.offers()
+        program::offers(gate).unwrap_or_else(|| menu.offers())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::world::clock::milliseconds;
 const DENIALS_MAX: usize = 1000;
 
 /// A run that is about to begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Begun {
     /// Its session.
     pub(crate) session_id: String,
@@ -44,7 +44,7 @@ pub(crate) struct Ended<'a> {
 }
 
 /// What is known by now.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     begun: Option<Begun>,
     coordination: Coordination,
@@ -59,7 +59,7 @@ pub(crate) struct Gathered {
 }
 
 /// What the last attempt came to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Coordination {
     attempt: u32,
     answers: Vec<GivenAnswer>,
@@ -123,10 +123,20 @@ impl Gathered {
             tool,
             denied,
             summary,
+            refused,
             ..
         } = event
         {
             let arguments = self.calls.remove(&(agent.clone(), call_id.clone()));
+            for within in refused {
+                self.deny(DeniedCall {
+                    agent: agent.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.clone().unwrap_or_default(),
+                    rule: Some(within.rule.clone()),
+                    reason: within.reason.clone(),
+                });
+            }
             if *denied {
                 self.deny(DeniedCall {
                     agent: agent.clone(),
@@ -342,6 +352,7 @@ mod tests {
             tool: "write_file".to_owned(),
             success: !denied,
             denied,
+            refused: Vec::new(),
             elapsed_ms: 1,
             summary: "unread".to_owned(),
             content: None,

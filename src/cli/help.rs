@@ -89,6 +89,19 @@ ends when its client closes standard input, and on Ctrl-C. All sessions on HTTP 
 
 Exit status: 0 ended, 2 usage or config, 3 no sandbox.";
 
+pub(crate) const ORCHESTRATE_EXAMPLES: &str = "\
+Examples:
+  massgen mcp orchestrate --config team.yaml
+  massgen mcp orchestrate --config team.yaml --allow-apply
+  massgen mcp orchestrate --config team.yaml --http            (prints the address and a token)
+  claude mcp add team -- massgen mcp orchestrate --config /home/me/team.yaml
+
+Callers give a task and ask how its run stands. What the run may open, spend and deliver stands in the
+config alone: a path that a task mentions has to be open there. Runs end with the server, and the server
+with its client on standard input, or on Ctrl-C; on HTTP, runs go on when a client has gone.
+
+Exit status: 0 ended, 2 usage or config, 3 no key, or something else is missing.";
+
 pub(crate) const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list

@@ -159,6 +159,9 @@ fn carry_out(
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
         Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
+        Some(Command::Mcp(McpCommand::Orchestrate(asked))) => {
+            mcp::orchestrate::orchestrate(host, &asked, output)?
+        }
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
         }

@@ -120,7 +120,7 @@ impl Report {
 }
 
 /// What a person should know of `event` although it ends nothing.
-fn warning(event: &Event) -> Option<String> {
+pub(crate) fn warning(event: &Event) -> Option<String> {
     if let Event::Warning { message } = event {
         Some(message.clone())
     } else if let Event::DroppedOut { agent, reason, .. } = event {

@@ -8,7 +8,7 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{Arguments, RunArguments};
-use crate::cli::conduct::{Conducted, Person, connect_all, machine, secrets, show};
+use crate::cli::conduct::{Conducted, Person, Reader, connect_all, machine, secrets, show};
 use crate::cli::environment;
 use crate::cli::go_on::{default_sessions, still_open, wanted};
 use crate::cli::output::Output;
@@ -75,7 +75,7 @@ pub(crate) async fn resume(
 ) -> Result<Conducted> {
     let order = order(&unfinished, (host, arguments), output).await?;
     let typed = (Person::at(host), arguments);
-    Box::pin(show(order, typed, stop, output, report)).await
+    Box::pin(show(order, typed, stop, output, Reader::of(report))).await
 }
 
 async fn order(

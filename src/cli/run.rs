@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
-use crate::cli::conduct::conduct;
+use crate::cli::conduct::{Reader, conduct};
 use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
@@ -97,7 +97,7 @@ async fn carry_out(
     if arguments.dry_run {
         return dry_run::show(&prepared, output);
     }
-    let conducted = conduct(prepared, arguments, stop, output, report);
+    let conducted = conduct(prepared, arguments, stop, output, Reader::of(report));
     Ok(Box::pin(conducted).await?.status)
 }
 

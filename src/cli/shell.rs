@@ -73,20 +73,35 @@ pub(crate) struct Shell {
 impl Shell {
     /// Commands as a config without any key about them gives them, for an agent with these grants.
     pub(crate) fn open(host: &Host, hold: Hold<'_>, grants: &GrantsFile) -> Result<Self> {
+        Self::made(host, |machine, room, temporary| match hold {
+            Hold::Sandbox(choice) => sandbox(choice, machine, room, &grants.write_roots()),
+            Hold::Container(image) => {
+                let workspace = grants.base().to_abs();
+                let opened = (grants.grants(), &workspace);
+                let container = contained(image, (CALLER, opened), temporary, machine)?;
+                Ok(Place::Container(Arc::new(container)))
+            }
+        })
+    }
+
+    /// The same in the strongest sandbox, for whoever has no grants.
+    pub(crate) fn of_nobody(host: &Host) -> Result<Self> {
+        Self::made(host, |machine, room, _| {
+            sandbox(TierChoice::Auto, machine, room, &[])
+        })
+    }
+
+    /// Commands in the place that `place` makes, with directories of their own.
+    fn made(
+        host: &Host,
+        place: impl FnOnce(&Machine, &Room, &AbsPath) -> Result<Place>,
+    ) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let rooms = Sandboxes::of_call(&temporary)?;
         let room = Room::prepare(&rooms.caller()?)?;
         let machine = machine(host);
-        let place = match hold {
-            Hold::Sandbox(choice) => sandbox(choice, &machine, &room, &grants.write_roots())?,
-            Hold::Container(image) => {
-                let workspace = grants.base().to_abs();
-                let opened = (grants.grants(), &workspace);
-                let container = contained(image, (CALLER, opened), &temporary, &machine)?;
-                Place::Container(Arc::new(container))
-            }
-        };
+        let place = place(&machine, &room, &temporary)?;
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
             place,

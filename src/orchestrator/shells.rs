@@ -252,11 +252,7 @@ fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
     try_language(&programs).map_err(|why| {
         let title = language.title();
         let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
-        let remedy = match language {
-            Language::Python => "install `python3`, 3.8 or newer, or write `code_language: go`",
-            Language::Go => "install Go, 1.18 or newer, or write `code_language: python`",
-        };
-        Error::new(ErrorKind::Environment, message).hint(remedy)
+        Error::new(ErrorKind::Environment, message).hint(language.remedy())
     })?;
     Ok(programs)
 }

@@ -56,6 +56,22 @@ impl Language {
         }
     }
 
+    /// The program that runs or builds what is written in it.
+    pub fn program(self) -> &'static str {
+        match self {
+            Language::Python => "python3",
+            Language::Go => "go",
+        }
+    }
+
+    /// What the user can do where it is missing.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Language::Python => "install `python3`, 3.8 or newer, or write `code_language: go`",
+            Language::Go => "install Go, 1.18 or newer, or write `code_language: python`",
+        }
+    }
+
     /// What people call it.
     pub fn title(self) -> &'static str {
         match self {

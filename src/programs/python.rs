@@ -14,6 +14,9 @@ use crate::programs::python_names::{
 };
 use crate::programs::source::{Placed, Source};
 
+/// How many names lead from a module to one within it at most; a program can chain any number.
+const MODULE_DEPTH_MAX: usize = 8;
+
 /// Looks through a program.
 pub(super) fn judge(program: &str) -> Result<(), Refusal> {
     let source = Source::parse(program, &tree_sitter_python::LANGUAGE.into())?;
@@ -242,16 +245,23 @@ impl<'p> Reading<'_, 'p> {
 
     /// The module that an expression stands for.
     fn module_of(&self, node: Node<'_>) -> Option<String> {
-        match node.kind() {
-            "identifier" => self.modules.get(self.text(node)).map(|m| (*m).to_owned()),
-            "attribute" => {
-                let object = self.module_of(node.child_by_field_name("object")?)?;
-                let member = self.text(node.child_by_field_name("attribute")?);
-                let inner = format!("{object}.{member}");
-                (find(&inner).is_some() || is_package(&inner)).then_some(inner)
-            }
-            _ => None,
+        let mut members = Vec::new();
+        let mut first = node;
+        while first.kind() == "attribute" && members.len() < MODULE_DEPTH_MAX {
+            members.push(self.text(first.child_by_field_name("attribute")?));
+            first = first.child_by_field_name("object")?;
         }
+        if first.kind() != "identifier" {
+            return None;
+        }
+        let mut module = (*self.modules.get(self.text(first))?).to_owned();
+        for member in members.into_iter().rev() {
+            module = format!("{module}.{member}");
+            if find(&module).is_none() && !is_package(&module) {
+                return None;
+            }
+        }
+        Some(module)
     }
 
     fn attribute_name(&mut self, node: Node<'_>, name: &str, owner: Owner) {

@@ -243,3 +243,12 @@ fn a_refusal_names_all_places_up_to_some() {
     assert_eq!(told.lines().count(), 11);
     assert!(told.ends_with("and 2 more"), "{told}");
 }
+
+#[test]
+fn a_chain_of_any_length_is_read() {
+    let chain = ".b".repeat(20_000);
+    check(PYTHON, &format!("x = 1\nx{chain}"), "");
+    check(PYTHON, &format!("import os.path{chain}"), "1:8 the module");
+    let open = format!("import json\njson.decoder{chain}");
+    check(PYTHON, &open, "2:");
+}

@@ -4,9 +4,11 @@
 use std::fmt;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::permissions::grant::Phase;
+use crate::wording::beginning;
 
 /// Who is asked about a call of one agent. Asking blocks.
 pub trait Consult: fmt::Debug + Send + Sync {
@@ -33,6 +35,21 @@ pub struct Question {
     pub call_id: Option<String>,
 }
 
+/// The longest input that a deed repeats, in bytes.
+const INPUT_BYTES_MAX: usize = 2000;
+
+/// All of what a tool is given, as one thing that a call would do: two inputs never come to the same.
+pub(super) fn whole(input: &Value) -> String {
+    let text = input.to_string();
+    if text.len() <= INPUT_BYTES_MAX {
+        return text;
+    }
+    let digest = Sha256::digest(text.as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let start = beginning(&text, INPUT_BYTES_MAX);
+    format!("{start} ({} bytes, SHA-256 {digest})", text.len())
+}
+
 /// What somebody says to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -40,4 +57,20 @@ pub enum Answer {
     Agreed,
     /// It may not, for this reason, as the end of a sentence.
     Refused(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_two_inputs_are_one_deed() {
+        assert_eq!(whole(&json!({"sum": 1})), "{\"sum\":1}");
+        let long = |end: &str| whole(&json!({"text": "x".repeat(5000) + end}));
+        assert!(long("a").len() < 2 * INPUT_BYTES_MAX);
+        assert_eq!(long("a"), long("a"));
+        assert_ne!(long("a"), long("b"));
+    }
 }

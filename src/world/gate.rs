@@ -51,7 +51,7 @@ use crate::tools::menu::Commands as OfferedCommands;
 use crate::tools::served::{Catalogue, OutsideEffects};
 use crate::world::bases::Occasion;
 use crate::world::commands::Commands;
-use crate::world::consultation::{Answer, Question};
+use crate::world::consultation::{Answer, Question, whole};
 use crate::world::mcp::{Outside, Servers};
 use crate::world::policy::{GatePolicy, ParentNames, cannot_open};
 use crate::world::stage::Stage;
@@ -183,6 +183,16 @@ impl Gate {
         Self(Arc::clone(&self.0), calling)
     }
 
+    /// The same gate for a call that is made within another, such as those of a program; what is asked
+    /// about it ends when `ended` is cancelled.
+    pub(super) fn for_call_within(&self, ended: CancellationToken) -> Self {
+        let calling = Calling {
+            ended,
+            ..Calling::default()
+        };
+        Self(Arc::clone(&self.0), calling)
+    }
+
     /// Follows every path of `call` and asks the manager about it, and then whoever is to be asked. The
     /// call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
@@ -213,7 +223,7 @@ impl Gate {
                 let (_, outcome) = self.place(&path, (wanted, link), consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if told.is_some() {
-                    deeds.push(format!("{wanted} {}", place.real()));
+                    deeds.push(format!("{wanted} {}", told_to_people(&place)));
                 }
                 let here = (place.real(), wanted);
                 if consent == Consent::Given
@@ -228,8 +238,9 @@ impl Gate {
         })?;
         if let Some(reason) = asked {
             let (tool, input) = told.unwrap_or_default();
-            if deeds.is_empty() {
-                deeds.push(input.to_string());
+            // What a server does with its arguments, nobody knows.
+            if deeds.is_empty() || matches!(action, ToolCall::CallServer(_)) {
+                deeds.push(whole(&input));
             }
             let question = Question {
                 tool,
@@ -723,6 +734,18 @@ impl Gate {
 /// Why a person is asked about a path.
 fn asked_by(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
+}
+
+/// A place as people are asked about it. The name of a workspace is another in each run; what is
+/// agreed to of its files is meant for the next run too.
+fn told_to_people(place: &Place) -> String {
+    if place.grant().kind != GrantKind::Workspace {
+        return place.real().to_string();
+    }
+    match place.real().below(&place.grant().root) {
+        Some(rel) if !rel.is_root() => format!("`{rel}` in the workspace"),
+        Some(_) | None => "the workspace".to_owned(),
+    }
 }
 
 /// A grant with its handle: on the machine, or on the stage.

@@ -1,4 +1,4 @@
-//! Measures the program as its users meet it: start-up, `explain calls`, and whole runs of scripted
+//! Measures the program as its users meet it: start-up, a hook, `explain calls`, and whole runs of scripted
 //! teams, with time, CPU time and peak memory. Prints one table; asserts nothing.
 //!
 //! Run with `cargo bench --bench whole_runs`.
@@ -37,6 +37,7 @@ fn main() {
         coordination(dir.path(), agents);
     }
     start_up();
+    hook(dir.path());
     explain_calls(dir.path());
 }
 
@@ -64,6 +65,35 @@ fn start_up() {
         "| `massgen --version` | {:.2} ms | {:.1} × `/bin/true` |",
         version.as_secs_f64() * 1e3,
         version.as_secs_f64() / plain.as_secs_f64()
+    );
+}
+
+/// What a program waits for that asks before each of its calls.
+fn hook(dir: &Path) {
+    let project = dir.join("asking");
+    fs::create_dir_all(project.join("ws")).unwrap();
+    let ws = project.join("ws").display().to_string();
+    let (grants, request) = (project.join("grants.json"), project.join("request.json"));
+    fs::write(&grants, format!(r#"{{"workspace":"{ws}"}}"#)).unwrap();
+    let write = format!(
+        r#"{{"hook_event_name":"PreToolUse","cwd":"{ws}","tool_name":"Write","tool_input":{{"file_path":"{ws}/a.txt","content":"x"}}}}"#
+    );
+    fs::write(&request, write).unwrap();
+    let asked = || {
+        let mut command = Command::new(BINARY);
+        command
+            .args(["hook", "pre-tool-use", "--grants"])
+            .arg(&grants)
+            .stdin(fs::File::open(&request).unwrap());
+        command
+    };
+    let answer = asked().output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&answer).contains("allow"));
+    let (plain, asked) = (median(|| Command::new("/bin/true")), median(asked));
+    println!(
+        "| an answer of `massgen hook pre-tool-use` | {:.2} ms | {:.1} × `/bin/true` |",
+        asked.as_secs_f64() * 1e3,
+        asked.as_secs_f64() / plain.as_secs_f64()
     );
 }
 

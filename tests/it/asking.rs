@@ -100,7 +100,7 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.says(OFFERED);
     terminal.says("a asks to use write_file:");
-    terminal.says("write [PROJECT]/.massgen/workspaces/");
+    terminal.says("write `a.txt` in the workspace");
     terminal.says("`ask: write_file(*.txt)`");
     terminal.types("x\r");
     terminal.says("type o, s, a or n");
@@ -283,11 +283,69 @@ fn a_program_at_a_socket_answers() {
     );
     assert_eq!(first["input"], json!({"path": "a.txt", "content": "one"}));
     assert_eq!(first["schema_version"], 1);
-    let deed = first["deeds"][0].as_str().unwrap();
-    assert!(
-        deed.starts_with("write /") && deed.ends_with("a.txt"),
-        "{deed}"
+    assert_eq!(first["deeds"], json!(["write `a.txt` in the workspace"]));
+}
+
+#[test]
+fn what_is_agreed_to_for_always_holds_in_the_workspace_of_the_next_run() {
+    let project = project(WRITES_TWICE);
+    let (socket, other) = (project.home("ask.sock"), project.home("no.sock"));
+    let yes = answering(&socket, "{\"answer\": \"always\"}\n");
+    let no = answering(&other, "{\"answer\": \"no\"}\n");
+    let first = project.args(["--ask-file", socket.to_str().unwrap()]);
+    let first = first.success();
+    assert_eq!(yes.asked.lock().unwrap().len(), 1);
+    let second = first.then(["task", "--ask-file", other.to_str().unwrap()]);
+    let second = second.success();
+    assert_eq!(written(second.project()), "twotwo");
+    assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
+}
+
+/// Writes a file by a program, and then answers.
+const BY_PROGRAM: &str = "
+- calls:
+    - name: execute_code
+      arguments:
+        code: |
+          import workspace_tools as w
+          try:
+              w.write_file('a.txt', 'one')
+          except w.ToolError as error:
+              print(error)
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+";
+
+/// A run of a program whose call is asked about and answered with `reply`.
+#[track_caller]
+fn check_program(reply: &'static str, expected: &str, denials: &[&str]) {
+    let rest = "permissions: {ask: ['write_file(*.txt)']}
+orchestrator: {skip_coordination_rounds: true}";
+    let keys = "cwd: w\nenable_code_based_tools: true";
+    let project = Project::new().config(&team(&[agent("a", keys, BY_PROGRAM)], rest));
+    let socket = project.home("ask.sock");
+    let answering = answering(&socket, reply);
+    let words = ["task", "--output-format", "json", "--ask-file"];
+    let finished = project.args(words).args([socket.to_str().unwrap()]).run();
+    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(
+        written(finished.project()),
+        expected,
+        "{}",
+        finished.stderr()
     );
+    let result: Value = serde_json::from_str(finished.stdout().trim()).unwrap();
+    let denied = result["permission_denials"].as_array().unwrap().iter();
+    let rules: Vec<&str> = denied
+        .map(|denial| denial["rule"].as_str().unwrap())
+        .collect();
+    assert_eq!(rules, denials, "{result}");
+}
+
+#[test]
+fn calls_of_a_program_are_asked_about_and_its_denials_are_told() {
+    check_program("{\"answer\": \"once\"}\n", "one", &[]);
+    check_program("{\"answer\": \"no\"}\n", "", &["asked-by-config"]);
 }
 
 #[test]

@@ -617,6 +617,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sandbox",
             "massgen-mcp",
             "massgen-mcp-serve",
+            "massgen-mcp-orchestrate",
             "massgen-hook",
             "massgen-hook-pre-tool-use",
             "massgen-logs",

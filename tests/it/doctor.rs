@@ -620,3 +620,62 @@ fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
     let ended = unnamed.run();
     assert!(ended.stderr().contains(told), "{}", ended.stderr());
 }
+
+/// A team whose agent writes programs in `language`.
+fn programmers(language: &str) -> String {
+    let keys = format!("cwd: ws\nenable_code_based_tools: true\ncode_language: {language}");
+    team(&[agent("a", &keys, "- {text: hi}")], "")
+}
+
+#[test]
+fn what_runs_programs_is_tried_where_a_team_writes_some() {
+    for (language, version) in [("python", "Python 3"), ("go", "go version")] {
+        let project = doctor().file("team.yaml", programmers(language));
+        let finished = of_team(project).success();
+        check(&finished, ("programs", language), "ok", version);
+        check(
+            &finished,
+            ("programs", language),
+            "ok",
+            "runs in the sandbox",
+        );
+        let other = if language == "go" { "python" } else { "go" };
+        let told = finished.stdout();
+        assert!(!told.contains(&format!("\"{other}\"")), "{told}");
+        let _clean = finished.has_no(".massgen");
+        let project = doctor().file("team.yaml", programmers(language));
+        let finished = of_team(project).env("PATH", "/nowhere").failure(3);
+        check(
+            &finished,
+            ("programs", language),
+            "missing",
+            "is not in `PATH`",
+        );
+        assert!(
+            found(&finished, "programs", language)
+                .remedy
+                .contains("code_language")
+        );
+    }
+}
+
+#[test]
+fn without_a_team_languages_are_looked_at_and_nothing_needs_them() {
+    let here = Project::new().args(["doctor", "--json"]).run();
+    check(&here, ("programs", "python"), "ok", "Python 3");
+    let nowhere = Project::new()
+        .args(["doctor", "--json"])
+        .env("PATH", "/nowhere");
+    check(
+        &nowhere.run(),
+        ("programs", "python"),
+        "skipped",
+        "is not in `PATH`",
+    );
+    let of_others = of_team(doctor()).success();
+    assert!(
+        !of_others.stdout().contains("\"programs\""),
+        "{}",
+        of_others.stdout()
+    );
+}

@@ -61,6 +61,7 @@ mod limits;
 mod mcp;
 mod mcp_servers;
 mod logs;
+mod mcp_orchestrate;
 mod mcp_serve;
 mod mcp_serve_http;
 mod openai_replies;

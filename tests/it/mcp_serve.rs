@@ -420,3 +420,149 @@ fn a_client_that_is_none_is_told_and_nothing_is_served() {
         none.stderr()
     );
 }
+
+/// Where `tests/all.sh` puts what others wrote.
+fn others() -> String {
+    std::env::var("MASSGEN_TEST_SERVERS")
+        .unwrap_or_else(|_| "/var/tmp/massgen-test-servers".to_owned())
+}
+
+/// A project whose agent `writer` has more `keys` of its backend. `given` may be read, `ws` written.
+fn equipped(keys: &str) -> Project {
+    let servers = others();
+    let config = format!(
+        r"
+agents:
+  - id: writer
+    backend:
+      type: scripted
+      replies: []
+      cwd: ws
+{keys}
+  - id: other
+    backend: {{type: scripted, replies: [], cwd: other}}
+orchestrator:
+  context_paths: [{{path: given}}, {{path: {servers}}}]
+"
+    );
+    Project::new()
+        .file("given/notes.txt", "of the project\n")
+        .file("outside/secret.txt", "CANARY\n")
+        .file("team.yaml", config)
+}
+
+/// The keys of a server of others that reads and writes files, with `more`.
+fn filesystem(project_keys: &str) -> String {
+    let servers = others();
+    format!(
+        "      mcp_servers: [{{name: files, command: node, args: \
+         ['{servers}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js', .]}}]\n\
+         {project_keys}"
+    )
+}
+
+const OF_WRITER: [&str; 4] = ["--config", "team.yaml", "--agent", "writer"];
+const FOREIGN_READ: &str = "mcp__files__read_text_file";
+
+fn processes() -> String {
+    let listed = assert_cmd::Command::new("ps")
+        .args(["-eo", "args"])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&listed.stdout).into_owned()
+}
+
+#[test]
+fn tools_of_the_agents_servers_are_passed_on_within_its_grants() {
+    let project = equipped(&filesystem("      exclude_tools: [mcp__files__write_file]"));
+    let mut served = Served::start(project, &OF_WRITER);
+    let tools = served.tools();
+    assert!(tools.contains_key(FOREIGN_READ) && tools.contains_key("read_text_file"));
+    assert_eq!(tools[FOREIGN_READ]["annotations"]["readOnlyHint"], false);
+    assert!(!tools.contains_key("mcp__files__write_file"));
+    let ws = served.project.path(".massgen/workspaces");
+    let ws = std::fs::read_dir(ws).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        name.starts_with("ws_").then_some(path)
+    });
+    std::fs::write(ws.unwrap().join("mine.txt"), "of the agent\n").unwrap();
+    let mine = served.done(FOREIGN_READ, &json!({"path": "mine.txt"}));
+    assert!(mine.contains("of the agent"), "{mine}");
+    let secret = served.project.path("outside/secret.txt");
+    served.fails(FOREIGN_READ, &json!({"path": secret}), "denied: read of");
+    let excluded = json!({"path": "new.txt", "content": "x"});
+    let excluded = served.call("mcp__files__write_file", &excluded);
+    assert_eq!(excluded["error"]["code"], -32602, "{excluded}");
+    let unknown = served.call("mcp__files__none", &json!({}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let (code, told, project) = served.end();
+    assert_eq!(code, Some(0), "{told}");
+    let log = project.path(".massgen/mcp_serve/writer.files.coordination.log");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("MCP Filesystem Server"), "{log}");
+    let rooms = project.path(".massgen/sandboxes");
+    assert_eq!(std::fs::read_dir(rooms).unwrap().count(), 0);
+}
+
+#[test]
+fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
+    let marked = "      mcp_servers: [{name: marked, command: bash, \
+                  args: [-c, 'sleep 4817 & exec node \"$0\" .', \
+                  'SERVERS/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js']}]";
+    let project = equipped(&marked.replace("SERVERS", &others()));
+    let mut served = Served::start(project, &OF_WRITER);
+    let given = served.project.path("given/notes.txt");
+    served.done("read_text_file", &json!({"path": given}));
+    assert!(!processes().contains("sleep 4817"), "nobody has asked");
+    served.done("mcp__marked__list_allowed_directories", &json!({}));
+    assert!(processes().contains("sleep 4817"));
+    let (code, told, _) = served.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!processes().contains("sleep 4817"));
+}
+
+#[test]
+fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
+    let broken = "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3']}]";
+    let mut served = Served::start(equipped(broken), &OF_WRITER);
+    let listed = served.ask("tools/list", &json!({}));
+    let why = listed["error"]["message"].as_str().unwrap();
+    assert!(
+        why.contains("the server `broken` cannot be used"),
+        "{listed}"
+    );
+    served.fails("mcp__broken__x", &json!({}), "`broken`");
+    let given = served.project.path("given/notes.txt");
+    let read = served.done("read_text_file", &json!({"path": given}));
+    assert!(read.contains("of the project"), "{read}");
+}
+
+#[test]
+fn an_agent_that_works_by_programs_is_offered_so() {
+    let keys = filesystem("      enable_code_based_tools: true");
+    let mut served = Served::start(equipped(&keys), &OF_WRITER);
+    let tools = served.tools();
+    assert_eq!(tools.keys().collect::<Vec<_>>(), ["execute_code"]);
+    let described = tools["execute_code"]["description"].as_str().unwrap();
+    assert!(described.contains(FOREIGN_READ), "{described}");
+    let secret = served.project.path("outside/secret.txt");
+    let code = format!(
+        "import workspace_tools\n\
+         workspace_tools.write_file('a.txt', 'made by a program')\n\
+         print(workspace_tools.{FOREIGN_READ}('a.txt'))\n\
+         try:\n    print(workspace_tools.read_text_file('{}'))\n\
+         except workspace_tools.ToolError as error:\n    print(error)\n",
+        secret.display()
+    );
+    let ran = served.call("execute_code", &json!({"code": code}));
+    let told = &ran["result"]["structuredContent"];
+    let out = told["stdout"].as_str().unwrap_or_else(|| panic!("{ran}"));
+    assert!(out.contains("made by a program"), "{ran}");
+    assert!(!ran.to_string().contains("CANARY"), "{ran}");
+    let opened = json!({"code": "print(open('/etc/passwd').read())"});
+    let opened = served.call("execute_code", &opened);
+    assert_eq!(opened["result"]["isError"], true, "{opened}");
+    let single = served.call("read_text_file", &json!({"path": "a.txt"}));
+    assert_eq!(single["error"]["code"], -32602, "{single}");
+}

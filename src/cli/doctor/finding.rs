@@ -42,6 +42,8 @@ pub(crate) enum Area {
     Disk,
     /// What could confine commands.
     Sandbox,
+    /// What could run programs.
+    Programs,
     /// What could contain commands.
     Docker,
 }
@@ -86,6 +88,7 @@ impl Area {
             Area::Terminal => "terminal",
             Area::Disk => "disk",
             Area::Sandbox => "sandbox",
+            Area::Programs => "programs",
             Area::Docker => "docker",
         }
     }
@@ -124,6 +127,15 @@ impl Finding {
     /// The verdict.
     pub(crate) fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    /// The same for those who look around: nothing that anybody has asked for needs it.
+    #[must_use]
+    pub(crate) fn not_asked_for(mut self) -> Self {
+        if self.verdict != Verdict::Ok {
+            self.verdict = Verdict::Skipped;
+        }
+        self
     }
 
     /// The same with less weight: something else does instead.

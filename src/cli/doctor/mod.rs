@@ -7,6 +7,7 @@ mod endpoints;
 mod finding;
 mod git;
 mod keys;
+mod programs;
 pub(crate) mod sandbox;
 mod team;
 mod terminal;
@@ -84,6 +85,8 @@ async fn look(
     let trees: Vec<AbsPath> = trees.cloned().collect();
     let holds = probe::sandbox::look(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::judge(&holds, team.config.as_ref()));
+    let team_of_programs = (team.config.as_ref(), team.needs);
+    findings.extend(programs::look(started, around, team_of_programs).await);
     findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)
 }

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
-use crate::cli::conduct::conduct;
+use crate::cli::conduct::{Reader, conduct};
 use crate::cli::deliveries::recover;
 use crate::cli::editor::{Ask, Editor, Purpose, Setup, Style, Typed};
 use crate::cli::format::OutputFormat;
@@ -285,7 +285,7 @@ impl Conversation {
         let conducted = match turn {
             Turn::Typed(prompt) => match standing.prepare(prompt, output).await {
                 Ok(prepared) => {
-                    let conducted = conduct(prepared, arguments, stop, output, None);
+                    let conducted = conduct(prepared, arguments, stop, output, Reader::Streams);
                     Box::pin(conducted).await
                 }
                 Err(error) => Err(error),

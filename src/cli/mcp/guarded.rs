@@ -1,29 +1,30 @@
 //! Owns the way of one call from a client to the gate and back: understood, asked about, carried out
 //! in the blocking pool, answered. All sessions of a server share one gate and its bounds.
 
-use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ServerCapabilities, ServerConfig, Tool,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::mcp::hints::announced;
+use crate::cli::output::Output;
+use crate::error::{Error, Result as OurResult};
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical, parse};
-use crate::tools::served::Catalogue;
 use crate::tools::spec::ToolOffer;
 use crate::world::change::Change;
-use crate::world::exec::{self, Observation, Outcome};
+use crate::world::exec::{self, Observation, Outcome, program, served};
 use crate::world::gate::Gate;
 use crate::world::sandbox::interrupt::Interrupt;
 
@@ -34,7 +35,7 @@ const ADMITTED_MAX: usize = 64;
 /// How often a client that asked for it hears that a command still runs.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// What clients tell their models about the server.
-const INSTRUCTIONS: &str = "Tools for files and commands, each held to grants. The descriptions name \
+const INSTRUCTIONS: &str = "Tools, each held to grants. The descriptions name \
 the directories that are open. A call that is denied says why, and what is open instead.";
 
 /// The tools of one gate, for all that come to it. A clone is the same.
@@ -44,7 +45,10 @@ pub(crate) struct Guarded(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     gate: Gate,
-    tools: Vec<Tool>,
+    /// The tools that there are whatever servers say.
+    own: Vec<ToolOffer>,
+    /// Whether the agent's servers have told their tools.
+    met: OnceCell<()>,
     admitted: Semaphore,
     running: Semaphore,
     /// Calls that change files are carried out one after another.
@@ -52,20 +56,63 @@ struct Inner {
 }
 
 impl Guarded {
-    /// The tools in `offers`, whose calls `gate` decides about.
-    pub(crate) fn new(gate: Gate, offers: &[ToolOffer]) -> Self {
+    /// The tools in `own`, and those of the servers of `gate`, which decides about all calls.
+    pub(crate) fn new(gate: Gate, own: Vec<ToolOffer>) -> Self {
         Self(Arc::new(Inner {
             gate,
-            tools: offers.iter().map(announced).collect(),
+            own,
+            met: OnceCell::new(),
             admitted: Semaphore::new(ADMITTED_MAX),
             running: Semaphore::new(usize::try_from(RUNNING_MAX).unwrap_or(1)),
             changing: Mutex::new(()),
         }))
     }
 
-    /// How many tools there are.
+    /// How many tools there are beside those of servers.
     pub(crate) fn count(&self) -> usize {
-        self.0.tools.len()
+        self.0.own.len()
+    }
+
+    /// Starts the servers that have not told their tools yet, and tells the user what stays out.
+    async fn meet(&self) -> OurResult<()> {
+        let gate = &self.0.gate;
+        if !gate.has_servers() {
+            return Ok(());
+        }
+        let meeting = || async {
+            let gate = gate.clone();
+            let met = spawn_blocking(move || served::meet(&gate)).await;
+            warn(&met.map_err(|_| Error::bug("the servers could not be met"))??);
+            Ok(())
+        };
+        self.0.met.get_or_try_init(meeting).await.copied()
+    }
+
+    /// The tools that there are now. A server that says that its tools are others is asked anew.
+    async fn tools(&self) -> OurResult<Vec<ToolOffer>> {
+        self.meet().await?;
+        let gate = &self.0.gate;
+        if let Some((_, notes)) = served::look_again(gate).await {
+            warn(&notes);
+        }
+        // Programs call the tools of servers themselves.
+        let of_programs = program::offers(gate);
+        let single = || {
+            let own = self.0.own.iter().cloned();
+            own.chain(gate.catalogue().offers()).collect()
+        };
+        Ok(of_programs.unwrap_or_else(single))
+    }
+
+    /// Whether there is a tool of this name. Servers are asked only where one of theirs is meant, or
+    /// where a program may call them.
+    async fn knows(&self, name: &str) -> OurResult<bool> {
+        let named = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
+        let is_own = named(&self.0.own);
+        if is_own && program::offers(&self.0.gate).is_none() {
+            return Ok(true);
+        }
+        Ok(named(&self.tools().await?))
     }
 
     /// Waits until no call is carried out any more, and ends the commands that go on in the
@@ -90,16 +137,21 @@ impl Guarded {
             return Ok(refused(busy));
         };
         let name = canonical(&request.name);
-        if !self.0.tools.iter().any(|tool| tool.name == name) {
+        let known = match self.knows(name).await {
+            Ok(known) => known,
+            Err(error) => return Ok(refused(format!("{error:#}"))),
+        };
+        if !known {
             let message = format!("there is no tool `{name}` here: see `tools/list`");
             return Err(ErrorData::invalid_params(message, None));
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
-        let call = match parse(name, &arguments, &Catalogue::default()) {
+        let call = match parse(name, &arguments, &self.0.gate.catalogue()) {
             Ok(call) => call,
             Err(error) => return Ok(refused(error.to_string())),
         };
-        let is_json = call.json_operation().is_some() || call.is_about_commands();
+        let is_program = matches!(call, ToolCall::ExecuteCode { .. });
+        let is_json = call.json_operation().is_some() || call.is_about_commands() || is_program;
         let observation = self.carry_out(call, context).await?;
         Ok(answer(observation, is_json))
     }
@@ -109,7 +161,8 @@ impl Guarded {
         call: ToolCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<Observation, ErrorData> {
-        let changes_files = !call.only_reads() && !call.is_about_commands();
+        let is_served = matches!(call, ToolCall::CallServer(_));
+        let changes_files = !call.only_reads() && !call.is_about_commands() && !is_served;
         let _running = self
             .0
             .running
@@ -166,6 +219,14 @@ async fn follow(
     }
 }
 
+/// Tells the user what ends nothing.
+fn warn(notes: &[String]) {
+    let mut output = Output::to(io::sink(), io::stderr());
+    for note in notes {
+        output.warning(note);
+    }
+}
+
 /// What a client reads of what came of a call.
 fn answer(observation: Observation, is_json: bool) -> CallToolResult {
     let structured = is_json
@@ -195,12 +256,15 @@ impl ServerHandler for Guarded {
             .with_instructions(INSTRUCTIONS)
     }
 
-    fn list_tools(
+    async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
-        std::future::ready(Ok(ListToolsResult::with_all_items(self.0.tools.clone())))
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools().await;
+        let tools = tools.map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
+        let announced = tools.iter().map(announced).collect();
+        Ok(ListToolsResult::with_all_items(announced))
     }
 
     async fn call_tool(

@@ -22,8 +22,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::mcp::serve::MESSAGE_BYTES_MAX;
 use crate::cli::mcp::token::Token;
+use crate::cli::mcp::way::MESSAGE_BYTES_MAX;
 use crate::cli::usage::usage;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -136,6 +136,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             denied: false,
             summary: "wrote 1 byte".to_owned(),
             content: None,
+            refused: Vec::new(),
             elapsed_ms: 1,
         },
         called(

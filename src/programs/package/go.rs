@@ -132,6 +132,13 @@ fn definition(function: &Function) -> String {
     text
 }
 
+/// Whether the tag of a field can hold the name of a parameter: Go passes over names with other
+/// characters, and a quote would end the tag (`isValidTag` of `encoding/json`).
+pub(super) fn is_tag(wire: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:$@/ ".contains(c);
+    !wire.is_empty() && wire != "-" && wire.chars().all(is_plain)
+}
+
 /// A text that stays in its comment.
 fn comment(text: &str) -> String {
     let lines = text.split(['\n', '\r', '\u{2028}', '\u{2029}']);

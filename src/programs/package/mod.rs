@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::permissions::grant::Permission;
 use crate::programs::Language;
-use crate::programs::package::names::{go_name, python_name, unique};
+use crate::programs::package::names::{go_function_name, go_name, python_name, unique};
 use crate::programs::package::paths::touched;
 use crate::tools::spec::ToolOffer;
 
@@ -189,7 +189,12 @@ fn function(language: Language, (name, tool, renamed): (&str, &ToolOffer, Rename
     };
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();
+    let writable = |wire: &str| match language {
+        Language::Python => true,
+        Language::Go => go::is_tag(wire),
+    };
     let mut parameters: Vec<Parameter> = properties
+        .filter(|(wire, _)| writable(wire))
         .map(|(wire, schema)| {
             let other = renamed.iter().find(|(ours, _)| ours == wire);
             let note = schema.get("description").and_then(Value::as_str);
@@ -206,7 +211,10 @@ fn function(language: Language, (name, tool, renamed): (&str, &ToolOffer, Rename
     parameters.sort_by_key(|parameter| !parameter.is_required);
     unique(parameters.iter_mut().map(|parameter| &mut parameter.name));
     Function {
-        name: named(name),
+        name: match language {
+            Language::Python => python_name(name),
+            Language::Go => go_function_name(name),
+        },
         tool: tool.name.clone().into_owned(),
         purpose: tool.description.clone(),
         parameters,

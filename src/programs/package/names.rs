@@ -40,6 +40,17 @@ pub(super) fn go_name(name: &str) -> String {
     }
 }
 
+/// The name of a function as Go takes it. What the package itself calls so ends in `_` here, which no
+/// other name does.
+pub(super) fn go_function_name(name: &str) -> String {
+    let name = go_name(name);
+    if name.ends_with("Params") || name == "Bool" {
+        format!("{name}_")
+    } else {
+        name
+    }
+}
+
 /// Gives every name but the first of its kind a number.
 pub(super) fn unique<'n>(names: impl Iterator<Item = &'n mut String>) {
     let mut taken: BTreeSet<String> = BTreeSet::new();
@@ -87,6 +98,12 @@ mod tests {
             "McpGitHubGetIt",
         );
         check("", "n", "N");
+    }
+
+    #[test]
+    fn no_function_is_called_as_a_type_of_the_package() {
+        let names = ["get", "get_params", "bool"].map(go_function_name);
+        assert_eq!(names, ["Get", "GetParams_", "Bool_"]);
     }
 
     #[test]

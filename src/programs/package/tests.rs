@@ -90,6 +90,27 @@ fn what_a_server_says_stays_text() {
 }
 
 #[test]
+fn no_name_of_a_parameter_ends_the_tag_that_it_stands_in() {
+    let wires = [
+        "plain",
+        "a`}; func init() {}; type X struct { B string `x",
+        "a\",b",
+        "-",
+    ];
+    let properties = wires.map(|wire| (wire.to_owned(), json!({"type": "string"})));
+    let tool = ToolOffer {
+        parameters: json!({"properties": serde_json::Map::from_iter(properties)}),
+        ..of_server("mcp__h__echo")
+    };
+    let go = package(Language::Go, std::slice::from_ref(&tool));
+    assert!(
+        go.contains("type McpHEchoParams struct {\n\tPlain string `json:\"plain,omitempty\"`\n}\n")
+    );
+    let python = package(Language::Python, &[tool]);
+    assert!(python.contains("\"a`}; func init() {}; type X struct { B string `x\": a_"));
+}
+
+#[test]
 fn a_model_is_told_each_function_in_a_line() {
     let offers = offers();
     let line = |language, beginning: &str| {

@@ -20,6 +20,8 @@ pub const TEXTS_MAX: usize = 1024;
 const FILE_NAME_BYTES_MAX: usize = 255;
 /// References that are followed in a schema for one value.
 const REFERENCES_MAX: usize = 8;
+/// Schemas that are looked at for one text; one that takes more says nothing.
+const SCHEMAS_MAX: usize = 256;
 /// Formats of a schema that no path has.
 const FORMATS_OF_NO_PATH: &[&str] = &[
     "date",
@@ -162,7 +164,7 @@ impl<'a> Search<'a> {
         let schema = self.resolved(schema);
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
-            Value::String(_) if is_content || self.is_no_path(schema, value) => Ok(()),
+            Value::String(_) if is_content || self.says_no_path(schema, value) => Ok(()),
             Value::String(text) => self.text(text),
             Value::Array(items) => {
                 let of_items = schema.get("items").unwrap_or(&Value::Null);
@@ -205,8 +207,18 @@ impl<'a> Search<'a> {
         &Value::Null
     }
 
-    /// Whether a schema says of a text that it is something else than a path.
-    fn is_no_path(&self, schema: &'a Value, value: &Value) -> bool {
+    fn says_no_path(&self, schema: &'a Value, value: &Value) -> bool {
+        let mut left = SCHEMAS_MAX;
+        self.is_no_path(schema, value, &mut left)
+    }
+
+    /// Whether a schema says of a text that it is something else than a path. A schema may lead to
+    /// itself, so no more than `left` of them are looked at.
+    fn is_no_path(&self, schema: &'a Value, value: &Value, left: &mut usize) -> bool {
+        let Some(fewer) = left.checked_sub(1) else {
+            return false;
+        };
+        *left = fewer;
         let has = |key| schema.get(key).is_some();
         if has("contentMediaType") || has("contentEncoding") {
             return true;
@@ -225,7 +237,7 @@ impl<'a> Search<'a> {
         ways.any(|ways| {
             let ways: Vec<&Value> = ways.iter().map(|way| self.resolved(way)).collect();
             let mut texts = ways.iter().filter(takes_text).peekable();
-            texts.peek().is_some() && texts.all(|way| self.is_no_path(way, value))
+            texts.peek().is_some() && texts.all(|way| self.is_no_path(way, value, left))
         })
     }
 }

@@ -322,6 +322,9 @@ fn the_schema_says_what_is_no_path() {
         json!({"$ref": "#/properties/a"}),
         json!({"anyOf": [{"type": "string"}, {"type": "string", "format": "date"}]}),
         json!({"anyOf": [{"type": "null"}]}),
+        // Schemas that lead to themselves, once and ever more often.
+        json!({"anyOf": [{"$ref": "#/properties/a"}]}),
+        json!({"anyOf": vec![json!({"$ref": "#/properties/a"}); 150]}),
     ] {
         let tool = served(&json!({"a": schema}), &[]);
         assert_eq!(

@@ -10,6 +10,7 @@ use std::thread;
 
 use serde::Deserialize;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::brief::not_offered;
 use crate::programs::frame::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
@@ -46,6 +47,8 @@ pub(super) struct Calls<'g> {
     catalogue: Arc<Catalogue>,
     /// What waits for servers; outside a run there are none.
     runtime: Option<Handle>,
+    /// Cancelled when nobody waits for the program's calls any more.
+    ended: CancellationToken,
     /// Calls that only read are carried out beside each other; every other one alone.
     turn: RwLock<()>,
     made: Mutex<Made>,
@@ -125,9 +128,15 @@ impl<'g> Calls<'g> {
             tools,
             catalogue: gate.catalogue(),
             runtime: Handle::try_current().ok(),
+            ended: CancellationToken::new(),
             turn: RwLock::default(),
             made: Mutex::default(),
         }
+    }
+
+    /// Ends the questions about calls: nobody waits for them any more.
+    pub(super) fn end_questions(&self) {
+        self.ended.cancel();
     }
 
     /// What the calls came to.
@@ -250,7 +259,8 @@ impl<'g> Calls<'g> {
         } else {
             _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
         }
-        match self.gate.check(call) {
+        let gate = self.gate.for_call_within(self.ended.clone());
+        match gate.check(call) {
             Err(denial) => {
                 let content = denial.to_string();
                 self.lock().denied.push(denial);

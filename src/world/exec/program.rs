@@ -184,6 +184,7 @@ fn run_with(programs: &Programs, calls: &Calls<'_>, wait: Wait<'_>) -> io::Resul
         let server = server.spawn_scoped(scope, serving)?;
         let finished = run(programs, theirs.into(), wait);
         // Calls that are under way end with their program.
+        calls.end_questions();
         over.raise();
         let closed = ours.shutdown(std::net::Shutdown::Both);
         drop(closed);

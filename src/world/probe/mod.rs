@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod git;
 pub mod sandbox;
 pub mod terminal;
+pub mod toolchain;
 
 /// How much is read of what it says, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;

@@ -1,0 +1,414 @@
+//! `massgen mcp orchestrate`: a client of another project lets a team work, asks how it stands, and is
+//! held to what the user has said.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::project::{Project, binary};
+use crate::scripted_team::{FINAL, agent, answers, team};
+
+const CLIENT: &str = include_str!("../servers/runs.cjs");
+/// What has not happened by then does not.
+const TIME_MAX: Duration = Duration::from_mins(1);
+
+/// A team of two, whose first agent wins and writes a file; each of its replies takes `delay_ms`.
+fn config(delay_ms: u32, rest: &str) -> String {
+    let winner = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  calls: [{{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}]
+{}"#,
+        answers("yes", "agent1", delay_ms).trim_start()
+    );
+    let agents = [
+        agent("ann", "cwd: wa", &winner),
+        agent("ben", "cwd: wb", &answers("no", "agent1", delay_ms)),
+    ];
+    let opened = r"
+orchestrator:
+  context_paths:
+    - {path: out, permission: write}
+    - {path: open, permission: read}
+";
+    team(&agents, &format!("{opened}{rest}"))
+}
+
+fn project(delay_ms: u32, rest: &str) -> Project {
+    Project::new()
+        .dir("out")
+        .file("open/a.txt", "one\n")
+        .file("closed/secret.txt", "CANARY\n")
+        .file("team.yaml", config(delay_ms, rest))
+        .file("runs.cjs", CLIENT)
+}
+
+fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let words = ["mcp", "orchestrate", "--config", "team.yaml"];
+    words.iter().chain(more).copied().collect()
+}
+
+/// Where `tests/all.sh` puts what others wrote.
+fn others() -> PathBuf {
+    let place = std::env::var_os("MASSGEN_TEST_SERVERS");
+    let place = place.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
+    place.join("node_modules")
+}
+
+/// A client that is about to take `steps` with a server.
+fn client(project: &Project, server: &Value, steps: &Value) -> Command {
+    let mut asked = server.clone();
+    asked["steps"] = steps.clone();
+    std::fs::write(project.path("asked.json"), asked.to_string()).unwrap();
+    let mut command = Command::new("node");
+    command
+        .args(["runs.cjs", "asked.json"])
+        .current_dir(project.path(""))
+        .env("NODE_PATH", others())
+        .env("HOME", project.home(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Takes `steps` with a server, and returns what came of each.
+#[track_caller]
+fn taken(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
+    let output = client(project, server, steps).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(
+        told["tools"],
+        json!(["run_task", "status", "answers", "apply", "cancel"])
+    );
+    told["taken"].as_array().unwrap().clone()
+}
+
+/// Takes `steps` with a server of its own, which is started with `more` words.
+#[track_caller]
+fn conducted(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
+    let server = json!({"command": binary(), "args": words(more)});
+    taken(project, &server, steps)
+}
+
+/// What a step was answered.
+#[track_caller]
+fn told(step: &Value) -> &Value {
+    assert_eq!(step["result"]["isError"], false, "{step}");
+    &step["result"]["structuredContent"]
+}
+
+/// Expects that a step was refused with these words.
+#[track_caller]
+fn refused(step: &Value, why: &[&str]) {
+    assert_eq!(step["result"]["isError"], true, "{step}");
+    let text = step["result"]["content"][0]["text"].as_str().unwrap();
+    for why in why {
+        assert!(text.contains(why), "{why}\n{text}");
+    }
+}
+
+fn read(project: &Project, path: &str) -> Option<String> {
+    std::fs::read_to_string(project.path(path)).ok()
+}
+
+#[test]
+fn a_run_is_begun_followed_and_told_of() {
+    let project = project(1000, "");
+    let steps = json!([
+        {"tool": "run_task", "with": {"task": "look at @open/a.txt and write to @out:w"}},
+        {"tool": "status", "with": {"run": "$run"}},
+        {"tool": "status", "with": {"run": "$run", "wait": true}},
+        {"tool": "answers", "with": {"run": "$run"}},
+        {"tool": "status", "with": {"run": "log_1"}},
+    ]);
+    let taken = conducted(&project, &[], &steps);
+    let begun = told(&taken[0]);
+    assert_eq!(begun["state"], "coordinating", "{begun}");
+    assert!(begun["run"].as_str().unwrap().starts_with("log_"));
+    assert_ne!(told(&taken[1])["state"], "ended");
+    let ended = told(&taken[2]);
+    assert_eq!(ended["run"], begun["run"]);
+    for (key, expected) in [
+        ("state", json!("ended")),
+        ("outcome", json!("completed")),
+        ("status", json!("delivered")),
+        ("exit_code", json!(0)),
+        ("winner", json!("agent1.1")),
+        ("answer", json!("final: yes")),
+        ("answers", json!(2)),
+        ("undelivered_files", json!([])),
+    ] {
+        assert_eq!(ended[key], expected, "{key}: {ended}");
+    }
+    let file = &ended["delivered_files"][0];
+    assert_eq!(
+        (&file["outcome"], &file["bytes"]),
+        (&json!("created"), &json!(5))
+    );
+    assert_eq!(read(&project, "out/made.txt").as_deref(), Some("made\n"));
+    let all = told(&taken[3]);
+    assert_eq!(
+        all["answers"][0]["votes"].as_u64().unwrap() + all["answers"][1]["votes"].as_u64().unwrap(),
+        2
+    );
+    assert!(
+        all["votes"][0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("is good"),
+        "{all}"
+    );
+    let texts = all["answers"].to_string();
+    assert!(
+        texts.contains("agent1.1") && texts.contains("agent2.1"),
+        "{texts}"
+    );
+    assert!(!texts.contains("ann") && !texts.contains("ben"), "{texts}");
+    refused(&taken[4], &["knows no run `log_1`", "massgen logs list"]);
+}
+
+#[test]
+fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
+    let project = project(1, "");
+    let check = |given: Value, why: &[&str]| {
+        let steps = json!([{"tool": "run_task", "with": given}]);
+        refused(&conducted(&project, &[], &steps)[0], why);
+        assert_eq!(read(&project, "out/made.txt"), None);
+    };
+    let closed = ["does not open", "for reading", "hint: "];
+    check(json!({"task": "read @closed/secret.txt"}), &closed);
+    check(json!({"task": "read @/etc/passwd"}), &closed);
+    check(json!({"task": "read @closed/none.txt"}), &closed);
+    check(
+        json!({"task": "change @open:w"}),
+        &["does not open", "for writing"],
+    );
+    check(json!({"task": " "}), &["there is no task"]);
+    check(json!({"task": "x".repeat(300_000)}), &["is longer than"]);
+    check(
+        json!({"task": "x", "config": "other.yaml"}),
+        &["unknown field `config`"],
+    );
+    check(json!({}), &["missing field `task`"]);
+}
+
+#[test]
+fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
+    let steps = json!([
+        {"tool": "run_task", "with": {"task": "write", "wait": true}},
+        {"tool": "apply", "with": {"run": "$run"}},
+    ]);
+    let review = project(1, "delivery: review\n");
+    let taken = conducted(&review, &[], &steps);
+    let sentences = taken[0]["progress"].as_array().unwrap();
+    for sentence in [
+        "answer agent1.1 was given",
+        "answer agent1.1 wins",
+        "the winner presents",
+    ] {
+        assert!(sentences.contains(&json!(sentence)), "{sentences:?}");
+    }
+    let ended = told(&taken[0]);
+    assert_eq!(ended["delivered_files"], json!([]), "{ended}");
+    assert_eq!(
+        ended["undelivered_files"][0]["outcome"], "declined",
+        "{ended}"
+    );
+    let run = ended["run"].as_str().unwrap();
+    refused(
+        &taken[1],
+        &["for a person", &format!("massgen apply {run}")],
+    );
+    assert_eq!(read(&review, "out/made.txt"), None);
+
+    let allowed = project(1, "delivery: review\n");
+    let taken = conducted(&allowed, &["--allow-apply"], &steps);
+    assert_eq!(told(&taken[0])["delivered_files"], json!([]));
+    let applied = told(&taken[1]);
+    assert_eq!(applied["status"], "delivered", "{applied}");
+    assert!(applied["told"].as_str().unwrap().contains("out/made.txt"));
+    assert_eq!(read(&allowed, "out/made.txt").as_deref(), Some("made\n"));
+
+    let auto = project(1, "");
+    let taken = conducted(&auto, &[], &steps);
+    assert_eq!(read(&auto, "out/made.txt").as_deref(), Some("made\n"));
+    assert!(
+        told(&taken[1])["told"]
+            .as_str()
+            .unwrap()
+            .contains("nothing to apply")
+    );
+}
+
+#[test]
+fn whoever_waits_and_cancels_ends_the_run() {
+    let slow = project(30_000, "");
+    let steps = json!([
+        {"tool": "run_task", "with": {"task": "write", "wait": true}, "cancelAfter": 1500},
+        {"tool": "run_task", "with": {"task": "write"}},
+        {"tool": "status", "with": {"run": "$run", "wait": true}, "cancelAfter": 500},
+        {"tool": "status", "with": {"run": "$run"}},
+        {"tool": "apply", "with": {"run": "$run"}},
+        {"tool": "cancel", "with": {"run": "$run"}},
+    ]);
+    let taken = conducted(&slow, &["--parallel", "2"], &steps);
+    assert!(
+        taken[0]["error"].as_str().unwrap().contains("enough"),
+        "{}",
+        taken[0]
+    );
+    assert!(
+        taken[2]["error"].as_str().unwrap().contains("enough"),
+        "{}",
+        taken[2]
+    );
+    assert_eq!(
+        told(&taken[3])["state"],
+        "coordinating",
+        "a status that is cancelled ends nothing"
+    );
+    refused(&taken[4], &["has not ended"]);
+    let ended = told(&taken[5]);
+    assert_eq!(
+        (&ended["state"], &ended["outcome"]),
+        (&json!("ended"), &json!("cancelled"))
+    );
+    assert_eq!(ended["exit_code"], 130);
+    assert_eq!(read(&slow, "out/made.txt"), None);
+    let listed = slow.retyped(["logs", "list", "--json"]).success();
+    assert!(!listed.stdout().contains("running"), "{}", listed.stdout());
+    assert_eq!(
+        listed.stdout().matches("log_").count() % 2,
+        0,
+        "{}",
+        listed.stdout()
+    );
+}
+
+#[test]
+fn no_more_runs_go_on_than_the_user_allows() {
+    let steps = json!([
+        {"tool": "run_task", "with": {"task": "one"}},
+        {"tool": "run_task", "with": {"task": "two"}},
+    ]);
+    let one = project(30_000, "");
+    let taken = conducted(&one, &[], &steps);
+    let first = told(&taken[0])["run"].as_str().unwrap();
+    refused(&taken[1], &["no more than 1 run", first]);
+    let two = project(30_000, "");
+    let taken = conducted(&two, &["--parallel", "2"], &steps);
+    assert_ne!(told(&taken[0])["run"], told(&taken[1])["run"]);
+}
+
+/// A server on HTTP, which ends with the test.
+struct Listening(Child, Value);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.kill().unwrap_or_default();
+        drop(self.0.wait());
+    }
+}
+
+fn listening(project: Project) -> (Project, Listening) {
+    let project = project.args(words(&["--http"]));
+    let mut command = project.command();
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut after = |beginning: &str| {
+        let line = lines.next().expect("a line").unwrap();
+        let rest = line.split_once(beginning).map(|(_, rest)| rest.to_owned());
+        rest.unwrap_or_else(|| panic!("{line}"))
+    };
+    let url = after("serving runs of 2 agents at ");
+    let token = after("token: ");
+    (
+        project,
+        Listening(child, json!({"url": url, "token": token})),
+    )
+}
+
+#[test]
+fn on_http_a_run_goes_on_when_its_client_has_gone_and_another_asks() {
+    let (project, server) = listening(project(500, ""));
+    let asks = json!([{"tool": "run_task", "with": {"task": "write"}}]);
+    let begun = taken(&project, &server.1, &asks);
+    let run = told(&begun[0])["run"].clone();
+    let ask = json!([{"tool": "status", "with": {"run": run, "wait": true}}]);
+    let asked = taken(&project, &server.1, &ask);
+    assert_eq!(told(&asked[0])["status"], "delivered");
+    assert_eq!(read(&project, "out/made.txt").as_deref(), Some("made\n"));
+    let mut wrong = server.1.clone();
+    wrong["token"] = json!("0123456789abcdef0123456789abcdef");
+    let turned_away = client(&project, &wrong, &asks).output().unwrap();
+    assert!(!turned_away.status.success() && turned_away.stdout.is_empty());
+}
+
+#[test]
+fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
+    let project = project(30_000, "");
+    let server = json!({"command": binary(), "args": words(&[])});
+    let steps = json!([
+        {"tool": "run_task", "with": {"task": "write", "wait": true}, "stay": 1500},
+    ]);
+    let mut node = client(&project, &server, &steps).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(node.stdout.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "staying\n");
+    node.kill().unwrap();
+    node.wait().unwrap();
+    let began = Instant::now();
+    loop {
+        let listed = Command::new(binary())
+            .args(["logs", "list", "--json"])
+            .current_dir(project.path(""))
+            .output()
+            .unwrap();
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        if listed.contains("interrupted") {
+            break;
+        }
+        assert!(began.elapsed() < TIME_MAX, "{listed}");
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(read(&project, "out/made.txt"), None);
+}
+
+#[test]
+fn what_the_user_has_not_given_is_told_before_anybody_comes() {
+    let check = |words: &[&str], code: i32, why: &str| {
+        let finished = project(1, "").args(words).failure(code);
+        assert!(finished.stderr().contains(why), "{}", finished.stderr());
+        assert_eq!(finished.stdout(), "");
+    };
+    check(&["mcp", "orchestrate"], 2, "--config");
+    check(
+        &["mcp", "orchestrate", "--config", "none.yaml"],
+        2,
+        "there is no config `none.yaml`",
+    );
+    check(&words(&["--parallel", "9"]), 2, "--parallel");
+    check(
+        &words(&["--http", "0.0.0.0:0"]),
+        2,
+        "would be open to other machines",
+    );
+    let keyless = "agents: [{id: a, backend: {type: openai, model: gpt-5}}]\n";
+    let finished = Project::new()
+        .file("team.yaml", keyless)
+        .args(words(&[]))
+        .failure(3);
+    assert!(
+        finished.stderr().contains("OPENAI_API_KEY"),
+        "{}",
+        finished.stderr()
+    );
+}
