@@ -405,7 +405,7 @@ fn of_team(
     let host = environment::complete(host).host;
     let file = team_file(config, &host, output)?;
     let mut config = match needs {
-        Needs::Session(_) => checked(&file, &host, output)?,
+        Needs::Session(..) => checked(&file, &host, output)?,
         Needs::Files | Needs::Commands(_) => checked_in_silence(&file, &host, output)?,
     };
     if let Some(off) = needs.read_before_delete() {

@@ -477,6 +477,7 @@ fn a_socket_that_agents_could_replace_is_refused() {
     let replies = "- {text: done, repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
     let project = Project::new().config(&config).dir("out");
+    let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
     let finished = project
         .args(["task", "--ask-file", "out/ask.sock"])
         .failure(2);
