@@ -198,6 +198,27 @@ pub enum Event {
         /// What the person says; nothing as long as they are asked.
         answer: Option<Said>,
     },
+    /// A hook of the user's was asked about what an agent does, or told of it.
+    HookRan {
+        /// Whose deed.
+        agent: AgentId,
+        /// The event of the hook.
+        event: String,
+        /// The tool, where it is about a call.
+        tool: Option<String>,
+        /// The id of the call in its conversation.
+        call_id: Option<String>,
+        /// The hook's command, shortened.
+        command: String,
+        /// What it said: `nothing`, `allow`, `ask`, `defer`, `deny`, or `failed`.
+        decision: String,
+        /// Why, in its words, or how it failed; shortened.
+        reason: Option<String>,
+        /// What it had the tool given instead, as JSON, shortened.
+        updated_input: Option<String>,
+        /// How long it took, in milliseconds.
+        elapsed_ms: u64,
+    },
     /// An answer was accepted.
     Answered {
         /// Who.
@@ -234,6 +255,9 @@ pub enum Event {
         agent: AgentId,
         /// Why.
         reason: String,
+        /// Why in the words of the user's hooks, if they refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hook: Option<String>,
     },
     /// An agent was shown answers that it did not know.
     Informed {
@@ -314,6 +338,13 @@ pub enum Event {
         /// How the process will end.
         status: ExitStatus,
     },
+    /// A foreign server says how far it has got with what it was asked for.
+    ServerWorks {
+        /// Its name.
+        server: String,
+        /// What it says, in its own words.
+        text: String,
+    },
     /// Something that the user should know and that ends nothing.
     Warning {
         /// What.
@@ -345,6 +376,7 @@ impl Event {
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::PersonAsked { agent, .. }
+            | Event::HookRan { agent, .. }
             | Event::Answered { agent, .. }
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
@@ -362,6 +394,7 @@ impl Event {
             | Event::Restarting { .. }
             | Event::Confined { .. }
             | Event::CutShort { .. }
+            | Event::ServerWorks { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => None,
         }

@@ -21,6 +21,7 @@ pub mod call_rules;
 pub mod programs;
 pub mod roles;
 pub mod confinement;
+pub mod hooks;
 pub mod prompt;
 pub mod evidence;
 pub mod config;

@@ -13,6 +13,7 @@ use crate::agent::memory::Effects;
 use crate::backend::conversation::Message;
 use crate::brief;
 use crate::event::{Event, RefusedWithin};
+use crate::hooks::HookEvent;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
@@ -22,6 +23,7 @@ use crate::world::change::Change;
 use crate::world::clock::milliseconds;
 use crate::world::exec::{self, Observation, Outcome};
 use crate::world::gate::{Action, Gate, Permitted};
+use crate::world::hooks::Hooks;
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::verdict::{Denial, Refused};
 
@@ -110,6 +112,16 @@ fn refused_within(observation: &Observation) -> Vec<RefusedWithin> {
 /// inside is gone.
 fn is_once_for_all(call: &Result<ToolCall, String>) -> bool {
     matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
+}
+
+/// Whether a hook of the user's is asked before such a call.
+fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
+    let hooks = gate.hooks().map(Hooks::listed);
+    hooks.is_some_and(|hooks| {
+        !hooks
+            .of(HookEvent::PreToolUse, Some(call.name()))
+            .is_empty()
+    })
 }
 
 impl Mind {
@@ -202,6 +214,10 @@ impl Mind {
         let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
+        // Hooks may have had it see something else, or nothing.
+        if is_hooked(gate, &call) {
+            return;
+        }
         // What was said of the call is recorded under its id: nobody is asked again.
         let gate = gate.for_call(id.to_owned(), CancellationToken::new());
         let look = move || gate.check(call).map(exec::look_again);
@@ -237,7 +253,11 @@ impl Mind {
         let interrupt = interrupt.and_then(Result::ok);
         let _ends = interrupt.as_ref().map(Interrupt::on_drop);
         let ending = interrupt.clone();
-        let permitted = match self.ask_gate(request, call, &gate).await {
+        // Hooks are asked on both sides of the call.
+        let ended = CancellationToken::new();
+        let _given_up = ended.clone().drop_guard();
+        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let permitted = match self.ask_gate(request, call, (&gate, &ended)).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
@@ -258,6 +278,7 @@ impl Mind {
             done = &mut working => done,
             () = self.out_of_patience() => {
                 ending.as_ref().map(Interrupt::raise).unwrap_or_default();
+                ended.cancel();
                 working.await
             }
         };
@@ -297,11 +318,9 @@ impl Mind {
         &self,
         request: &CallRequest,
         call: ToolCall,
-        gate: &Gate,
+        (gate, ended): (&Gate, &CancellationToken),
     ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
-        let ended = CancellationToken::new();
-        let _given_up = ended.clone().drop_guard();
-        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let gate = gate.clone();
         let tool = request.name.clone();
         let ask = move || {
             let asked = gate.check(call);

@@ -17,6 +17,7 @@ use crate::id::{AgentNumber, AnswerLabel};
 use crate::tools::request::CallRequest;
 use crate::tools::served::Catalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
+use crate::world::gate::Gate;
 
 /// How long after the grace of a round an agent may take for its decision, until it drops out.
 const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
@@ -411,6 +412,9 @@ impl Seat {
                 let unseen = self.look().await;
                 self.mind.tell(brief::judge(&unseen, self.desk.me));
                 self.inform(&unseen).await;
+                if let Some(hooks) = self.mind.gate.as_ref().and_then(Gate::hooks) {
+                    hooks.begin_round();
+                }
                 self.round = Round::begin(self.desk.limits.later, self.desk.limits.grace);
                 Some(())
             }

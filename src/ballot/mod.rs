@@ -95,6 +95,8 @@ pub enum Refusal {
     },
     /// The voter did not know all answers, or named one that has been replaced.
     Outdated,
+    /// Hooks of the user's refused it, for this reason. The ballot was not asked.
+    ByHook(String),
 }
 
 /// The result of a ballot.

@@ -399,6 +399,7 @@ pub fn refusal(refusal: &Refusal) -> String {
         Refusal::Outdated => {
             "not counted: a newer answer is there; look at it and decide again".to_owned()
         }
+        Refusal::ByHook(reason) => format!("not counted: {reason}"),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::cli::help::{
     REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES,
     SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
 };
+use crate::cli::login_arguments::{LoginArguments, LogoutArguments};
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -224,7 +225,8 @@ pub(crate) enum Command {
     /// massgen.
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArguments),
-    /// Offers massgen to other agents, as a server of the Model Context Protocol.
+    /// Offers massgen to other agents, as a server of the Model Context Protocol; signs you in at
+    /// servers of others.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
     /// Answers other programs that ask before they call a tool.
@@ -643,7 +645,7 @@ pub(crate) struct SandboxArguments {
     pub command: Vec<String>,
 }
 
-/// What is offered to other agents.
+/// What is done about servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Offers the guarded tools for files and commands of one agent, on standard input and output or
@@ -653,6 +655,10 @@ pub(crate) enum McpCommand {
     /// Offers whole runs of a team: another agent gives a task, and gets the answer that won.
     #[command(after_help = ORCHESTRATE_EXAMPLES)]
     Orchestrate(OrchestrateArguments),
+    /// Signs you in at a server on the network that a config names, in your browser.
+    Login(LoginArguments),
+    /// Forgets how you are signed in at a server.
+    Logout(LogoutArguments),
 }
 
 /// Whose tools are offered.

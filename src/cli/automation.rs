@@ -88,6 +88,8 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }

@@ -6,9 +6,10 @@ use crate::cli::args::ConfigCommand;
 use crate::cli::output::{Form, Output};
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::{examples, schema};
+use crate::config::{Loaded, examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::orchestrator::hooks::expect_programs;
 use crate::wording::counted;
 
 /// Whether warnings count as errors.
@@ -94,11 +95,9 @@ fn check(
 impl Findings {
     fn of(file: &str, host: &Host) -> Self {
         match TeamFile::named(file, host).map(|team| team.load(host)) {
-            Ok(Ok(loaded)) => Self {
-                errors: 0,
-                warnings: loaded.warnings.len(),
-                text: loaded.render(),
-                json: loaded.to_json(),
+            Ok(Ok(loaded)) => match expect_programs(&loaded.config, &host.cwd, &host.env) {
+                Ok(()) => Self::without_errors(&loaded),
+                Err(error) => Self::unreadable(&error),
             },
             Ok(Err(invalid)) => {
                 let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
@@ -110,12 +109,25 @@ impl Findings {
                     json: invalid.to_json(),
                 }
             }
-            Err(error) => Self {
-                errors: 1,
-                warnings: 0,
-                text: format!("error: {error}"),
-                json: unreadable(&error),
-            },
+            Err(error) => Self::unreadable(&error),
+        }
+    }
+
+    fn without_errors(loaded: &Loaded) -> Self {
+        Self {
+            errors: 0,
+            warnings: loaded.warnings.len(),
+            text: loaded.render(),
+            json: loaded.to_json(),
+        }
+    }
+
+    fn unreadable(error: &Error) -> Self {
+        Self {
+            errors: 1,
+            warnings: 0,
+            text: format!("error: {error}"),
+            json: unreadable(error),
         }
     }
 

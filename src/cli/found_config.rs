@@ -1,6 +1,6 @@
 //! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
 //! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, no
-//! path outside, no server of tools, and no command that does more than one without a config could.
+//! path outside, no server of tools, no hook, and no command that does more than one without a config could.
 //! Naming it with `--config` is the user's word for it.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,11 @@ use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::protected::protected_name;
+use crate::wording::one_line;
 use crate::world::locate::locate;
+
+/// How much of a hook's command is repeated, in characters.
+const COMMAND_CHARS_MAX: usize = 80;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
 pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result<()> {
@@ -47,6 +51,17 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
     let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
     if let Some(server) = servers.next() {
         return Err(beyond(names_server(server)));
+    }
+    if let Some(hook) = config
+        .agents
+        .iter()
+        .flat_map(|agent| agent.hooks.iter())
+        .next()
+    {
+        return Err(beyond(format!(
+            "would run the hook `{}`",
+            one_line(&hook.command, COMMAND_CHARS_MAX)
+        )));
     }
     let root = locate(base)?.into_real();
     for path in opened(config)
@@ -331,6 +346,19 @@ mod tests {
             ),
         ] {
             check(&format!("type: openrouter, cwd: w, {line}"), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_runs_no_hook() {
+        for (line, expected) in [
+            ("hooks: {PreToolUse: []}", ""),
+            (
+                "hooks: {AfterDelivery: [./notify.sh]}",
+                "would run the hook `./notify.sh`",
+            ),
+        ] {
+            check(&format!("type: openrouter, {line}"), ".", expected);
         }
     }
 

@@ -45,6 +45,7 @@ use crate::world::exec::program;
 use crate::world::files::read_capped;
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
@@ -78,7 +79,9 @@ struct Gates {
 /// What is asked of the gates.
 #[derive(Clone, Copy, Debug)]
 enum Needs<'a> {
-    /// To decide about files.
+    /// To decide, and to do nothing.
+    Decisions,
+    /// To carry out a call about files.
     Files,
     /// To run commands, held so; without a choice, as the config says.
     Commands(Option<Hold<'a>>),
@@ -91,7 +94,7 @@ impl<'a> Needs<'a> {
     /// What the user says that holds commands.
     fn hold(self) -> Option<Hold<'a>> {
         match self {
-            Needs::Files => None,
+            Needs::Decisions | Needs::Files => None,
             Needs::Commands(hold) | Needs::Session(hold, _) => hold,
         }
     }
@@ -99,17 +102,28 @@ impl<'a> Needs<'a> {
     /// What holds commands that a grants file gives, if it gives any.
     fn hold_for_grants(self) -> Option<Hold<'a>> {
         match self {
-            Needs::Files => None,
+            Needs::Decisions | Needs::Files => None,
             Needs::Commands(hold) => Some(hold.unwrap_or_default()),
             Needs::Session(hold, _) => hold,
         }
     }
 
-    /// Whose processes need something to run in. A single call uses no server.
-    fn runners(self, mut all: Runners<'_>) -> Runners<'_> {
+    /// Whose processes of `team` need something to run in. A single call uses no server.
+    fn runners(self, team: &Team) -> Runners<'_> {
+        let hooked = || team.hooked().collect();
+        let mut all = match self {
+            Needs::Decisions => return Runners::default(),
+            Needs::Files => {
+                return Runners {
+                    hooked: hooked(),
+                    ..Runners::default()
+                };
+            }
+            Needs::Commands(_) | Needs::Session(..) => team.runners(),
+        };
         all.checked.clear();
         match self {
-            Needs::Files | Needs::Commands(_) => all.served.clear(),
+            Needs::Decisions | Needs::Files | Needs::Commands(_) => all.served.clear(),
             Needs::Session(_, agent) => {
                 let is_meant = |id: &AgentId| agent.is_none_or(|agent| agent == id.as_str());
                 all.served.retain(|(_, runner)| is_meant(runner.id));
@@ -123,7 +137,7 @@ impl<'a> Needs<'a> {
     /// A single call has no history that could say what was read.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
-            Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
+            Needs::Decisions | Needs::Files | Needs::Commands(_) => Some(ReadBeforeDelete::Off),
             Needs::Session(..) => None,
         }
     }
@@ -138,7 +152,7 @@ pub(crate) fn explain_path(
     let mut gates = of_team(
         question.config.as_deref(),
         Missing::LeftOut,
-        Needs::Files,
+        Needs::Decisions,
         host,
         output,
     )?;
@@ -200,7 +214,7 @@ pub(crate) fn explain_calls(
     source: &GrantsSource,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    let gates = of_source(source, Needs::Files, host, output)?;
+    let gates = of_source(source, Needs::Decisions, host, output)?;
     calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
 }
 
@@ -269,6 +283,8 @@ pub(crate) struct Foreigner {
     pub(crate) commands: Option<CommandRules>,
     /// What holds it.
     pub(crate) held: Held,
+    /// What hooks run in goes with it.
+    _team: Option<Team>,
 }
 
 /// What holds another program.
@@ -298,17 +314,40 @@ pub(crate) fn foreigner(
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
             held,
+            _team: None,
         });
     }
     let mut team = planned(asked.source.config.as_deref(), host, output)?;
-    let mut member = take_member(&mut team, asked.agent.as_deref())?;
-    leave_missing_out(&mut member)?;
+    for member in &mut team.members {
+        leave_missing_out(member)?;
+    }
+    run_hooks(&mut team, host)?;
+    let member = take_member(&mut team, asked.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
     Ok(Foreigner {
-        gate: gate(&team, &member, phase, &host.cwd)?,
+        gate: gate(&team, &member, phase, &host.cwd)?.for_another_program(),
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
         held,
+        _team: Some(team),
     })
+}
+
+/// Makes what the user's hooks run in, if there are any.
+fn run_hooks(team: &mut Team, host: &Host) -> Result<()> {
+    let runners = Runners {
+        hooked: team.hooked().collect(),
+        ..Runners::default()
+    };
+    if runners.hooked.is_empty() {
+        return Ok(());
+    }
+    let machine = machine(&environment::complete(host).host);
+    team.expect_hooks(&machine)?;
+    let layout = team.layout(SINGLE_CALLS);
+    prepare_state_dir(&layout.state, layout.directories())?;
+    let shells = Shells::prepare(runners, &layout, &machine)?;
+    team.run_commands_in(shells);
+    Ok(())
 }
 
 fn of_source(
@@ -406,7 +445,9 @@ fn of_team(
     let file = team_file(config, &host, output)?;
     let mut config = match needs {
         Needs::Session(..) => checked(&file, &host, output)?,
-        Needs::Files | Needs::Commands(_) => checked_in_silence(&file, &host, output)?,
+        Needs::Decisions | Needs::Files | Needs::Commands(_) => {
+            checked_in_silence(&file, &host, output)?
+        }
     };
     if let Some(off) = needs.read_before_delete() {
         for agent in &mut config.agents {
@@ -429,16 +470,20 @@ fn of_team(
         team.serve_from(ServerGround {
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secrets(&config, &host)),
+            tokens: host.home.as_ref().map(TokenFile::of),
+            events: None,
         });
     }
-    if let Needs::Commands(_) | Needs::Session(..) = needs {
-        let runners = needs.runners(team.runners());
-        let shells = Shells::prepare(runners, &layout, &machine(&host))?;
-        for said in shells.swept() {
-            output.warning(said);
-        }
-        team.run_commands_in(shells);
+    let runners = needs.runners(&team);
+    let machine = machine(&host);
+    if !runners.hooked.is_empty() {
+        team.expect_hooks(&machine)?;
     }
+    let shells = Shells::prepare(runners, &layout, &machine)?;
+    for said in shells.swept() {
+        output.warning(said);
+    }
+    team.run_commands_in(shells);
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
             agent: Some(member.id.clone()),

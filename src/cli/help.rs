@@ -102,6 +102,21 @@ with its client on standard input, or on Ctrl-C; on HTTP, runs go on when a clie
 
 Exit status: 0 ended, 2 usage or config, 3 no key, or something else is missing.";
 
+pub(crate) const LOGIN_EXAMPLES: &str = "\
+Examples:
+  massgen mcp login tickets --config team.yaml
+  massgen mcp login tickets --config team.yaml --scope tickets:read
+  ssh build massgen mcp login tickets --config team.yaml --no-browser
+
+A browser on another machine cannot come back: paste the address that it ends at.
+What is given is kept in `~/.massgen/mcp/`, for you alone, and sent to nobody but that server.";
+
+pub(crate) const LOGOUT_EXAMPLES: &str = "\
+Examples:
+  massgen mcp logout tickets --config team.yaml
+
+What the server gave is not valid for ever; some let you take it back at once in your account there.";
+
 pub(crate) const LOGS_EXAMPLES: &str = "\
 Examples:
   massgen logs list

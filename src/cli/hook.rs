@@ -118,7 +118,10 @@ fn decide(caller: &Foreigner, tool: &str, foreign: Foreign) -> Result<(), String
                 format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
             })?;
             ruled(gate, tool, Some(&line))?;
-            permitted(gate.check(ToolCall::ListDirectory { path: dir }))
+            permitted(
+                gate.past_hooks()
+                    .check(ToolCall::ListDirectory { path: dir }),
+            )
         }
     }
 }

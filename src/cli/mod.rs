@@ -5,6 +5,8 @@
 use crate::cli::args::{Command, ExplainCommand, HookCommand, McpCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
+use crate::cli::mcp::login;
+use crate::cli::mcp::orchestrate;
 use crate::cli::output::{Form, Output};
 use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
@@ -38,6 +40,7 @@ mod input;
 mod interactive;
 mod interrupts;
 mod lines;
+mod login_arguments;
 mod logs;
 mod manual;
 mod mcp;
@@ -158,10 +161,7 @@ fn carry_out(
         Some(Command::Sandbox(asked)) => {
             return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
         }
-        Some(Command::Mcp(McpCommand::Serve(asked))) => gates::offer(host, &asked, output)?,
-        Some(Command::Mcp(McpCommand::Orchestrate(asked))) => {
-            mcp::orchestrate::orchestrate(host, &asked, output)?
-        }
+        Some(Command::Mcp(command)) => of_mcp(host, &command, output)?,
         Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
         }
@@ -186,6 +186,15 @@ fn carry_out(
         }
     };
     Ok(Ending::Own(status))
+}
+
+fn of_mcp(host: &Host, command: &McpCommand, output: &mut Output<'_>) -> Result<ExitStatus> {
+    match command {
+        McpCommand::Serve(asked) => gates::offer(host, asked, output),
+        McpCommand::Orchestrate(asked) => orchestrate::orchestrate(host, asked, output),
+        McpCommand::Login(asked) => login::login(host, asked, output),
+        McpCommand::Logout(asked) => login::logout(host, asked, output),
+    }
 }
 
 fn explained(host: &Host, question: ExplainCommand, output: &mut Output<'_>) -> Result<ExitStatus> {

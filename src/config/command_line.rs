@@ -82,6 +82,19 @@ pub enum Variable {
     Filled(SecretString),
 }
 
+impl PartialEq for Variable {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Variable::Passed, Variable::Passed) => true,
+            (Variable::Written(text), Variable::Written(other)) => text == other,
+            (Variable::Filled(secret), Variable::Filled(other)) => {
+                secret.expose_secret() == other.expose_secret()
+            }
+            (Variable::Passed | Variable::Written(_) | Variable::Filled(_), _) => false,
+        }
+    }
+}
+
 impl CommandLineConfig {
     /// The variables besides those that every command has, with their values. One that is passed
     /// on and has no value in `own`, massgen's environment, is not there.

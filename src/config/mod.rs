@@ -19,6 +19,7 @@ use crate::config::retention::Retention;
 use crate::config::servers::ServerConfig;
 use crate::config::vendors::Vendor;
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::hooks::Hooks;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
@@ -315,6 +316,8 @@ pub struct AgentConfig {
     pub limits: Limits,
     /// What is denied and asked of it, with what is of every agent.
     pub permissions: Permissions,
+    /// What is asked about what it does, with what is about every agent.
+    pub hooks: Hooks,
     /// Requests to its model in one round or presentation, so that it does not go on forever.
     pub steps_per_round_max: u32,
 }

@@ -17,6 +17,7 @@ use crate::config::{
     STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::Hooks;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -283,6 +284,7 @@ fn agent(
         record: None,
         limits: Limits::default(),
         permissions: Permissions::default(),
+        hooks: Hooks::default(),
         steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }

@@ -91,7 +91,7 @@ pub fn compile(
     }
     let open = openings(manager, tier);
     let hidden = hidden(manager, facts.hidden);
-    if !is_open(&facts.dir, &open, &hidden) {
+    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open, &hidden) {
         return Err(CannotConfine::DirIsClosed { dir: facts.dir });
     }
     let layers = layers(manager, tier, &open, facts.written)?;

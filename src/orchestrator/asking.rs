@@ -65,7 +65,7 @@ struct Inner {
     /// The directory that what is agreed to for always holds for.
     project: AbsPath,
     /// What was said of calls before the run was broken off.
-    recorded: BTreeMap<(AgentId, String), Said>,
+    recorded: BTreeMap<(AgentId, String, Consent), Said>,
     /// The agents whose questions wait, one behind the other.
     line: Line<()>,
     events: WeakSender<Event>,
@@ -95,12 +95,12 @@ impl Asker {
             else {
                 continue;
             };
-            if *said != Said::Nobody {
-                recorded.insert((agent.clone(), call_id.clone()), *said);
-            }
+            let consent = Consent::new(project.clone(), tool.clone(), deeds.clone());
             if *said == Said::Session {
-                let consent = Consent::new(project.clone(), tool.clone(), deeds.clone());
-                people.consents.held().insert(consent);
+                people.consents.held().insert(consent.clone());
+            }
+            if *said != Said::Nobody {
+                recorded.insert((agent.clone(), call_id.clone(), consent), *said);
             }
         }
         Self(Arc::new(Inner {
@@ -194,7 +194,9 @@ impl AskerOf {
     /// What was said of the call before, if anything was.
     fn known(&self, question: &Question, consent: &Consent) -> Option<Answer> {
         let inner = &self.asker.0;
-        let call = question.call_id.clone().map(|id| (self.agent.clone(), id));
+        // A program makes several calls under one id.
+        let call = question.call_id.clone();
+        let call = call.map(|id| (self.agent.clone(), id, consent.clone()));
         let recorded = call.and_then(|call| inner.recorded.get(&call));
         if recorded == Some(&Said::No) {
             return Some(Answer::Refused("the user refused it".to_owned()));

@@ -21,6 +21,7 @@ use crate::orchestrator::course::Again;
 use crate::orchestrator::earlier::{left, told};
 use crate::orchestrator::grants::{Inherited, manager};
 use crate::orchestrator::ground::{directory, make_workspaces, outset, seeds, take_workspaces};
+use crate::orchestrator::hooks::HookGround;
 use crate::orchestrator::listeners::Listeners;
 use crate::orchestrator::recordings::Recordings;
 use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
@@ -37,6 +38,7 @@ use crate::spending::books::Books;
 use crate::spending::ledger::Ledger;
 use crate::world::bases::Bases;
 use crate::world::delivery::store::BASES;
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::policy::Conflicts;
 use crate::world::secrets::readable_secrets;
 use crate::world::store::prepare_state_dir;
@@ -172,11 +174,13 @@ impl Run {
         }
         let surroundings = (&order.base, &sender, &stop.soon);
         team.ask(Asker::new(order.people, surroundings, &beginning.told))?;
+        team.tell_of_hooks(HookGround::new(session.id(), &sender));
         let (session, first) = equip(&mut team, session, &layout, &order.machine)?;
         let around = around(order.base, &order.started_with, order.opened);
         let places = run_places(&config, &layout, &session, order.resumed.as_ref())?;
         let of_run = (&layout, &places);
-        place(&mut team, of_run, (&order.machine, &order.redactor));
+        let leaves = (&order.redactor, &sender);
+        place(&mut team, of_run, &order.machine, leaves);
         let how = (beginning.until_ns, order.reviewer);
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
@@ -445,12 +449,15 @@ fn begin_or_go_on(
 fn place(
     team: &mut Team,
     (layout, places): (&Layout, &RunPlaces),
-    (machine, redactor): (&Machine, &Redactor),
+    machine: &Machine,
+    (redactor, events): (&Redactor, &Sender<Event>),
 ) {
     team.deliver_from(Wings::new((layout, places.name()), &machine.executable));
     team.serve_from(ServerGround {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
+        tokens: machine.home.as_ref().map(TokenFile::of),
+        events: Some(events.downgrade()),
     });
 }
 
@@ -486,6 +493,7 @@ fn equip(
     let mut equipped = || -> Result<Vec<Event>> {
         let kept_in = directory(&session.conflicts()?)?;
         team.watch_conflicts(Conflicts::from_now(kept_in)?);
+        team.expect_hooks(machine)?;
         let shells = Shells::prepare(team.runners(), layout, machine)?;
         let mut told = shells.told();
         let unfit = expect_checks(&shells, team.checks())?;

@@ -15,10 +15,13 @@ use crate::brief::{self, AnswerView};
 use crate::event::Event;
 use crate::evidence::Evidence;
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::course::{Followed, Handed, Intake};
+use crate::orchestrator::course::{Followed, Handed, Heard, Intake};
 use crate::orchestrator::examiner::{Examined, Examiner};
+use crate::orchestrator::hooks::{self, Asked};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Phase;
+use crate::world::hooks::Hooks;
 
 /// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
 const SUBMISSIONS_MAX: usize = 64;
@@ -32,6 +35,8 @@ pub struct Participant {
     pub number: AgentNumber,
     /// Its workspace, if it has one.
     pub workspace: Option<AbsPath>,
+    /// What is asked about its answers and votes, if anything.
+    pub hooks: Option<Hooks>,
     /// Its conversation, with the task told.
     pub mind: Mind,
 }
@@ -126,13 +131,8 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     let mut task_of = BTreeMap::new();
     for participant in participants {
-        let Participant {
-            id,
-            number,
-            workspace,
-            mind,
-        } = participant;
-        table.people.insert(number, Person { id, workspace });
+        let (number, person, mind) = participant.seated();
+        table.people.insert(number, person);
         let desk = Desk {
             me: number,
             agents,
@@ -146,10 +146,10 @@ pub async fn run(
     drop(submissions);
     let closed = loop {
         let closed = tokio::select! {
-            Some((agent, submission, verdict)) =
+            Some(((agent, submission, verdict), heard)) =
                 intake.next(|agent| table.ballot.is_at_work(agent)) =>
             {
-                table.take(agent, submission, verdict).await
+                table.take((agent, submission, heard), verdict).await
             }
             Some(Err(died)) = tasks.join_next() => {
                 match task_of.get(&died.id().to_string()) {
@@ -170,9 +170,22 @@ pub async fn run(
     table.result(closed)
 }
 
+impl Participant {
+    /// Who takes part, what the table knows of it, and what goes on its own way.
+    fn seated(self) -> (AgentNumber, Person, Mind) {
+        let person = Person {
+            id: self.id,
+            workspace: self.workspace,
+            hooks: self.hooks,
+        };
+        (self.number, person, self.mind)
+    }
+}
+
 struct Person {
     id: AgentId,
     workspace: Option<AbsPath>,
+    hooks: Option<Hooks>,
 }
 
 /// An agent that waits for its verdict.
@@ -207,8 +220,7 @@ enum Pending {
 impl Table<'_> {
     async fn take(
         &mut self,
-        agent: AgentNumber,
-        submission: Submission,
+        (agent, submission, heard): (AgentNumber, Submission, Heard),
         verdict: oneshot::Sender<Verdict>,
     ) -> Option<(End, Effect)> {
         self.parked.insert(
@@ -218,6 +230,14 @@ impl Table<'_> {
                 recorded: None,
             },
         );
+        let refused = match heard {
+            Heard::Nothing => self.refused_by_hook(agent, &submission).await,
+            Heard::Recorded(hook) => hook,
+        };
+        if let Some(reason) = refused {
+            self.refuse(agent, Refusal::ByHook(reason)).await;
+            return None;
+        }
         let (outcome, pending) = match submission {
             Submission::Answer(content) => {
                 let neutral = match self.workspace(agent) {
@@ -248,6 +268,25 @@ impl Table<'_> {
             }
         };
         self.step(agent, outcome, pending).await
+    }
+
+    /// Why the user's hooks refuse what an agent hands in, if they do.
+    async fn refused_by_hook(&self, agent: AgentNumber, submission: &Submission) -> Option<String> {
+        let hooks = self.people.get(&agent)?.hooks.as_ref()?;
+        let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
+        let asked = match submission {
+            Submission::Answer(content) => {
+                let before = latest(&agent).map_or(0, |label| label.ordinal);
+                let ordinal = before.saturating_add(1);
+                Asked::Answer(AnswerLabel { agent, ordinal }, content.clone())
+            }
+            Submission::Vote {
+                candidate, reason, ..
+            } => Asked::Vote(self.id(*candidate)?, latest(candidate)?, reason.clone()),
+            Submission::Stopped { .. } => return None,
+        };
+        let here = (Phase::Coordination, None);
+        hooks::refusal(hooks, asked, here, &self.patience.stop).await
     }
 
     /// An agent whose task broke has left like any other; the run goes on without it.
@@ -405,7 +444,22 @@ impl Table<'_> {
     async fn refuse(&mut self, agent: AgentNumber, refusal: Refusal) {
         if let Some(agent) = self.id(agent) {
             let reason = brief::refusal(&refusal);
-            self.emit(Event::Refused { agent, reason }).await;
+            let hook = match &refusal {
+                Refusal::ByHook(why) => Some(why.clone()),
+                Refusal::EmptyAnswer
+                | Refusal::AnswerLimit { .. }
+                | Refusal::Duplicate(_)
+                | Refusal::TooSimilar(_)
+                | Refusal::NothingToVoteFor
+                | Refusal::UnknownCandidate { .. }
+                | Refusal::Outdated => None,
+            };
+            let refused = Event::Refused {
+                agent,
+                reason,
+                hook,
+            };
+            self.emit(refused).await;
         }
         self.reply(agent, |_| Verdict::Refused(refusal));
     }

@@ -23,14 +23,32 @@ pub(super) type Handed = (AgentNumber, Submission, oneshot::Sender<Verdict>);
 /// The course that a recorded coordination took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// Who handed something in, in the order in which it was taken.
-    pub order: VecDeque<AgentNumber>,
+    /// What was handed in, in the order in which it was taken.
+    pub order: VecDeque<Taken>,
     /// What each agent saw, and when.
     pub cues: BTreeMap<AgentNumber, Cues>,
     /// How checks ended on answers.
     pub evidence: BTreeMap<AnswerLabel, Evidence>,
     /// What came after the last of them.
     pub ending: Ending,
+}
+
+/// Something that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// By whom.
+    pub agent: AgentNumber,
+    /// Why hooks refused it, if they did.
+    pub hook: Option<String>,
+}
+
+/// What hooks have said of something that is handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// They are to be asked.
+    Nothing,
+    /// What the record tells: why they refused it, if they did.
+    Recorded(Option<String>),
 }
 
 /// What comes after all that was handed in.
@@ -99,16 +117,16 @@ impl Intake {
     pub(super) async fn next(
         &mut self,
         is_at_work: impl Fn(AgentNumber) -> bool,
-    ) -> Option<Handed> {
+    ) -> Option<(Handed, Heard)> {
         while let Some(followed) = &mut self.followed {
             let order = &mut followed.course.order;
-            let next = order.front().copied();
+            let next = order.front().map(|taken| taken.agent);
             self.awaited.send_replace(next);
             match (next, followed.course.ending) {
                 (Some(agent), _) if is_at_work(agent) && !followed.departed.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
-                        order.pop_front();
-                        return Some(handed);
+                        let hook = order.pop_front().and_then(|taken| taken.hook);
+                        return Some((handed, Heard::Recorded(hook)));
                     }
                     if let Ok(Some(handed)) = timeout(NEXT_WAIT_MAX, self.handed.recv()).await {
                         self.early.insert(handed.0, handed);
@@ -124,9 +142,10 @@ impl Intake {
             followed.departed.cancel();
             self.followed = None;
         }
-        match self.early.pop_first() {
-            Some((_, handed)) => Some(handed),
-            None => self.handed.recv().await,
-        }
+        let handed = match self.early.pop_first() {
+            Some((_, handed)) => handed,
+            None => self.handed.recv().await?,
+        };
+        Some((handed, Heard::Nothing))
     }
 }

@@ -17,12 +17,14 @@ use crate::id::AgentNumber;
 use crate::orchestrator::coordinate::{Answer, Coordinated, CountedVote, End};
 use crate::orchestrator::examiner::Examined;
 use crate::orchestrator::grants::{manager, real, write_roots};
+use crate::orchestrator::hooks::{self, Asked};
 use crate::orchestrator::review::{self, State};
 use crate::orchestrator::team::{Line, Member, Team};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Existing, Selection, ToolCall, UserPath};
+use crate::wording::one_line;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::commands::Commands;
 use crate::world::delivery::store::{Delivery as Held, Offer, Origin, Written};
@@ -32,6 +34,8 @@ use crate::world::gate::Gate;
 use crate::world::stage::Stage;
 use crate::world::verdict::Refused;
 
+/// How much is told of why hooks stop a delivery, in characters.
+const WHY_CHARS_MAX: usize = 300;
 /// What the user is told where the final agent has left it to massgen to deliver.
 const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
                        delivered";
@@ -110,6 +114,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         held: team.hold_delivery().await?,
         state: state(end),
         attempt,
+        events: mind.events.clone(),
     };
     let has_written = delivered(&worked.changes, &permissions).any(is_done);
     delivery.apply(&mut worked).await?;
@@ -128,6 +133,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(rows(&worked, &permissions), users).await?;
+    tell_hooks(team, member, (&rows, patience)).await?;
     let end = stopped(end, &rows, patience);
     let left = left_for_later(&rows, name.as_deref().filter(|_| end != End::Agreed));
     let told = not_delivered(&rows, member).into_iter();
@@ -140,6 +146,21 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
         end,
         mind: (is_whole && end == End::Agreed).then_some(mind),
     })
+}
+
+/// Tells the user's hooks what became of the files, if there were any.
+async fn tell_hooks(
+    team: &Team,
+    member: &Member,
+    (rows, patience): (&[DeliveryRow], &Patience),
+) -> Result<()> {
+    let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
+    if let Some(hooks) = hooks {
+        let asked = Asked::Delivered(rows.to_vec());
+        // What they say changes nothing any more.
+        let _said = hooks::refusal(&hooks, asked, (Phase::Final, None), &patience.stop).await;
+    }
+    Ok(())
 }
 
 /// What the final phase came to, where the run was broken off after it had delivered and before it told
@@ -164,6 +185,7 @@ async fn finished_before(
         held: Some(review::again(how, name).await?),
         state: State::Whole,
         attempt,
+        events: line.events.clone(),
     };
     delivery.prove(&mut worked, patience, &line.events).await?;
     let permissions = manager(&member.grants, Phase::Final);
@@ -271,6 +293,7 @@ struct Delivery<'a> {
     held: Option<Arc<Held>>,
     state: State,
     attempt: u32,
+    events: Sender<Event>,
 }
 
 impl Delivery<'_> {
@@ -386,8 +409,19 @@ impl Delivery<'_> {
             attempt: self.attempt,
         };
         let kept_in = Some(conflicts.kept_in.clone());
-        match review::deliver(how, held, offer, (kept_in, self.state)).await {
-            Ok(changes) => Ok(changes),
+        let hooks = self.team.hooks(self.member)?;
+        let asked = hooks.map(|hooks| (hooks, self.stage.clone()));
+        match review::deliver(how, held, offer, (kept_in, self.state), asked).await {
+            Ok((changes, None)) => Ok(changes),
+            Ok((changes, Some(why))) => {
+                let (name, why) = (held.name(), one_line(&why, WHY_CHARS_MAX));
+                let message = format!(
+                    "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
+                     {name}` applies it"
+                );
+                emit(&self.events, Event::Warning { message }).await;
+                Ok(changes)
+            }
             Err(error) => Ok(failed(&roots, &error)),
         }
     }

@@ -2,6 +2,7 @@
 //! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
 
 pub mod asking;
+mod beside;
 pub mod conduct;
 pub mod coordinate;
 pub mod course;
@@ -10,6 +11,7 @@ pub mod earlier;
 pub mod examiner;
 pub mod grants;
 mod ground;
+pub mod hooks;
 mod listeners;
 pub mod recordings;
 pub mod resumed;

@@ -325,6 +325,8 @@ impl Known {
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
                 | Event::PersonAsked { .. }
+                | Event::HookRan { .. }
+                | Event::ServerWorks { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }
                 | Event::RunEnded { .. } => false,

@@ -14,7 +14,9 @@ use crate::delivery::plan::{Deed, Plan};
 use crate::error::{Error, Result};
 use crate::event::Said;
 use crate::id::AgentId;
+use crate::orchestrator::hooks::{self, Asked};
 use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Phase;
 use crate::world::bases::Bases;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::consultation::Question as Consultation;
@@ -24,7 +26,9 @@ use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
 use crate::world::delivery::store::{Delivery, Offer, names_of};
 use crate::world::delivery::transaction::{apply, take_parts};
 use crate::world::delivery::undo::{Delivered, Direction, Now, Outcome, Row, Since as SinceThen};
+use crate::world::hooks::Hooks;
 use crate::world::locate::locate;
+use crate::world::stage::Stage;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]
@@ -133,13 +137,15 @@ pub enum State {
 }
 
 /// Delivers what `offer` tells of: plans it, asks, and applies what is taken. Our versions of files that
-/// the user changed meanwhile go to `kept_in`.
+/// the user changed meanwhile go to `kept_in`. The hooks that are `asked` first see the stage; gives why
+/// they refuse the delivery, if they do.
 pub async fn deliver(
     deliveries: &Deliveries,
     delivery: &Arc<Delivery>,
     offer: Offer,
     (kept_in, state): (Option<RealPath>, State),
-) -> Result<Vec<Change>> {
+    asked: Option<(Hooks, Option<Stage>)>,
+) -> Result<(Vec<Change>, Option<String>)> {
     let bases = Some(deliveries.bases.clone());
     let delivery = Arc::clone(delivery);
     let planning = {
@@ -159,11 +165,22 @@ pub async fn deliver(
     };
     let planned = blocking(planning).await?;
     if planned.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let planned = Arc::new(planned);
+    let mut refused = None;
     let choice = match state {
-        State::Whole => deliveries.ask(&delivery, &planned).await,
+        State::Whole => {
+            if let Some((hooks, stage)) = asked {
+                let asked = Asked::Delivery(Arc::clone(&planned));
+                let here = (Phase::Final, stage);
+                refused = hooks::refusal(&hooks, asked, here, &deliveries.stop).await;
+            }
+            match refused {
+                None => deliveries.ask(&delivery, &planned).await,
+                Some(_) => Choice::nothing(&planned),
+            }
+        }
         State::BrokenOff => Choice::nothing(&planned),
     };
     let applying = move || {
@@ -171,7 +188,7 @@ pub async fn deliver(
         let takes = take_parts(&delivery, &mut planned, choice.takes, &choice.parts)?;
         apply(&delivery, &planned, &takes, kept_in.as_ref())
     };
-    blocking(applying).await
+    Ok((blocking(applying).await?, refused))
 }
 
 /// What an `attempt` of a run had delivered that was broken off after that and is gone on with, with the

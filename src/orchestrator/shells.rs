@@ -52,6 +52,8 @@ pub struct Shells {
     programs: BTreeMap<AgentId, Programs>,
     /// What the servers of an agent run in.
     serving: BTreeMap<(AgentId, ServerName), Commands>,
+    /// What the hooks of an agent run in.
+    hooks: BTreeMap<AgentId, Commands>,
     /// On whose work checks cannot be run, and why.
     unfit: BTreeMap<AgentId, &'static str>,
     /// Their directories, which go at the end of the run.
@@ -93,13 +95,15 @@ pub struct Runners<'a> {
     pub programs: Vec<Programmer<'a>>,
     /// The servers that are programs, and those whom they serve.
     pub served: Vec<(&'a ServerName, Runner<'a>)>,
+    /// Those that the user's hooks are asked about.
+    pub hooked: Vec<Runner<'a>>,
 }
 
 impl Runners<'_> {
     /// Whether nobody needs anything.
     fn are_none(&self) -> bool {
         let agents = self.commands.is_empty() && self.checked.is_empty();
-        agents && self.programs.is_empty() && self.served.is_empty()
+        agents && self.programs.is_empty() && self.served.is_empty() && self.hooked.is_empty()
     }
 }
 
@@ -116,6 +120,7 @@ impl Shells {
             checked,
             programs,
             served,
+            hooked,
         } = runners;
         let mut builder = Builder {
             rooms: Sandboxes::make(&layout.sandboxes)?,
@@ -154,10 +159,20 @@ impl Shells {
             let room = builder.rooms.server_of(runner.id, server)?;
             let commands = builder.commands(runner, &room)?;
             if commands.tier() == Tier::D {
-                return Err(nothing_holds(server, runner.id, &commands.enclosure()));
+                let what = format!("the server `{server}` of `{}`", runner.id);
+                return Err(nothing_holds(&what, &commands.enclosure()));
             }
             let key = (runner.id.clone(), server.clone());
             shells.serving.insert(key, commands);
+        }
+        for runner in hooked {
+            let room = builder.rooms.hooks_of(runner.id)?;
+            let commands = builder.commands(runner, &room)?;
+            if commands.tier() == Tier::D {
+                let what = format!("the hooks about `{}`", runner.id);
+                return Err(nothing_holds(&what, &commands.enclosure()));
+            }
+            shells.hooks.insert(runner.id.clone(), commands);
         }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
@@ -171,6 +186,11 @@ impl Shells {
     /// What a server of an agent runs in; `None` if it is no program.
     pub fn serving(&self, agent: &AgentId, server: &ServerName) -> Option<&Commands> {
         self.serving.get(&(agent.clone(), server.clone()))
+    }
+
+    /// What the hooks about an agent run in; `None` where there are none.
+    pub fn hooks(&self, agent: &AgentId) -> Option<&Commands> {
+        self.hooks.get(agent)
     }
 
     /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
@@ -257,16 +277,15 @@ fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
     Ok(programs)
 }
 
-/// That a server cannot be started, because it could do whatever the user may do.
-fn nothing_holds(server: &ServerName, agent: &AgentId, by: &Enclosure) -> Error {
+/// That something cannot be started, because it could do whatever the user may do.
+fn nothing_holds(what: &str, by: &Enclosure) -> Error {
     let reasons = match by {
         Enclosure::Sandbox { reasons, .. } => reasons.join("; "),
         Enclosure::Container { .. } => String::new(),
     };
-    let message =
-        format!("nothing on this machine can hold the server `{server}` of `{agent}`: {reasons}");
+    let message = format!("nothing on this machine can hold {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
-        .hint("see `massgen doctor` for what is missing, or remove the server")
+        .hint("see `massgen doctor` for what is missing, or remove them from the config")
 }
 
 /// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no

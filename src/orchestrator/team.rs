@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, WeakSender};
 
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
@@ -13,39 +13,44 @@ use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
 use crate::brief::{self, Makes, Standing, Work};
-use crate::call_rules::{CallRule, CallRules};
+use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
-use crate::config::servers::{Link, ServerConfig};
+use crate::config::servers::{Instances, Link};
 use crate::config::{AgentConfig, Config, Planning};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::hooks::request::Setting;
 use crate::id::{AgentId, AgentNumber};
-use crate::layout::Layout;
+use crate::layout::{Layout, RunName};
 use crate::orchestrator::asking::Asker;
+use crate::orchestrator::beside::{Serving, for_checks, for_hooks, met, servings, unmatched};
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
+use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
-use crate::orchestrator::shells::{Programmer, Runner, Runners, Shells};
+use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::History;
 use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
-use crate::tools::served::{Catalogue, ServerName};
+use crate::tools::served::ServerName;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
-use crate::world::exec::served;
 use crate::world::gate::Gate;
-use crate::world::mcp::{Equipped, Known, Outside, Servers};
+use crate::world::hooks::{Held as HooksHeld, Hooks};
+use crate::world::mcp::tokens::TokenFile;
+use crate::world::mcp::{Equipped, Known, Listener, Outside, Pool, Servers};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
@@ -68,6 +73,8 @@ pub struct Member {
     rules: Arc<CallRules>,
     /// How checks on its work are run.
     checks: CommandLineConfig,
+    /// How hooks about it are run.
+    hooks: CommandLineConfig,
     /// What holds its programs, if it works by them.
     programs: Option<CommandLineConfig>,
     /// Its servers.
@@ -116,14 +123,6 @@ impl Member {
     }
 }
 
-/// A server of one agent.
-#[derive(Clone, Debug)]
-struct Serving {
-    config: Arc<ServerConfig>,
-    /// How it is held, if it is a program.
-    held: Option<CommandLineConfig>,
-}
-
 /// Where servers leave something in a run.
 #[derive(Clone, Debug)]
 pub struct ServerGround {
@@ -131,6 +130,10 @@ pub struct ServerGround {
     pub logs: AbsPath,
     /// What must not get there.
     pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
+    /// Where what they say of their work goes, as long as a run goes on.
+    pub events: Option<WeakSender<Event>>,
 }
 
 /// The members of a run in registration order.
@@ -146,9 +149,12 @@ pub struct Team {
     server_ground: Option<ServerGround>,
     /// What the servers of the run have said of their tools.
     known: Known,
+    /// The servers that members share.
+    pool: Pool,
     deliveries: Option<Deliveries>,
     wings: Option<Wings>,
     asker: Option<Asker>,
+    hook_ground: Option<HookGround>,
     /// What has been said of servers: they start anew for each phase, and say it again.
     said: Mutex<BTreeSet<String>>,
 }
@@ -197,6 +203,7 @@ impl Team {
                 workspace,
                 config: agent.clone(),
                 checks: for_checks(agent.commands.as_ref(), config.checks.sandbox),
+                hooks: for_hooks(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(ProgramsConfig::held),
                 servers: servings(agent),
                 history: Arc::default(),
@@ -212,9 +219,11 @@ impl Team {
             shells: None,
             server_ground: None,
             known: Known::default(),
+            pool: Pool::default(),
             deliveries: None,
             wings: None,
             asker: None,
+            hook_ground: None,
             said: Mutex::default(),
         })
     }
@@ -253,7 +262,85 @@ impl Team {
             checked: self.checked().collect(),
             programs: self.programmers().collect(),
             served: self.served().collect(),
+            hooked: self.hooked().collect(),
         }
+    }
+
+    /// Those that hooks are asked about, and how these are run. Those of a run that is played again have
+    /// answered.
+    pub fn hooked(&self) -> impl Iterator<Item = Runner<'_>> {
+        let members = self.members.iter();
+        let members = members
+            .filter(|member| self.reach == Reach::Delivers && !member.config.hooks.is_empty());
+        members.map(|member| Runner {
+            id: &member.id,
+            config: &member.hooks,
+            grants: &member.grants,
+            workspace: member.workspace.as_ref().unwrap_or(&self.base),
+        })
+    }
+
+    /// Refuses hooks that could not be run or are not the user's own.
+    pub fn expect_hooks(&self, machine: &Machine) -> Result<()> {
+        match self.reach {
+            Reach::Delivers => hooks::expect(&self.members, &self.base, machine),
+            Reach::OnlyReads => Ok(()),
+        }
+    }
+
+    /// From now on what hooks say is told there.
+    pub fn tell_of_hooks(&mut self, ground: HookGround) {
+        self.hook_ground = Some(ground);
+    }
+
+    /// Where the files of a run of this team would lie.
+    pub fn layout(&self, number: u32) -> Layout {
+        Layout::plan(&self.config, &self.base, RunName::new(number))
+    }
+
+    /// The hooks about `member`, if there are any.
+    pub fn hooks(&self, member: &Member) -> Result<Option<Hooks>> {
+        if member.config.hooks.is_empty() || self.reach == Reach::OnlyReads {
+            return Ok(None);
+        }
+        let commands = self
+            .shells
+            .as_ref()
+            .and_then(|shells| shells.hooks(&member.id));
+        let held = match commands {
+            None => None,
+            Some(commands) => Some(HooksHeld {
+                commands: commands.clone(),
+                readable: self.readable_for_hooks(member)?,
+            }),
+        };
+        let ground = self.hook_ground.as_ref();
+        let setting = Setting {
+            session_id: ground.map(|ground| ground.session_id.clone()),
+            project: grants::real(&self.base)?.to_abs(),
+            agent: Some(member.id.clone()),
+            workspace: member.workspace.clone(),
+        };
+        let witness = match ground {
+            Some(ground) => ground.witness(&member.id),
+            None => Arc::new(Unrecorded),
+        };
+        let listed = member.config.hooks.clone();
+        Ok(Some(Hooks::new(listed, setting, held, witness)))
+    }
+
+    /// What hooks may read: the directory that massgen was started in, and what the agent may. They are
+    /// the user's own, and rules about the agent's calls are not about them.
+    fn readable_for_hooks(&self, member: &Member) -> Result<PathPermissionManager> {
+        let project = grants::real(&self.base)?;
+        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
+        let agents = member.grants.iter().map(|grant| Grant {
+            permission: Permission::Read,
+            ruled: Arc::default(),
+            ..grant.clone()
+        });
+        let grants = std::iter::once(project).chain(agents).collect();
+        Ok(PathPermissionManager::new(grants, Phase::Coordination))
     }
 
     /// The members that work by programs.
@@ -335,10 +422,16 @@ impl Team {
                 commands: shells
                     .and_then(|shells| shells.serving(&member.id, name))
                     .cloned(),
-                log: ground
-                    .logs
-                    .join(format!("{}.{name}.{phase}.log", member.id)),
+                log: ground.logs.join(match serving.config.is_shared() {
+                    true => format!("{name}.shared.log"),
+                    false => format!("{}.{name}.{phase}.log", member.id),
+                }),
                 redactor: ground.redactor.clone(),
+                tokens: ground.tokens.clone(),
+                listener: ground.events.clone().map(|events| Listener {
+                    server: name.clone(),
+                    events,
+                }),
             }
         };
         let outside = match (&self.config.orchestrator.planning, phase) {
@@ -350,8 +443,27 @@ impl Team {
             equipped,
             &member.config.tools,
             outside,
-            &self.known,
+            (&self.known, &self.pool),
         ))
+    }
+
+    /// What holds for the servers that `member` shares with others: what all members may read, each
+    /// in the same way. `None` if it shares none that is a program.
+    fn common(&self, member: &Member) -> Result<Option<Gate>> {
+        let is_one = |serving: &Serving| match &serving.config.link {
+            Link::Program(program) => program.instances == Instances::One,
+            Link::Remote(_) => false,
+        };
+        if !member.servers.iter().any(is_one) {
+            return Ok(None);
+        }
+        let is_common = |grant: &&Grant| {
+            let mut members = self.members.iter();
+            grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
+        };
+        let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
+        let policy = GatePolicy::single_call(grants::real(&self.base)?);
+        Gate::open(grants::manager(&grants, Phase::Coordination), policy).map(Some)
     }
 
     /// What tells whether answers hold.
@@ -463,6 +575,8 @@ impl Team {
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
+            hooks: self.hooks(member)?,
+            common: self.common(member)?,
             consult: consult.map(|asker| asker.of(&member.id, seconds)),
             ..self.policy(member, stage)?
         };
@@ -614,6 +728,7 @@ impl Team {
         line: Line,
     ) -> Result<Participant> {
         Ok(Participant {
+            hooks: self.hooks(member)?,
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
@@ -635,7 +750,7 @@ impl Team {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
             let mut said = met(gate).await?;
-            said.extend(unmatched(member, &gate.catalogue()));
+            said.extend(unmatched(&member.rules, &member.servers, &gate.catalogue()));
             for message in said {
                 if self.is_news(&message) {
                     emit(&line.events, Event::Warning { message }).await;
@@ -662,58 +777,6 @@ impl Team {
         mind.take_up_served();
         mind.tell(first);
         Ok(mind)
-    }
-}
-
-/// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
-/// variables of its own. None runs in a container.
-fn servings(agent: &AgentConfig) -> Vec<Serving> {
-    let serving = |config: &Arc<ServerConfig>| Serving {
-        held: match &config.link {
-            Link::Remote(_) => None,
-            Link::Program(program) => Some(CommandLineConfig {
-                mode: ExecutionMode::Local,
-                network: program.network.clone(),
-                env: program.env.clone(),
-                ..for_checks(agent.commands.as_ref(), None)
-            }),
-        },
-        config: Arc::clone(config),
-    };
-    agent.servers.iter().map(serving).collect()
-}
-
-/// Says which rules about the servers of `member` fit none of the tools that they offer.
-fn unmatched(member: &Member, offered: &Catalogue) -> Vec<String> {
-    let names: Vec<&str> = offered.names().collect();
-    let of_server = |server: &Serving| {
-        let server = server.config.name().as_str();
-        let rules = member.rules.unmatched_at(server, &names);
-        let says = |rule: &CallRule| format!("`{rule}` fits no tool that `{server}` offers");
-        rules.map(says).collect::<Vec<_>>()
-    };
-    member.servers.iter().flat_map(of_server).collect()
-}
-
-/// Finds out which tools the servers of a gate have. Only the first agent with a server waits for it.
-async fn met(gate: &Gate) -> Result<Vec<String>> {
-    let gate = gate.clone();
-    let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
-    met.map_err(|_| Error::bug("the servers could not be met"))?
-}
-
-/// How checks are run on the work of an agent with these commands: what the user lists is about what
-/// agents may run.
-fn for_checks(
-    commands: Option<&CommandLineConfig>,
-    sandbox: Option<TierChoice>,
-) -> CommandLineConfig {
-    let commands = commands.cloned().unwrap_or_default();
-    CommandLineConfig {
-        allowed: None,
-        blocked: Vec::new(),
-        sandbox: sandbox.unwrap_or(commands.sandbox),
-        ..commands
     }
 }
 

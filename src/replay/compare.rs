@@ -144,6 +144,8 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Informed { .. }

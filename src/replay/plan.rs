@@ -7,7 +7,7 @@ use crate::agent::cues::{Cues, Look};
 use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
-use crate::orchestrator::course::{Course, Ending};
+use crate::orchestrator::course::{Course, Ending, Taken};
 
 /// How to play a run again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,12 @@ impl Planning {
                 course.evidence.insert(*label, evidence.clone());
             }
             self.has_answer |= matches!(event, Event::Answered { .. });
-            self.handed_in(agent);
+            let hook = if let Event::Refused { hook, .. } = event {
+                hook.clone()
+            } else {
+                None
+            };
+            self.handed_in(agent, hook);
         } else if let Event::DroppedOut {
             agent, timed_out, ..
         } = event
@@ -136,7 +141,7 @@ impl Planning {
                 let after = self.steps_of(agent);
                 self.cue(agent, |cues| cues.out_of_time_after = Some(after));
             }
-            self.handed_in(agent);
+            self.handed_in(agent, None);
         } else if let Event::WinnerSelected { .. } = event {
             self.close();
         } else if let Event::FinalStarted { agent } = event {
@@ -242,10 +247,11 @@ impl Planning {
         self.place = Place::Outside;
     }
 
-    fn handed_in(&mut self, agent: &AgentId) {
+    fn handed_in(&mut self, agent: &AgentId, hook: Option<String>) {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
-            course.order.push_back(number);
+            let agent = number;
+            course.order.push_back(Taken { agent, hook });
         }
     }
 
@@ -421,7 +427,8 @@ mod tests {
         ]);
         let course = &plan.courses[0];
         let b = AgentNumber::from_index(1);
-        assert_eq!(course.order, [b, b]);
+        let order: Vec<AgentNumber> = course.order.iter().map(|taken| taken.agent).collect();
+        assert_eq!(order, [b, b]);
         let cues = &course.cues[&b];
         let looks: Vec<String> = cues
             .looks

@@ -133,17 +133,18 @@ impl Asked<'_> {
             },
             "Glob" => {
                 let search: Search = self.taken()?;
-                stays_below(self.name, &search.pattern)?;
+                let (below, pattern) = self.below(search.path.as_ref(), &search.pattern)?;
                 ToolCall::SearchFiles {
-                    path: here(search.path.as_ref())?,
-                    pattern: search.pattern,
+                    path: below,
+                    pattern,
                     exclude: Vec::new(),
                 }
             }
             "Grep" => {
                 let search: Search = self.taken()?;
-                stays_below(self.name, search.glob.as_deref().unwrap_or_default())?;
-                grep(here(search.path.as_ref())?, search.pattern)
+                let glob = search.glob.as_deref().unwrap_or_default();
+                let (below, _) = self.below(search.path.as_ref(), glob)?;
+                grep(below, search.pattern)
             }
             "LS" => ToolCall::ListDirectory {
                 path: here(self.taken::<Directory>()?.path.as_ref())?,
@@ -186,7 +187,32 @@ impl Asked<'_> {
         })
     }
 
+    /// Where a search with `glob` looks at all: in `path`, below the names that the glob begins with;
+    /// and what is left of the glob.
+    fn below(&self, path: Option<&String>, glob: &str) -> Result<(UserPath, String), String> {
+        stays_below(self.name, glob)?;
+        let names: Vec<&str> = glob.split('/').collect();
+        let is_name = |name: &&&str| !name.contains(['*', '?', '[', '{', '\\']);
+        let last = names.len().saturating_sub(1);
+        let plain = names.iter().take(last).take_while(is_name).count();
+        let (first, rest) = names.split_at(plain);
+        let mut place = self.path(path.map_or("", String::as_str))?;
+        if !first.is_empty() {
+            let below = Path::new(place.as_str()).join(first.join("/"));
+            place = self.path(&below.to_string_lossy())?;
+        }
+        Ok((place, rest.join("/")))
+    }
+
+    /// A path that the other program could read in another way is refused: it may expand `~`, or take
+    /// blanks off.
     fn path(&self, text: &str) -> Result<UserPath, String> {
+        if text.starts_with('~') || text.trim() != text {
+            return Err(format!(
+                "`{}` takes no path here that begins with `~`, or with blanks around it: write the whole path",
+                self.name
+            ));
+        }
         let whole = self.cwd.join(text);
         UserPath::parse(whole.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
     }
@@ -218,14 +244,47 @@ fn grep(path: UserPath, pattern: String) -> ToolCall {
     }
 }
 
-/// A glob that leads elsewhere than below the directory that is searched is about that place.
+/// A glob that leads elsewhere than below the directory that is searched is about that place. It may
+/// do so by a choice: `{.,x}{.,y}/*`.
 fn stays_below(name: &str, glob: &str) -> Result<(), String> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    let leads_away = glob.starts_with('~') || glob.contains("..");
+    let starts_elsewhere = glob.starts_with('~') || glob.trim() != glob || glob.contains('\\');
+    let leads_away = starts_elsewhere || glob.contains("..") || chooses_away(glob);
     if leads_away || !Path::new(glob).components().all(is_plain) {
         return Err(format!(
-            "`{name}` takes no pattern here that is absolute or holds `..`: name the directory in `path`"
+            "`{name}` takes no pattern here that is absolute or can come to `..`: name the directory in `path`"
         ));
     }
     Ok(())
+}
+
+/// Whether a choice of a glob could come to dots or slashes: one of `[…]` that is not made of letters
+/// and digits, or one of `{…}` that is nothing, only dots, or begins as a path elsewhere.
+fn chooses_away(glob: &str) -> bool {
+    let leads_away = |choice: &str| {
+        choice.trim_matches('.').is_empty() || choice.starts_with('/') || choice.starts_with("./")
+    };
+    let is_plain = |class: &str| {
+        let letters = class.split('-').all(|part| !part.is_empty());
+        letters && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let classes = glob.split('[').skip(1);
+    let mut classes = classes.map(|class| class.split_once(']').map_or("", |(inside, _)| inside));
+    let (mut depth, mut choice) = (0_usize, String::new());
+    for letter in glob.chars() {
+        let ends = matches!(letter, ',' | '}') && depth > 0;
+        if ends && leads_away(&choice) {
+            return true;
+        }
+        match letter {
+            '{' => depth = depth.saturating_add(1),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match letter {
+            '{' | '}' | ',' => choice.clear(),
+            _ => choice.push(letter),
+        }
+    }
+    depth > 0 || classes.any(|class| !is_plain(class))
 }

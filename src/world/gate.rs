@@ -34,10 +34,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_rules::judge::Judgement;
-use crate::commands::judge::judge;
 use crate::confinement::Identity;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath, RelPath};
@@ -47,12 +47,14 @@ use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
 use crate::permissions::{Decision, DenyReason, PathPermissionManager};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
-use crate::tools::menu::Commands as OfferedCommands;
-use crate::tools::served::{Catalogue, OutsideEffects};
+use crate::tools::served::Catalogue;
+use crate::world::admission::admit;
 use crate::world::bases::Occasion;
+use crate::world::calling::{Calling, CarriedOut, DENIED_BY_HOOK, Hooked};
 use crate::world::commands::Commands;
 use crate::world::consultation::{Answer, Question, whole};
-use crate::world::mcp::{Outside, Servers};
+use crate::world::hooks::{Hooks, Moment};
+use crate::world::mcp::Servers;
 use crate::world::policy::{GatePolicy, ParentNames, cannot_open};
 use crate::world::stage::Stage;
 use crate::world::sys::dir::Dir;
@@ -65,17 +67,6 @@ use crate::world::verdict::{Denial, Refusal, Refused, Root, Verdict, by_rule};
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<Inner>, Calling);
-
-/// What belongs to the call that a gate is asked about.
-#[derive(Clone, Debug, Default)]
-struct Calling {
-    /// Whether a person has agreed to it.
-    consent: Consent,
-    /// Nobody waits for it any more.
-    ended: CancellationToken,
-    /// Its id in the conversation.
-    id: Option<String>,
-}
 
 #[derive(Debug)]
 struct Inner {
@@ -132,6 +123,17 @@ impl Place {
     }
 }
 
+/// A call whose places are open.
+struct Placed {
+    action: Action,
+    /// Why a person is asked first, if so.
+    asked: Option<String>,
+    /// What it would do, for them.
+    deeds: Vec<String>,
+    /// The paths that they agree to with it.
+    to_agree: Vec<RealPath>,
+}
+
 /// An action that the gate lets through. Only the gate makes one, only `world` can open it, and it
 /// can be carried out once.
 #[must_use]
@@ -175,42 +177,112 @@ impl Gate {
     /// cancelled.
     #[must_use]
     pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
-        let calling = Calling {
-            consent: Consent::Missing,
+        self.calling(Calling {
             ended,
             id: Some(id),
-        };
-        Self(Arc::clone(&self.0), calling)
-    }
-
-    /// The same gate for a call that is made within another, such as those of a program; what is asked
-    /// about it ends when `ended` is cancelled.
-    pub(super) fn for_call_within(&self, ended: CancellationToken) -> Self {
-        let calling = Calling {
-            ended,
+            by: self.1.by,
             ..Calling::default()
-        };
+        })
+    }
+
+    /// The same gate for calls that are made within this one, until `ended` is cancelled.
+    pub(super) fn for_calls_within(&self, ended: CancellationToken) -> Self {
+        self.calling(Calling {
+            ended,
+            hooked: None,
+            ..self.1.clone()
+        })
+    }
+
+    /// The same gate for another program, which carries its calls out itself.
+    #[must_use]
+    pub fn for_another_program(&self) -> Self {
+        self.calling(Calling {
+            by: CarriedOut::Elsewhere,
+            ..self.1.clone()
+        })
+    }
+
+    /// The same gate for a part of a call that hooks have let through.
+    #[must_use]
+    pub fn past_hooks(&self) -> Self {
+        self.past(Hooked::default())
+    }
+
+    fn past(&self, hooked: Hooked) -> Self {
+        self.calling(Calling {
+            hooked: Some(hooked),
+            ..self.1.clone()
+        })
+    }
+
+    fn calling(&self, calling: Calling) -> Self {
         Self(Arc::clone(&self.0), calling)
     }
 
-    /// Follows every path of `call` and asks the manager about it, and then whoever is to be asked. The
-    /// call is used up either way.
+    /// Follows every path of `call` and asks the manager about it, then the user's hooks, and then
+    /// whoever is to be asked. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
-        self.check_command(&call)?;
-        self.check_program(&call)?;
-        self.check_server(&call)?;
-        let mut asked = self.check_rules(&call)?;
+        admit(&self.0.policy, &self.0.manager, &call)?;
+        let asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
-        let told = self
-            .is_ruled()
+        let told = (self.is_ruled() || self.hooks().is_some())
             .then(|| (call.name().to_owned(), call.input()));
+        let deeds = call.command().map(str::to_owned).into_iter().collect();
+        let placed = self.placed(call, (asked, deeds))?;
+        let (hooked, changed) = self.ask_hooks(told.as_ref())?;
+        if let Some(changed) = changed {
+            return self.past(hooked).check(changed);
+        }
+        if let Some(reason) = placed.asked.or_else(|| hooked.asked.clone()) {
+            let (tool, input) = told.unwrap_or_default();
+            let mut deeds = placed.deeds;
+            // What a server does with its arguments, nobody knows.
+            if deeds.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
+                deeds.push(whole(&input));
+            }
+            let question = Question {
+                tool,
+                input,
+                deeds,
+                reason,
+                phase: self.phase(),
+                call_id: self.1.id.clone(),
+            };
+            self.ask_person(question)?;
+        }
+        let consent = match placed.to_agree.as_slice() {
+            [] => Consent::Missing,
+            [_, ..] => Consent::Given,
+        };
+        for path in placed.to_agree {
+            self.history().agree(path);
+        }
+        let calling = Calling {
+            consent,
+            hooked: Some(hooked),
+            ..self.1.clone()
+        };
+        Ok(Permitted {
+            action: placed.action,
+            gate: self.calling(calling),
+        })
+    }
+
+    /// Follows every path of `call` and asks the manager about it. `asked` says why a person is asked
+    /// anyway, and `deeds` what is known of what it would do.
+    fn placed(
+        &self,
+        call: ToolCall,
+        (mut asked, mut deeds): (Option<String>, Vec<String>),
+    ) -> std::result::Result<Placed, Denial> {
+        let is_told = self.is_ruled() || self.hooks().is_some();
         // What a command changes is not known before it runs: for it, what is asked is closed.
         let consent = if call.is_about_commands() {
             Consent::Missing
         } else {
             Consent::Given
         };
-        let mut deeds: Vec<String> = call.command().map(str::to_owned).into_iter().collect();
         let mut to_agree = Vec::new();
         let declared: Vec<_> = call
             .accesses()
@@ -222,7 +294,7 @@ impl Gate {
             Some((expected, wanted, link)) if expected == path => {
                 let (_, outcome) = self.place(&path, (wanted, link), consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
-                if told.is_some() {
+                if is_told {
                     deeds.push(format!("{wanted} {}", told_to_people(&place)));
                 }
                 let here = (place.real(), wanted);
@@ -236,35 +308,11 @@ impl Gate {
             }
             _ => Err(self.deny(&path, Permission::Write, Refusal::outside())),
         })?;
-        if let Some(reason) = asked {
-            let (tool, input) = told.unwrap_or_default();
-            // What a server does with its arguments, nobody knows.
-            if deeds.is_empty() || matches!(action, ToolCall::CallServer(_)) {
-                deeds.push(whole(&input));
-            }
-            let question = Question {
-                tool,
-                input,
-                deeds,
-                reason,
-                phase: self.phase(),
-                call_id: self.1.id.clone(),
-            };
-            self.ask_person(question)?;
-        }
-        let calling = Calling {
-            consent: match to_agree.as_slice() {
-                [] => Consent::Missing,
-                [_, ..] => Consent::Given,
-            },
-            ..self.1.clone()
-        };
-        for path in to_agree {
-            self.history().agree(path);
-        }
-        Ok(Permitted {
+        Ok(Placed {
             action,
-            gate: Self(Arc::clone(&self.0), calling),
+            asked,
+            deeds,
+            to_agree,
         })
     }
 
@@ -288,7 +336,15 @@ impl Gate {
         command: Option<&str>,
     ) -> std::result::Result<(), Denial> {
         match self.0.policy.rules.judge(tool, command) {
-            Judgement::Silent | Judgement::Allowed => Ok(()),
+            Judgement::Silent | Judgement::Allowed => {
+                // About what is no command, they are asked with the call that it stands for.
+                let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
+                let (hooked, _) = self.ask_hooks(told.as_ref())?;
+                match hooked.asked {
+                    Some(reason) => Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), reason)),
+                    None => Ok(()),
+                }
+            }
             Judgement::Asked(spoken) => {
                 Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason))
             }
@@ -301,6 +357,39 @@ impl Gate {
     /// What `permissions` of the config says about the tool and the command of `call`.
     pub fn judged(&self, call: &ToolCall) -> Judgement {
         self.0.policy.rules.judge(call.name(), call.command())
+    }
+
+    /// The user's hooks, if there are any.
+    pub fn hooks(&self) -> Option<&Hooks> {
+        self.0.policy.hooks.as_ref()
+    }
+
+    /// What they have said of the call that this gate has let through.
+    pub(super) fn hooked(&self) -> Option<(&Hooks, &Hooked)> {
+        Some((self.hooks()?, self.1.hooked.as_ref()?))
+    }
+
+    /// When and where hooks are asked about a call.
+    pub(super) fn moment(&self) -> Moment<'_> {
+        Moment {
+            phase: self.phase(),
+            stage: self.stage(),
+            ended: &self.1.ended,
+        }
+    }
+
+    /// The id of the call in its conversation.
+    pub(super) fn call_id(&self) -> Option<&str> {
+        self.1.id.as_deref()
+    }
+
+    /// Asks the user's hooks about a call that rules and grants let through.
+    fn ask_hooks(
+        &self,
+        told: Option<&(String, Value)>,
+    ) -> std::result::Result<(Hooked, Option<ToolCall>), Denial> {
+        let asked = (self.hooks(), self.moment());
+        self.1.ask_hooks(asked, told, &self.catalogue())
     }
 
     /// Asks a person. Without a yes, the call is denied.
@@ -363,84 +452,6 @@ impl Gate {
     /// Whether `permissions` of the config says anything of this agent's calls.
     fn is_ruled(&self) -> bool {
         !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
-    }
-
-    /// Asks the text rules about what `call` gives to the shell.
-    fn check_command(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
-        if !call.is_about_commands() {
-            return Ok(());
-        }
-        let Some(commands) = &self.0.policy.commands else {
-            return Err(Denial {
-                refused: Refused::Command {
-                    command: call.command().unwrap_or(call.name()).to_owned(),
-                    way_out: "work with the file tools".to_owned(),
-                },
-                rule: "no-commands",
-                reason: "you may not run commands".to_owned(),
-            });
-        };
-        let Some(line) = call.command() else {
-            return Ok(());
-        };
-        judge(commands.rules(), line).map_err(|refused| Denial {
-            refused: Refused::Command {
-                command: refused.command,
-                way_out: refused.way_out,
-            },
-            rule: refused.rule,
-            reason: refused.reason,
-        })
-    }
-
-    /// Looks for what a program must not do.
-    fn check_program(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
-        let ToolCall::ExecuteCode { code, .. } = call else {
-            return Ok(());
-        };
-        let denial = |rule, reason| Denial {
-            refused: Refused::Program,
-            rule,
-            reason,
-        };
-        let Some(programs) = &self.0.policy.programs else {
-            return Err(denial("no-programs", "you may not run programs".to_owned()));
-        };
-        let commands = match self.commands() {
-            Some(_) => OfferedCommands::Offered,
-            None => OfferedCommands::NotOffered,
-        };
-        programs
-            .judge(code, &self.0.manager, commands)
-            .map_err(|refusal| denial("program", refusal.to_string()))
-    }
-
-    /// Asks whether a tool of a server may be called now at all.
-    fn check_server(&self, call: &ToolCall) -> std::result::Result<(), Denial> {
-        let ToolCall::CallServer(call) = call else {
-            return Ok(());
-        };
-        let denied = |rule, reason: &str, way_out: &str| Denial {
-            refused: Refused::Call {
-                subject: call.full_name.clone(),
-                way_out: way_out.to_owned(),
-            },
-            rule,
-            reason: reason.to_owned(),
-        };
-        let Some(servers) = &self.0.policy.servers else {
-            let reason = "you may not use servers";
-            return Err(denied("no-servers", reason, "work with your other tools"));
-        };
-        let waits = servers.outside() == Outside::Waits && call.outside == OutsideEffects::Some;
-        if waits {
-            return Err(denied(
-                "planning",
-                "it may change something outside your directories, and agents only plan now",
-                "say in your answer what is to be called in the final phase, with which arguments",
-            ));
-        }
-        Ok(())
     }
 
     /// Whether the agent may use servers.

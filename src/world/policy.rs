@@ -9,6 +9,8 @@ use crate::permissions::history::{History, ReadBeforeDelete};
 use crate::world::bases::Bases;
 use crate::world::commands::Commands;
 use crate::world::consultation::Consult;
+use crate::world::gate::Gate;
+use crate::world::hooks::Hooks;
 use crate::world::mcp::Servers;
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
@@ -35,6 +37,9 @@ pub struct GatePolicy {
     pub programs: Option<Programs>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<Servers>,
+    /// What all agents may do, which holds for servers that they share; without it these are not
+    /// started.
+    pub common: Option<Gate>,
     /// What is kept of the user's files that the agent reads and may write to.
     pub bases: Option<Bases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
@@ -42,6 +47,8 @@ pub struct GatePolicy {
     /// What `permissions` of the config says about commands and tools; what it says about paths is
     /// part of the grants.
     pub rules: Arc<CallRules>,
+    /// What is asked about calls before a person is; without it, nothing.
+    pub hooks: Option<Hooks>,
     /// Who is asked about calls; without one, what would be asked is denied.
     pub consult: Option<Arc<dyn Consult>>,
 }
@@ -58,9 +65,11 @@ impl GatePolicy {
             commands: None,
             programs: None,
             servers: None,
+            common: None,
             bases: None,
             stage: None,
             rules: Arc::default(),
+            hooks: None,
             consult: None,
         }
     }

@@ -34,7 +34,8 @@ fn help_names_every_flag() {
       tool         Carries out one tool call as an agent would, through the same gate
       sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
                    that of massgen
-      mcp          Offers massgen to other agents, as a server of the Model Context Protocol
+      mcp          Offers massgen to other agents, as a server of the Model Context Protocol; signs you
+                   in at servers of others
       hook         Answers other programs that ask before they call a tool
       logs         Lists, shows, follows and packs the records of runs
       sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
@@ -618,6 +619,8 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-mcp",
             "massgen-mcp-serve",
             "massgen-mcp-orchestrate",
+            "massgen-mcp-login",
+            "massgen-mcp-logout",
             "massgen-hook",
             "massgen-hook-pre-tool-use",
             "massgen-logs",

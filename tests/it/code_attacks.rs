@@ -78,7 +78,7 @@ fn check_gate_and_sandbox(language: Language) {
 fn check_package(language: Language) {
     let held = |row: &Row| row.rest[0].contains("package");
     let attacks: Vec<Row> = attacks(language).into_iter().filter(held).collect();
-    assert!(attacks.len() >= 5);
+    assert!(attacks.len() >= 4);
     let leads_out = |attack: &Row, layers: Layers| {
         let ran = Scene::new().run(language, layers, Given::Guarded, &attack.text);
         let calls = told(&ran.unwrap(), "calls").to_string();

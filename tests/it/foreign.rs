@@ -117,11 +117,58 @@ fn the_gate_answers_for_searches() {
         let _reason = check("LS", &json!({"path": path}), expected);
     }
     let _reason = check("Grep", &json!({"pattern": "x"}), "allow");
-    let _reason = check("Glob", &json!({"pattern": "**/*.rs"}), "allow");
-    for pattern in ["/etc/*", "../**", "~/.ssh/*", "{..,x}/*"] {
+    for pattern in [
+        "**/*.rs",
+        "{src,test}/**/*.{ts,tsx}",
+        "*.test.[jt]s",
+        "a/{b,c/d}/*.[ch]",
+    ] {
+        let _reason = check("Glob", &json!({"pattern": pattern}), "allow");
+    }
+    for pattern in [
+        "/etc/*",
+        "../**",
+        "~/.ssh/*",
+        "{..,x}/*",
+        "{.,x}{.,y}/*",
+        ".{,x}./*",
+        "x/.{./a,b}",
+        "{/etc,x}/*",
+        ".[.]/*",
+        "[/]etc/*",
+        "[--9]etc/*",
+        "\\/etc/*",
+        " /etc/*",
+    ] {
         let finished = answered("Glob", &json!({"pattern": pattern}));
         assert_eq!(finished.code(), Some(2), "{pattern}: {}", finished.stdout());
     }
+    // A pattern begins where its names lead, also by a link.
+    let by_link = |pattern: &str, expected| {
+        let search = json!({"path": "$/rw", "pattern": pattern});
+        let _reason = check("Glob", &search, expected);
+    };
+    by_link("way-out/*", "deny");
+    by_link("way-in/*", "deny");
+    by_link(".git/*", "allow");
+}
+
+#[test]
+fn a_path_that_can_be_read_in_two_ways_is_denied() {
+    for path in ["~/.bashrc", "~root/x", " $/rw/a.txt", "$/rw/a.txt ", "~"] {
+        for (tool, key) in [("Read", "file_path"), ("LS", "path"), ("Edit", "file_path")] {
+            let mut input = json!({"old_string": "a", "new_string": "b"});
+            input[key] = json!(path);
+            let finished = answered(tool, &input);
+            assert_eq!(
+                finished.code(),
+                Some(2),
+                "{tool} {path}: {}",
+                finished.stdout()
+            );
+        }
+    }
+    let _reason = check("Read", &json!({"file_path": "$/rw/a.txt"}), "allow");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Whole runs whose agents use tools of a foreign server: what reaches it, what it may do, and that
 //! whatever it does, the run goes on.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -254,6 +255,19 @@ fn a_call_that_is_not_answered_ends_and_the_server_is_told() {
 }
 
 #[test]
+fn people_hear_how_far_a_server_has_got_now_and_then() {
+    let finished = check("", &[("work", json!({}), "worked")]);
+    let told = events(&finished, "server_works");
+    assert!((1..5).contains(&told.len()), "{told:#?}");
+    assert_eq!(told[0]["server"], "h");
+    let text = told[0]["text"].as_str().unwrap();
+    assert!(text.ends_with(" of 100: step\\u{1b}[2J"), "{text}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains(&format!("h: {text}")), "{stderr}");
+    assert!(!stderr.contains('\u{1b}'), "{stderr}");
+}
+
+#[test]
 fn a_server_that_dies_is_started_again_so_often_and_no_more() {
     let dies = "the server `h` has ended, and what became of the call is not known; \
                 it ended with status 3; it wrote: last words\\u{1b}[2J of nobody";
@@ -441,37 +455,85 @@ fn the_server_of_the_final_agent_writes_on_the_stage() {
         .has_no(".git/config");
 }
 
-#[test]
-fn each_agent_has_an_instance_of_its_own() {
+/// Runs three agents with the hostile server, each of which makes these calls before it answers, and
+/// the final one once more. Gives what they read, and checks how many instances there were.
+#[track_caller]
+fn check_instances(keys: &str, calls: &[(&str, Value)], expected: usize) -> Vec<String> {
+    let calls: Vec<(&str, Value)> = [("mcp__h__where", json!({}))]
+        .into_iter()
+        .chain(calls.iter().cloned())
+        .collect();
     let replies = format!(
         "
 - when: {{system: \"{FINAL}\"}}
+  calls: [{{name: mcp__h__where, arguments: {{}}}}]
+- when: {{system: \"{FINAL}\"}}
   text: presented
-- calls: [{{name: mcp__h__where, arguments: {{}}}}]
-- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+{}- calls: [{{name: new_answer, arguments: {{content: done}}}}]
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
   repeat: true
-"
+",
+        calls_of(&calls)
     );
-    let members = ["one", "two"].map(|id| agent(id, &format!("cwd: {id}"), &replies));
-    let servers = "orchestrator: {context_paths: [{path: .}]}
-mcp_servers: {h: {command: python3, args: [$HOSTILE]}}";
-    let project = Project::new().file("hostile.py", HOSTILE);
+    let members = ["one", "two", "three"];
+    let members = members.map(|id| agent(id, &format!("cwd: '{{{{home}}}}{id}'"), &replies));
+    let project = Project::new()
+        .file("hostile.py", HOSTILE)
+        .file("notes.txt", "of the project\n");
     let path = project.path("hostile.py").display().to_string();
+    let rest = format!(
+        "orchestrator: {{context_paths: [{{path: .}}]}}\n\
+         mcp_servers: {{h: {{command: python3, args: ['{path}'], {keys}}}}}"
+    );
+    let root = project.path("").display().to_string();
+    let home = project.home("").display().to_string();
+    let text = team(&members, &rest);
+    let text = text.replace("{{cwd}}", &root).replace("{{home}}", &home);
     let finished = project
-        .file(
-            "team.yaml",
-            team(&members, &servers.replace("$HOSTILE", &path)),
-        )
+        .file("team.yaml", text)
         .args(["--config", "team.yaml", "task"])
         .success();
-    let homes: Vec<Value> = read(&finished)
+    let answers = read(&finished);
+    let homes: Vec<String> = answers
         .iter()
         .filter_map(|answer| serde_json::from_str::<Value>(answer).ok())
-        .map(|answer| answer["home"].clone())
+        .map(|answer| answer["home"].to_string())
         .collect();
-    assert_eq!(homes.len(), 2, "{:#?}", read(&finished));
-    assert_ne!(homes[0], homes[1]);
+    assert_eq!(homes.len(), 4, "{answers:#?}");
+    let different: BTreeSet<String> = homes.into_iter().collect();
+    assert_eq!(different.len(), expected, "{keys}: {different:#?}");
+    answers
+}
+
+#[test]
+fn agents_share_an_instance_only_if_the_config_says_so() {
+    let write = ("write_file", json!({"path": "own.txt", "content": "own"}));
+    let own = "{{home}}one/own.txt";
+    let calls = [
+        write,
+        ("mcp__h__read", json!({"path": own})),
+        ("mcp__h__read", json!({"path": "{{cwd}}notes.txt"})),
+        ("mcp__h__sneak", json!({"blob": own})),
+        ("mcp__h__roots", json!({})),
+    ];
+    for (keys, instances, owns, rooted) in [("", 3, 2, 3), ("shared: true", 1, 0, 0)] {
+        let answers = check_instances(keys, &calls, instances);
+        let count = |fits: &dyn Fn(&str) -> bool| {
+            answers.iter().filter(|answer| fits(answer.trim())).count()
+        };
+        assert_eq!(
+            count(&|answer| answer == "of the project"),
+            3,
+            "{answers:#?}"
+        );
+        assert_eq!(
+            count(&|answer| answer == "own"),
+            owns,
+            "{keys}: {answers:#?}"
+        );
+        let roots = |answer: &str| answer.contains("file://") && answer.contains("/home/");
+        assert_eq!(count(&roots), rooted, "{keys}: {answers:#?}");
+    }
 }
 
 #[test]

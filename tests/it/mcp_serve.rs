@@ -177,6 +177,26 @@ fn text(answer: &Value) -> String {
 }
 
 #[test]
+fn clients_are_held_by_hooks_of_the_user() {
+    let config = "agents:
+  - id: ann
+    backend: {type: scripted, replies: [], cwd: ann}
+hooks: {PreToolUse: [{matcher: Write, hooks: ['echo not now >&2; exit 2']}]}
+";
+    let project = Project::new().file("team.yaml", config);
+    let mut served = Served::start(project, &["--config", "team.yaml"]);
+    let denied = served.call("write_file", &json!({"path": "a.txt", "content": ""}));
+    assert_eq!(denied["result"]["isError"], true, "{denied}");
+    let told = denied.to_string();
+    assert!(
+        told.contains("a hook of the user's denies it: not now"),
+        "{told}"
+    );
+    let control = served.call("create_directory", &json!({"path": "d"}));
+    assert_ne!(control["result"]["isError"], true, "{control}");
+}
+
+#[test]
 fn tools_are_announced_with_what_they_may_do() {
     let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
     let tools = served.tools();

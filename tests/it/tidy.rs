@@ -20,6 +20,7 @@ const RULES: &[&str] = &[
     "call_rules",
     "roles",
     "confinement",
+    "hooks",
     "prompt",
     "config",
     "layout",

@@ -27,6 +27,7 @@ PLAIN = {
     "die": {},
     "hang": {},
     "grow": {},
+    "work": {},
 }
 tools = dict(PLAIN)
 waiting = {}
@@ -95,7 +96,14 @@ def ask_back(request, method, params):
     say({"id": f"q{asked}", "method": method, "params": params})
 
 
-def call(request, name, arguments):
+def work(token):
+    for step in range(1, 101):
+        say({"method": "notifications/progress", "params": {
+            "progressToken": token, "progress": step, "total": 100, "message": "step\x1b[2J"}})
+    return text("worked")
+
+
+def call(request, name, arguments, token):
     if name == "hang":
         return None
     if name == "die":
@@ -106,6 +114,8 @@ def call(request, name, arguments):
         while True:
             sys.stdout.write("x" * 65536)
             sys.stdout.flush()
+    if name == "work":
+        return work(token)
     if name == "roots":
         return ask_back(request, "roots/list", {})
     if name == "ask":
@@ -160,7 +170,8 @@ def main():
             say({"id": request, "result": {"tools": listed()}})
         elif method == "tools/call":
             params = message["params"]
-            result = call(request, params["name"], params.get("arguments") or {})
+            token = (params.get("_meta") or {}).get("progressToken")
+            result = call(request, params["name"], params.get("arguments") or {}, token)
             if result is not None:
                 say({"id": request, "result": result})
         elif method == "notifications/cancelled":

@@ -10,11 +10,13 @@ use serde_json::value::RawValue;
 use crate::call_rules::judge::Judgement;
 use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, Result};
+use crate::hooks::HookEvent;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::ParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::Catalogue;
+use crate::world::hooks::Hooks;
 use crate::world::verdict::{Refusal, Verdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
@@ -41,6 +43,9 @@ struct Reply<'a> {
     rule: &'a str,
     reason: Cow<'a, str>,
     paths: Vec<ReplyPath<'a>>,
+    /// The commands of the hooks that would be asked; they are not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -128,7 +133,12 @@ fn reply(
     let written = match parse(&question.tool, question.args.get(), &Catalogue::default()) {
         Ok(call) => {
             let gate = gates.gate(phase);
-            serde_json::to_writer(answer, &decided(&gate.judged(&call), &gate.explain(&call)))
+            let (judged, verdicts) = (gate.judged(&call), gate.explain(&call));
+            let mut reply = decided(&judged, &verdicts);
+            let hooks = gate.hooks().map(Hooks::listed).into_iter();
+            let asked = hooks.flat_map(|hooks| hooks.of(HookEvent::PreToolUse, Some(call.name())));
+            reply.hooks = asked.map(|hook| hook.command.as_str()).collect();
+            serde_json::to_writer(answer, &reply)
         }
         Err(error) => serde_json::to_writer(answer, &not_parsed(&error)),
     };
@@ -161,6 +171,7 @@ fn not_parsed(error: &ParseError) -> Reply<'static> {
         rule,
         reason: error.to_string().into(),
         paths: Vec::new(),
+        hooks: Vec::new(),
     }
 }
 
@@ -198,5 +209,6 @@ fn decided<'v>(judged: &'v Judgement, verdicts: &'v [Verdict]) -> Reply<'v> {
         rule,
         reason: reason.into(),
         paths: paths.collect(),
+        hooks: Vec::new(),
     }
 }

@@ -1,11 +1,14 @@
-//! Owns `massgen mcp`: what massgen offers to other agents as a server of the Model Context Protocol.
-//! It decides about no call; the gate does, as for every other caller.
+//! Owns `massgen mcp`: what massgen offers to other agents as a server of the Model Context Protocol,
+//! and how the user signs in at servers of others. It decides about no call; the gate does, as for
+//! every other caller.
 
 pub(crate) mod board;
+mod callback;
 mod conductor;
 mod guarded;
 mod hints;
 mod http;
+pub(crate) mod login;
 pub(crate) mod orchestrate;
 mod requests;
 mod runs;

@@ -33,6 +33,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
             ..
         } => called(tool, arguments, denied.as_deref()),
         Event::PersonAsked { tool, answer, .. } => person_asked(tool, *answer),
+        Event::HookRan { .. } => return hook_ran(event),
         Event::ToolFinished {
             tool,
             success,
@@ -80,6 +81,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,
     })
@@ -96,6 +98,29 @@ fn person_asked(tool: &str, answer: Option<Said>) -> Deed {
         Some(said) if said.is_yes() => (Style::Good, "may use", format!("{tool} ({said})")),
         Some(said) => (Style::Bad, "may not use", format!("{tool} ({said})")),
     }
+}
+
+/// What a hook said.
+fn hook_ran(event: &Event) -> Option<Deed> {
+    let Event::HookRan {
+        event,
+        command,
+        decision,
+        reason,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let (style, verb) = match decision.as_str() {
+        "deny" => (Style::Bad, "is denied by"),
+        "failed" => (Style::Bad, "is let down by"),
+        "ask" | "defer" => (Style::Warn, "is questioned by"),
+        _ => (Style::Faint, "passes"),
+    };
+    let why = reason.as_ref().map(|why| format!(": {why}"));
+    let why = why.unwrap_or_default();
+    Some((style, verb, format!("the hook `{command}` ({event}){why}")))
 }
 
 /// How a check ended on an agent's work.

@@ -103,6 +103,11 @@ impl<'o, 'w> Render<'o, 'w> {
                 by,
                 leaves_open,
             } => self.confined(agents, by, leaves_open),
+            Event::ServerWorks { server, text } => {
+                self.activity = Activity::Shown;
+                self.output
+                    .line(&[(Style::Faint, &format!("{server}: {text}"))]);
+            }
             Event::Warning { message } => {
                 self.activity = Activity::Shown;
                 self.output.warning(message);
@@ -137,6 +142,7 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
             | Event::PersonAsked { agent, .. }
+            | Event::HookRan { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }
             | Event::Voted { agent, .. }

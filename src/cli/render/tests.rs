@@ -158,6 +158,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         Event::Refused {
             agent: id("bob"),
             reason: "too like\nagent1.1".to_owned(),
+            hook: None,
         },
         Event::Voted {
             agent: id("bob"),

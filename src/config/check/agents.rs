@@ -14,6 +14,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
+use crate::hooks::Hooks;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
@@ -28,6 +29,7 @@ struct Shared<'a> {
     servers: &'a [Arc<ServerConfig>],
     steps_per_round_max: u32,
     permissions: &'a Permissions,
+    hooks: &'a Hooks,
 }
 
 impl Checker<'_> {
@@ -41,9 +43,11 @@ impl Checker<'_> {
         let holders = [Some(root.clone()), root.section("orchestrator")];
         let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &Permissions::default());
+        let hooks = self.hooks(&holders, &Hooks::default());
         let servers = self.servers(&root);
         let shared = Shared {
             permissions: &permissions,
+            hooks: &hooks,
             context_paths: &orchestrator.context_paths,
             servers: &servers,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
@@ -97,7 +101,7 @@ impl Checker<'_> {
                 );
             }
             self.refuse_shared_record(view, &agent, &agents);
-            agents.push(agent);
+            agents.push(with_servers_of(agent, &agents));
         }
         (agents.len() == views.len()).then_some(agents)
     }
@@ -158,6 +162,13 @@ impl Checker<'_> {
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.with(shared.permissions);
         self.unmatched_rules(&[view, &view_of_backend], &servers);
+        let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
+        let permissions = servers.iter().fold(permissions, |permissions, server| {
+            permissions.with(&Permissions {
+                rules: server.call_rules(),
+                ask_timeout_seconds: None,
+            })
+        });
         if commands.is_some() {
             self.rules_beside_commands(&view_of_backend, &permissions.rules);
         }
@@ -177,6 +188,7 @@ impl Checker<'_> {
             record,
             limits,
             permissions,
+            hooks,
             steps_per_round_max,
         })
     }
@@ -287,4 +299,16 @@ impl Checker<'_> {
 /// Whether two ids would name the same directory on a file system that ignores case.
 fn same_name(a: &AgentId, b: &AgentId) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
+}
+
+/// `agent`, whose servers are the same values as those of `earlier` agents where they are written the
+/// same: what is known of one is known of the other, and what is shared is.
+fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
+    for server in &mut agent.servers {
+        let mut known = earlier.iter().flat_map(|earlier| &earlier.servers);
+        if let Some(known) = known.find(|known| *known == server) {
+            *server = Arc::clone(known);
+        }
+    }
+    agent
 }

@@ -14,6 +14,7 @@ mod checks;
 mod commands;
 mod context_paths;
 mod docker;
+mod hooks;
 mod expand;
 mod limits;
 mod models;

@@ -1,21 +1,22 @@
 //! Owns the keys about foreign servers: their names, what is started for them and where they are. A
 //! value that variables were filled into is never repeated, for it may be a secret.
 
-use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use secrecy::SecretString;
-use url::{Host, Url};
+use url::Url;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::node::{Node, Value};
 use crate::config::servers::{
-    Addresses, Allowed, CALL_SECONDS_DEFAULT, Link, RemoteServer, ServerConfig, ServerProgram,
+    Addresses, Allowed, CALL_SECONDS_DEFAULT, Instances, Link, OauthClient, RemoteServer,
+    ServerConfig, ServerProgram, SignIn,
 };
 use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
 
 /// The most servers of one list.
@@ -174,12 +175,14 @@ impl Checker<'_> {
                 .map(|text| text.written.to_owned())
                 .collect::<Vec<_>>()
         };
+        let ruled = self.rulings(&name, entry);
         let is = |key, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
             rules: ServerRules {
                 server: name,
                 allowed: entry.get("allowed_tools").map(|_| texts("allowed_tools")),
                 excluded: texts("exclude_tools"),
+                ruled,
                 permission: if is("permission", "write") {
                     Permission::Write
                 } else {
@@ -200,8 +203,50 @@ impl Checker<'_> {
         })
     }
 
+    /// What `tools` says of single tools.
+    fn rulings(&mut self, server: &ServerName, entry: &View<'_>) -> BTreeMap<String, Ruling> {
+        let mut ruled = BTreeMap::new();
+        let Some(view) = entry.section("tools") else {
+            if entry.get("tools").is_some() {
+                let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
+                self.refuse_key(entry, "tools", "`tools` is no mapping", hint);
+            }
+            return ruled;
+        };
+        for tool in view.node.entries() {
+            let path = view.path_of(&tool.key);
+            let said = text_of(&tool.value, path.clone());
+            let rulings = [Ruling::Deny, Ruling::Ask, Ruling::Allow];
+            let mut rulings = rulings.into_iter();
+            let said = said.and_then(|said| rulings.find(|one| one.to_string() == said.written));
+            let is_name = !tool.key.is_empty() && !tool.key.contains('*');
+            match said {
+                Some(ruling) if is_name => {
+                    ruled.insert(tool.key.clone(), ruling);
+                }
+                Some(_) => {
+                    let message = format!("{} is no name of a tool", quote(&tool.key));
+                    let error = Diagnostic::error(path, message).at(&tool.key_span);
+                    let hint =
+                        format!("for all tools, write `permissions: {{ask: ['mcp({server}/*)']}}`");
+                    self.findings.push(error.suggest(hint));
+                }
+                None => {
+                    let message = format!("{} is not `allow`, `ask` or `deny`", quote(&tool.key));
+                    let error = Diagnostic::error(path, message).at(&tool.value.span);
+                    self.findings.push(error);
+                }
+            }
+        }
+        ruled
+    }
+
     fn program(&mut self, entry: &View<'_>) -> Option<ServerProgram> {
-        self.refuse_keys(entry, &["headers"], "a program is sent no headers");
+        self.refuse_keys(
+            entry,
+            &["headers", "oauth"],
+            "a program is sent no headers and asks nobody to sign in",
+        );
         let Some(text) = entry.text("command") else {
             let hint = "add `command: npx`, or `url: https://…` for a server on the network";
             self.refuse_key(entry, "command", "`command` is missing", hint);
@@ -237,7 +282,21 @@ impl Checker<'_> {
             cwd,
             env,
             network: self.network_of(entry, "network"),
+            instances: self.instances(entry),
         })
+    }
+
+    fn instances(&mut self, entry: &View<'_>) -> Instances {
+        if entry.flag("shared") != Some(true) {
+            return Instances::PerAgent;
+        }
+        let permission = entry.text("permission");
+        if permission.is_some_and(|text| text.written == "write") {
+            let message = "a program that agents share writes to nobody's directories";
+            let hint = "remove `shared`, so that each agent has its own, or `permission: write`";
+            self.refuse_key(entry, "permission", message, hint);
+        }
+        Instances::One
     }
 
     fn check_command(&mut self, entry: &View<'_>, text: &Text<'_>, program: Option<&String>) {
@@ -275,7 +334,7 @@ impl Checker<'_> {
     }
 
     fn remote(&mut self, entry: &View<'_>) -> Option<RemoteServer> {
-        let keys = ["command", "args", "env", "cwd", "network"];
+        let keys = ["command", "args", "env", "cwd", "network", "shared"];
         self.refuse_keys(
             entry,
             &keys,
@@ -305,7 +364,7 @@ impl Checker<'_> {
             Some(url) if !url.username().is_empty() || url.password().is_some() => {
                 Some("`url` holds a password: that belongs into `headers`")
             }
-            Some(url) => fault_of_host(url, addresses),
+            Some(url) => addresses.fault_of_url(url),
         };
         if let Some(fault) = fault {
             let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
@@ -322,7 +381,43 @@ impl Checker<'_> {
             url: url?,
             headers: self.headers(entry),
             addresses,
+            sign_in: self.sign_in(entry),
         })
+    }
+
+    fn sign_in(&mut self, entry: &View<'_>) -> SignIn {
+        let Some(oauth) = entry.section("oauth") else {
+            return SignIn::default();
+        };
+        let id = oauth.text("client_id");
+        let secret = oauth.text("client_secret");
+        if let Some(id) = &id {
+            self.limit_chars(id, "the name", VALUE_CHARS_MAX);
+        }
+        if id.is_none() && secret.is_some() {
+            let message = "a `client_secret` means nothing without its `client_id`";
+            self.refuse_key(&oauth, "client_secret", message, "add `client_id`");
+        }
+        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        let scopes = oauth.texts("scopes");
+        for scope in &scopes {
+            if scope.written.is_empty() || !is_word(scope.written) {
+                let message = format!("{} is no scope", quote(scope.written));
+                let error = Diagnostic::error(&scope.path, message).at(scope.span);
+                self.findings
+                    .push(error.suggest("write each scope on its own"));
+            }
+        }
+        SignIn {
+            client: id.map(|id| OauthClient {
+                id: id.written.to_owned(),
+                secret: secret.map(|secret| SecretString::from(secret.written)),
+            }),
+            scopes: scopes
+                .iter()
+                .map(|scope| scope.written.to_owned())
+                .collect(),
+        }
     }
 
     fn headers(&mut self, entry: &View<'_>) -> BTreeMap<String, SecretString> {
@@ -422,20 +517,5 @@ fn named<'n>(written: &'n str, path: String, span: &'n Span) -> Text<'n> {
         written,
         path,
         span,
-    }
-}
-
-/// Why an address may not be reached, as far as it says so itself. Names are looked up when it is.
-fn fault_of_host(url: &Url, addresses: Addresses) -> Option<&'static str> {
-    match url.host() {
-        None => Some("`url` names no server"),
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            let is_local = name == "localhost" || name.ends_with(".localhost");
-            let is_closed = is_local && addresses.this_machine == Allowed::No;
-            is_closed.then_some("`url` leads to this machine")
-        }
-        Some(Host::Ipv4(address)) => addresses.fault_of(IpAddr::V4(address)),
-        Some(Host::Ipv6(address)) => addresses.fault_of(IpAddr::V6(address)),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::keys::commands;
 use crate::config::keys::docker;
+use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
@@ -37,6 +38,7 @@ pub static AGENT: Section = Section {
         ),
         Key::served(&["folder_guard"], Shape::Mapping(&FOLDER_GUARD), GUARD_DOC),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
         Key::served(
             &["limits"],
             Shape::Mapping(&LIMITS),
@@ -393,7 +395,7 @@ pub static BACKEND: Section = Section {
             Shape::Any,
             "give the directory in `context_paths`, or name the file in the task as `@path`",
         ),
-        Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::unserved(
             &["permission_mode"],

@@ -7,6 +7,7 @@ use crate::wording::listed;
 pub mod agents;
 pub mod commands;
 pub mod docker;
+pub mod hooks;
 pub mod limits;
 pub mod models;
 pub mod orchestrator;
@@ -251,6 +252,7 @@ pub static SECTIONS: &[&Section] = &[
     &docker::DOCKER_PACKAGES,
     &docker::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
+    &servers::OAUTH,
     &servers::SECURITY,
     &agents::EXTRA_BODY,
     &agents::FALLBACK,
@@ -265,5 +267,8 @@ pub static SECTIONS: &[&Section] = &[
     &root::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,
+    &hooks::HOOKS,
+    &hooks::HOOK_GROUP,
+    &hooks::HOOK,
     &root::UI,
 ];

@@ -1,5 +1,6 @@
 //! Owns the keys of `orchestrator`: storage, context paths, voting and coordination.
 
+use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
@@ -25,6 +26,7 @@ pub static ORCHESTRATOR: Section = Section {
         )
         .or("[]"),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
         Key::served(
             &["snapshot_storage"],
             Shape::Text,

@@ -1,6 +1,7 @@
 //! Owns the keys at the top of a config, and those of the small sections below it.
 
 use crate::config::keys::agents::AGENT;
+use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
@@ -90,7 +91,7 @@ pub static ROOT: Section = Section {
             "agents remember the conversation of the run and nothing else",
         ),
         servers::OF_ALL,
-        Key::unserved(&["hooks"], Shape::Any, "no hook is run"),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
         Key::unserved(
             &["workflow", "roles"],

@@ -15,7 +15,7 @@ pub(super) const OF_ALL: Key = Key::served(
     &["mcp_servers"],
     Shape::Named(&MCP_SERVER),
     "Servers whose tools every agent with a `cwd` may use. Each agent has its own instance of a \
-     program.",
+     program that is not `shared`.",
 );
 
 /// One server.
@@ -54,7 +54,7 @@ pub static MCP_SERVER: Section = Section {
             &["cwd"],
             Shape::Text,
             "The directory that the program begins in, which has to be open to the agent. The \
-             agent's workspace without it.",
+             agent's workspace without it, and a private directory for one that is shared.",
         ),
         Key::served(
             &["network"],
@@ -64,6 +64,13 @@ pub static MCP_SERVER: Section = Section {
         )
         .or("off"),
         Key::served(
+            &["shared"],
+            Shape::Flag,
+            "Whether all agents with this server share one instance of the program. It reads what all \
+             of them may read, and writes nowhere. A server on the network is always shared.",
+        )
+        .or("false"),
+        Key::served(
             &["url"],
             Shape::Text,
             "The address of a server on the network.",
@@ -72,6 +79,11 @@ pub static MCP_SERVER: Section = Section {
             &["headers"],
             Shape::Names,
             "A mapping of headers that every request carries to their texts.",
+        ),
+        Key::served(
+            &["oauth"],
+            Shape::Mapping(&OAUTH),
+            "How massgen signs in where the server wants that, with `massgen mcp login`.",
         ),
         Key::served(
             &["allowed_tools"],
@@ -84,6 +96,12 @@ pub static MCP_SERVER: Section = Section {
             "Never these of its tools.",
         )
         .or("[]"),
+        Key::served(
+            &["tools"],
+            Shape::Names,
+            "A mapping of single tools, as the server calls them, to `allow`, `ask` or `deny`: the same \
+             as rules `mcp(server/tool)` in `permissions`. What is denied is not offered either.",
+        ),
         Key::served(
             &["permission"],
             Shape::OneOf(&["read", "write"]),
@@ -127,6 +145,32 @@ pub static MCP_SERVER: Section = Section {
             Shape::Text,
             "models read what the server says of its tools",
         ),
+    ],
+};
+
+/// How massgen signs in at a server.
+pub static OAUTH: Section = Section {
+    path: "agents[].backend.mcp_servers[].oauth",
+    doc: "How massgen signs in at a server on the network. Nothing of it is needed where the server \
+          takes programs that register themselves.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["client_id"],
+            Shape::Text,
+            "What massgen is known as there, if it was registered by hand.",
+        ),
+        Key::served(
+            &["client_secret"],
+            Shape::Text,
+            "What proves that, if anything does: best `${VARIABLE}`.",
+        ),
+        Key::served(
+            &["scopes"],
+            Shape::List(&Shape::Text),
+            "The rights that are asked for. Without any, those that the server names.",
+        )
+        .or("[]"),
     ],
 };
 

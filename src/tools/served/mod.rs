@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::Ruling;
 use crate::tools::call::{Access, FinalLink, UserPath};
 use crate::tools::spec::ToolOffer;
 
@@ -58,6 +59,8 @@ pub struct ServerRules {
     pub allowed: Option<Vec<String>>,
     /// Never these.
     pub excluded: Vec<String>,
+    /// What is said of single tools; one that is denied is not offered either.
+    pub ruled: BTreeMap<String, Ruling>,
     /// What its tools may do at the paths that they are given.
     pub permission: Permission,
     /// Arguments that are content and no paths: `argument`, or `tool.argument`.

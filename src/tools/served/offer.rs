@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{
     Asks, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
 };
@@ -128,20 +129,18 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
             Err(why) => notes.push(format!("`{name}` of `{server}` is not offered: {why}")),
         }
     }
-    let known = |name: &String| described.iter().any(|tool| rules.names(name, &tool.name));
-    let lists = [
-        (
-            "allowed_tools",
-            rules.allowed.as_deref().unwrap_or_default(),
-        ),
-        ("exclude_tools", rules.excluded.as_slice()),
-    ];
-    for (list, names) in lists {
-        let unknown = names.iter().filter(|name| !known(name));
-        notes.extend(
-            unknown.map(|name| format!("`{server}` has no tool `{name}`, which `{list}` names")),
-        );
-    }
+    let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
+    let listed = rules.allowed.iter().flatten();
+    let listed = listed.map(|name| (name, "allowed_tools"));
+    let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
+    let excluded = rules.excluded.iter().map(|name| (name, "exclude_tools"));
+    let unknown = listed
+        .chain(excluded)
+        .chain(by_rule)
+        .filter(|(name, _)| !known(name));
+    notes.extend(
+        unknown.map(|(name, key)| format!("`{server}` has no tool `{name}`, which `{key}` names")),
+    );
     (tools, notes)
 }
 
@@ -153,7 +152,19 @@ impl ServerRules {
 
     fn is_chosen(&self, name: &str) -> bool {
         let listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
-        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+        let mut ruled = self.ruled.iter();
+        let is_denied =
+            ruled.any(|(entry, ruling)| *ruling == Ruling::Deny && self.names(entry, name));
+        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded) && !is_denied
+    }
+
+    /// The full name of the tool that an entry of a list means.
+    pub fn full_name_of(&self, entry: &str) -> Option<String> {
+        let own = format!("{SERVED_PREFIX}{}{SEPARATOR}", self.server);
+        if entry.starts_with(&own) {
+            return Some(entry.to_owned());
+        }
+        full_name(self, entry)
     }
 
     /// The tool as it is offered, or why it is not.

@@ -1,8 +1,11 @@
 //! What of a server's description is offered, and which texts of a call are paths.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::Ruling;
 use crate::tools::call::ToolCall;
 use crate::tools::served::arguments::{DEPTH_MAX, TEXTS_MAX};
 use crate::tools::served::offer::{
@@ -16,6 +19,7 @@ fn rules(server: &str) -> ServerRules {
         server: ServerName::parse(server).unwrap(),
         allowed: None,
         excluded: Vec::new(),
+        ruled: BTreeMap::new(),
         permission: Permission::Read,
         content: Vec::new(),
         outside: OutsideEffects::Some,
@@ -114,6 +118,22 @@ fn the_lists_of_the_config_choose() {
         ..rules("s")
     };
     check_offered(&without, &all, &["mcp__s__read", "mcp__s__write"], &[]);
+    let ruled = |list: &[(&str, Ruling)]| ServerRules {
+        ruled: list
+            .iter()
+            .map(|(name, said)| ((*name).to_owned(), *said))
+            .collect(),
+        ..rules("s")
+    };
+    let some = ruled(&[
+        ("read", Ruling::Allow),
+        ("write", Ruling::Ask),
+        ("delete", Ruling::Deny),
+    ]);
+    check_offered(&some, &all, &["mcp__s__read", "mcp__s__write"], &[]);
+    let unknown = ruled(&[("mcp__s__read", Ruling::Deny), ("gone", Ruling::Deny)]);
+    let noted = ["no tool `gone`, which `tools` names"];
+    check_offered(&unknown, &all, &["mcp__s__write", "mcp__s__delete"], &noted);
 }
 
 #[test]

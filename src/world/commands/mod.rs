@@ -199,10 +199,15 @@ impl Commands {
     /// What one command reaches of the network, with what answers there. A container has the
     /// network that it was made with.
     pub(super) fn network(&self) -> io::Result<(Reach, Option<Arc<Proxy>>)> {
+        self.reaching(&self.0.config.network)
+    }
+
+    /// The same for one that reaches this of the network.
+    pub(super) fn reaching(&self, network: &Network) -> io::Result<(Reach, Option<Arc<Proxy>>)> {
         if let Place::Container(_) = self.0.place {
             return Ok((Reach::None, None));
         }
-        let domains = match &self.0.config.network {
+        let domains = match network {
             Network::Off => return Ok((Reach::None, None)),
             Network::On => return Ok((Reach::Host, None)),
             Network::Domains(domains) => domains,

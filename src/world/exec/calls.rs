@@ -10,7 +10,6 @@ use std::thread;
 
 use serde::Deserialize;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use crate::brief::not_offered;
 use crate::programs::frame::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
@@ -40,15 +39,13 @@ const PATH_CHARS_MAX: usize = 120;
 
 /// The calls of one program.
 #[derive(Debug)]
-pub(super) struct Calls<'g> {
-    gate: &'g Gate,
+pub(super) struct Calls {
+    gate: Gate,
     tools: Vec<ToolOffer>,
     /// Those of them that servers have.
     catalogue: Arc<Catalogue>,
     /// What waits for servers; outside a run there are none.
     runtime: Option<Handle>,
-    /// Cancelled when nobody waits for the program's calls any more.
-    ended: CancellationToken,
     /// Calls that only read are carried out beside each other; every other one alone.
     turn: RwLock<()>,
     made: Mutex<Made>,
@@ -120,23 +117,17 @@ struct Answered {
     content: String,
 }
 
-impl<'g> Calls<'g> {
+impl Calls {
     /// Calls of the `tools`, by `gate`.
-    pub(super) fn new(gate: &'g Gate, tools: Vec<ToolOffer>) -> Self {
+    pub(super) fn new(gate: Gate, tools: Vec<ToolOffer>) -> Self {
         Self {
+            catalogue: gate.catalogue(),
             gate,
             tools,
-            catalogue: gate.catalogue(),
             runtime: Handle::try_current().ok(),
-            ended: CancellationToken::new(),
             turn: RwLock::default(),
             made: Mutex::default(),
         }
-    }
-
-    /// Ends the questions about calls: nobody waits for them any more.
-    pub(super) fn end_questions(&self) {
-        self.ended.cancel();
     }
 
     /// What the calls came to.
@@ -259,8 +250,7 @@ impl<'g> Calls<'g> {
         } else {
             _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
         }
-        let gate = self.gate.for_call_within(self.ended.clone());
-        match gate.check(call) {
+        match self.gate.check(call) {
             Err(denial) => {
                 let content = denial.to_string();
                 self.lock().denied.push(denial);

@@ -15,6 +15,7 @@ pub mod diffstat;
 mod ended;
 pub mod fingerprint;
 mod grep;
+mod hooked;
 mod inventory;
 mod list;
 mod masks;
@@ -87,7 +88,8 @@ pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) ->
     let (action, gate) = permitted.into_action();
     let shape = Shape::of(&action);
     let done = carry_out(&gate, action, interrupt);
-    done.unwrap_or_else(|stop| shape.observation(stop))
+    let observation = done.unwrap_or_else(|stop| shape.observation(stop));
+    hooked::after(&gate, observation)
 }
 
 /// Notes that the agent has seen the files of an action that was carried out before, as they are now.

@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::confinement::Confinement;
 use crate::confinement::compile::compile;
 use crate::confinement::network::Reach;
@@ -92,8 +94,9 @@ pub(super) fn execute_code(
         interrupt: interrupt.unwrap_or(&never),
         network: None,
     };
-    let calls = Calls::new(gate, tools);
-    let finished = run_with(programs, &calls, wait).map_err(|error| not_run(&error))?;
+    let ended = CancellationToken::new();
+    let calls = Calls::new(gate.for_calls_within(ended.clone()), tools);
+    let finished = run_with(programs, (&calls, &ended), wait).map_err(|error| not_run(&error))?;
     Ok(observation(&finished, calls.made()))
 }
 
@@ -174,7 +177,11 @@ fn write(
 }
 
 /// Runs the program that is written, and answers its calls until it has ended.
-fn run_with(programs: &Programs, calls: &Calls<'_>, wait: Wait<'_>) -> io::Result<Finished> {
+fn run_with(
+    programs: &Programs,
+    (calls, ended): (&Calls, &CancellationToken),
+    wait: Wait<'_>,
+) -> io::Result<Finished> {
     let (ours, theirs) = UnixStream::pair()?;
     let over = Interrupt::new()?;
     thread::scope(|scope| {
@@ -184,8 +191,8 @@ fn run_with(programs: &Programs, calls: &Calls<'_>, wait: Wait<'_>) -> io::Resul
         let server = server.spawn_scoped(scope, serving)?;
         let finished = run(programs, theirs.into(), wait);
         // Calls that are under way end with their program.
-        calls.end_questions();
         over.raise();
+        ended.cancel();
         let closed = ours.shutdown(std::net::Shutdown::Both);
         drop(closed);
         if server.join().is_err() {

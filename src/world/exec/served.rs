@@ -7,6 +7,7 @@ use rustix::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
 
+use crate::config::servers::Instances;
 use crate::confinement::Confinement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
@@ -86,9 +87,20 @@ fn launch(gate: &Gate, wanted: Wanted<'_>) -> std::result::Result<Launch, String
     let CommandPlace::Sandbox(sandbox) = commands.place() else {
         return Err("servers do not run in containers".to_owned());
     };
+    let (gate, begins_at) = match program.instances {
+        Instances::PerAgent => (gate, None),
+        Instances::One => {
+            let common = gate.policy().common.as_ref();
+            let common = common.ok_or("nothing is known of what all agents may do")?;
+            (common, Some(commands.room().home()))
+        }
+    };
     let order = Order {
         program: program.command.clone(),
-        dir: directory(gate, program.cwd.as_ref())?,
+        dir: match program.cwd.clone().or(begins_at) {
+            Some(dir) => dir,
+            None => directory(gate)?,
+        },
         venv: None,
     };
     let (reach, network) = commands.network().map_err(|error| error.to_string())?;
@@ -104,19 +116,16 @@ fn launch(gate: &Gate, wanted: Wanted<'_>) -> std::result::Result<Launch, String
     })
 }
 
-/// Where a program begins: where the config says, or in the agent's workspace, or where that is
-/// closed in the first directory that is open.
-fn directory(gate: &Gate, cwd: Option<&AbsPath>) -> std::result::Result<AbsPath, String> {
+/// Where a program of one agent begins: in the agent's workspace, or where that is closed in the first
+/// directory that is open.
+fn directory(gate: &Gate) -> std::result::Result<AbsPath, String> {
     let base = &gate.policy().base;
-    match cwd {
-        Some(dir) => Ok(dir.clone()),
-        None if gate.allows(base, Permission::Read) => Ok(base.to_abs()),
-        None => {
-            let open = gate.first_directory();
-            let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
-            open.ok_or_else(|| "no directory is open to the agent".to_owned())
-        }
+    if gate.allows(base, Permission::Read) {
+        return Ok(base.to_abs());
     }
+    let open = gate.first_directory();
+    let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
+    open.ok_or_else(|| "no directory is open to the agent".to_owned())
 }
 
 /// A server that only reads finds every directory of the agent's closed for writing.

@@ -6,29 +6,69 @@
     reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
 )]
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitationCapability, ErrorData, Implementation,
-    ListRootsResult, ProtocolVersion, Root, RootsCapabilities,
+    ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
 };
-use rmcp::service::{RequestContext, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use tokio::sync::mpsc::WeakSender;
+use tokio::time::Instant;
 use url::Url;
 
+use crate::event::Event;
 use crate::path::AbsPath;
+use crate::tools::served::ServerName;
+use crate::wording::{one_line, visible};
+
+/// What a server may say of its work is passed on no more often than this.
+const WORDS_APART_MIN: Duration = Duration::from_secs(1);
+/// How much of it is passed on, in characters.
+const WORDS_CHARS_MAX: usize = 200;
 
 /// What answers one server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Host {
     roots: Vec<Root>,
+    listener: Option<Listener>,
+    spoke_last: Mutex<Option<Instant>>,
+}
+
+/// Who hears what a server says of its work.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// The server.
+    pub server: ServerName,
+    /// The people of the run, as long as it goes on.
+    pub events: WeakSender<Event>,
 }
 
 impl Host {
-    /// One that knows these directories.
-    pub(super) fn new(roots: &[AbsPath]) -> Self {
+    /// One that knows these directories, and tells `listener` what the server says of its work.
+    pub(super) fn new(roots: &[AbsPath], listener: Option<Listener>) -> Self {
         let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
         Self {
             roots: roots.iter().filter_map(root).collect(),
+            listener,
+            spoke_last: Mutex::default(),
         }
+    }
+
+    /// Whether the server may say something again; then it has.
+    fn is_its_turn(&self) -> bool {
+        let now = Instant::now();
+        let mut last = self
+            .spoke_last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_its_turn = last.is_none_or(|last| now.duration_since(last) >= WORDS_APART_MIN);
+        if is_its_turn {
+            *last = Some(now);
+        }
+        is_its_turn
     }
 }
 
@@ -42,6 +82,28 @@ impl ClientHandler for Host {
         // Newer ones know no such greeting.
         let version = ProtocolVersion::V_2025_11_25;
         ClientConfig::new(capabilities, massgen).with_protocol_version(version)
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let Some(Listener { server, events }) = &self.listener else {
+            return;
+        };
+        if let Some(events) = events.upgrade().filter(|_| self.is_its_turn()) {
+            let all = params.total.map(|total| format!(" of {total}"));
+            let words = params.message.map(|words| format!(": {words}"));
+            let (all, words) = (all.unwrap_or_default(), words.unwrap_or_default());
+            let text = format!("{}{all}{words}", params.progress);
+            let told = Event::ServerWorks {
+                server: server.to_string(),
+                text: visible(&one_line(&text, WORDS_CHARS_MAX)),
+            };
+            // Where many events wait already, nobody misses this one.
+            drop(events.try_send(told));
+        }
     }
 
     async fn list_roots(

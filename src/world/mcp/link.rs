@@ -2,7 +2,7 @@
 //! network. It asks and hears; what is asked has been permitted before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::auth::AuthClient;
 use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -21,7 +22,10 @@ use crate::tools::served::Asks;
 use crate::tools::served::offer::{Described, Shelf};
 use crate::wording::{one_line, visible};
 use crate::world::mcp::answer::{self, Answered};
-use crate::world::mcp::host::Host;
+use crate::world::mcp::host::{Host, Listener};
+use crate::world::mcp::remote::Refusal;
+use crate::world::mcp::sign_in::signed_in;
+use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched::Watched;
 use crate::world::mcp::{Launch, remote};
 use crate::world::sandbox::server::{Answering, Log, Pipes};
@@ -44,7 +48,9 @@ const LAST_WORDS_CHARS_MAX: usize = 600;
 pub(super) struct Link {
     service: RunningService<RoleClient, Host>,
     program: Option<Answering>,
-    has_changed: Arc<AtomicBool>,
+    /// What the user has signed in with, if the server is on the network.
+    tokens: Option<ServerTokens>,
+    changes: Arc<AtomicUsize>,
 }
 
 /// Why a question came to nothing.
@@ -52,6 +58,8 @@ pub(super) struct Link {
 pub(super) enum Fault {
     /// Nobody is there any more.
     Gone,
+    /// The server wants the user to sign in, perhaps for more rights.
+    Closed(Option<String>),
     /// For this reason.
     Failed(String),
 }
@@ -62,7 +70,15 @@ impl From<ServiceError> for Fault {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        if is_gone {
+        let missing = match &error {
+            ServiceError::TransportSend(error) => remote::missing_scopes(error),
+            _ => None,
+        };
+        if missing.is_some() {
+            Fault::Closed(missing)
+        } else if error.is_authorization_required() {
+            Fault::Closed(None)
+        } else if is_gone {
             Fault::Gone
         } else if let ServiceError::McpError(error) = error {
             Fault::Failed(said(&error.message))
@@ -76,7 +92,7 @@ impl Link {
     /// Starts a program and speaks with it.
     pub(super) async fn to_program(
         launch: Launch,
-        log: Log,
+        (log, listener): (Log, Option<Listener>),
         time_max: Duration,
     ) -> Result<Self, String> {
         let Launch {
@@ -87,15 +103,16 @@ impl Link {
         } = launch;
         let started = Answering::start(&sandbox, &confinement, network, log);
         let (program, pipes) = started.map_err(|error| error.to_string())?;
-        let has_changed = Arc::default();
-        let greeted = greet(pipes, Host::new(&roots), &has_changed);
+        let changes = Arc::default();
+        let greeted = greet(pipes, Host::new(&roots, listener), &changes);
         let opened = timeout(time_max, greeted).await;
         let fault = match opened {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     service,
                     program: Some(program),
-                    has_changed,
+                    tokens: None,
+                    changes,
                 });
             }
             Ok(Err(why)) => why,
@@ -104,17 +121,48 @@ impl Link {
         Err(format!("{fault}{}", last_words(&program)))
     }
 
-    /// Connects to a server on the network.
-    pub(super) async fn to_remote(remote: &RemoteServer) -> Result<Self, String> {
-        let has_changed = Arc::default();
-        let transport = Watched::new(remote::transport(remote)?, &has_changed);
-        let service = serve_client(Host::new(&[]), transport).await;
-        let service = service.map_err(|error| said(&remote::told(&error)))?;
+    /// Connects to a server on the network, as the user who has signed in if they have.
+    pub(super) async fn to_remote(
+        remote: &RemoteServer,
+        tokens: Option<ServerTokens>,
+        listener: Option<Listener>,
+    ) -> Result<Self, Fault> {
+        let host = Host::new(&[], listener);
+        let tokens = tokens.filter(|_| !remote::says_who(remote));
+        let client = remote::client(remote.addresses).map_err(Fault::Failed)?;
+        let changes = Arc::default();
+        let signed_in = match &tokens {
+            Some(tokens) => signed_in(remote, tokens).await.map_err(Fault::Failed)?,
+            None => None,
+        };
+        let service = match signed_in {
+            Some(manager) => {
+                let transport = remote::transport(remote, AuthClient::new(client, manager));
+                serve_client(host, Watched::new(transport, &changes)).await
+            }
+            None => {
+                let transport = remote::transport(remote, client);
+                serve_client(host, Watched::new(transport, &changes)).await
+            }
+        };
+        let service = service.map_err(|error| match remote::told(&error) {
+            Refusal::SignIn(missing) => Fault::Closed(missing),
+            Refusal::Failed(why) => Fault::Failed(said(&why)),
+        })?;
         Ok(Self {
             service,
             program: None,
-            has_changed,
+            tokens,
+            changes,
         })
+    }
+
+    /// `text` without what the user is signed in with.
+    pub(super) fn hide(&self, text: String) -> String {
+        match &self.tokens {
+            Some(tokens) => tokens.hide(&text),
+            None => text,
+        }
     }
 
     /// Whether somebody is still there.
@@ -122,9 +170,9 @@ impl Link {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Whether the server has said since the last question that its tools are others now.
-    pub(super) fn has_changed(&self) -> bool {
-        self.has_changed.swap(false, Ordering::Relaxed)
+    /// How often the server has said that its tools are others now.
+    pub(super) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// How its program ended and what it wrote last, as the end of a sentence.
@@ -208,13 +256,13 @@ fn wants_input() -> Fault {
 async fn greet(
     pipes: Pipes,
     host: Host,
-    has_changed: &Arc<AtomicBool>,
+    changes: &Arc<AtomicUsize>,
 ) -> Result<RunningService<RoleClient, Host>, String> {
     let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
     let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
     let transport =
         AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
-    let service = serve_client(host, Watched::new(transport, has_changed)).await;
+    let service = serve_client(host, Watched::new(transport, changes)).await;
     service.map_err(|error| said(&error.to_string()))
 }
 

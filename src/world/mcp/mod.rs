@@ -1,13 +1,17 @@
 //! Owns the foreign servers of one agent in one phase of a run: each is started, or connected to,
-//! when it is first needed, and ends when this goes. It decides nothing about calls, which are
+//! when it is first needed, and ends when this goes, or with the run where agents share it. It decides nothing about calls, which are
 //! permitted before they come here; what servers say is bounded and stripped before it goes on.
 
 mod answer;
 mod host;
+mod judged;
 mod link;
 mod remote;
+pub mod sign_in;
+pub mod tokens;
 mod watched;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,9 +26,12 @@ use crate::tools::served::offer::{Described, offered};
 use crate::tools::served::{Catalogue, ServedTool, ServerCall, ServerName};
 use crate::world::commands::Commands;
 use crate::world::mcp::link::{Fault, Link};
+use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::proxy::Proxy;
 use crate::world::store::redact::Redactor;
+
+pub use crate::world::mcp::host::Listener;
 
 pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
 
@@ -33,6 +40,9 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// How often one agent's instance of a server is started in one phase; one that ends more often
 /// stays away.
 const STARTS_MAX: u32 = 3;
+/// The most rights that a server may ask for in one line, and the longest name of one, in bytes.
+const SCOPES_MAX: usize = 16;
+const SCOPE_BYTES_MAX: usize = 100;
 
 /// The servers of one agent in one phase. A clone is the same.
 #[derive(Clone, Debug)]
@@ -40,7 +50,7 @@ pub struct Servers(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    seats: Vec<Seat>,
+    places: Vec<Place>,
     filter: ToolFilter,
     outside: Outside,
     known: Known,
@@ -67,6 +77,10 @@ pub struct Equipped {
     pub log: AbsPath,
     /// What must not get there.
     pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
+    /// Who hears what it says of its work; nobody where there is no run.
+    pub listener: Option<Listener>,
 }
 
 /// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
@@ -103,7 +117,41 @@ impl Known {
     }
 }
 
-/// One server of one agent.
+/// One server of an agent.
+#[derive(Debug)]
+struct Place {
+    seat: Arc<Seat>,
+    /// How often the server had said that its tools are others when it was asked for them last.
+    seen: AtomicUsize,
+}
+
+/// The connections that agents of a run share. Clones are one and the same; when the last one goes,
+/// they end.
+#[derive(Clone, Debug, Default)]
+pub struct Pool(Arc<Mutex<Vec<Arc<Seat>>>>);
+
+impl Pool {
+    /// The seat of a server: the one that others with the same server have, if it is shared.
+    fn seat(&self, equipped: Equipped) -> Arc<Seat> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = &equipped.config;
+        let same = |seat: &&Arc<Seat>| Arc::ptr_eq(&seat.equipped.config, config);
+        if let Some(seat) = shared.iter().find(same) {
+            return Arc::clone(seat);
+        }
+        let is_shared = config.is_shared();
+        let seat = Arc::new(Seat {
+            equipped,
+            state: tokio::sync::Mutex::default(),
+        });
+        if is_shared {
+            shared.push(Arc::clone(&seat));
+        }
+        seat
+    }
+}
+
+/// A connection to one server, for an agent or for all that share it.
 #[derive(Debug)]
 struct Seat {
     equipped: Equipped,
@@ -149,14 +197,14 @@ impl Servers {
         equipped: Vec<Equipped>,
         filter: &ToolFilter,
         outside: Outside,
-        known: &Known,
+        (known, pool): (&Known, &Pool),
     ) -> Self {
-        let seat = |equipped| Seat {
-            equipped,
-            state: tokio::sync::Mutex::default(),
+        let place = |equipped| Place {
+            seat: pool.seat(equipped),
+            seen: AtomicUsize::new(0),
         };
         Self(Arc::new(Inner {
-            seats: equipped.into_iter().map(seat).collect(),
+            places: equipped.into_iter().map(place).collect(),
             filter: filter.clone(),
             outside,
             known: known.clone(),
@@ -180,11 +228,11 @@ impl Servers {
         &self,
         launcher: Launcher<'_>,
     ) -> Result<Vec<String>, String> {
-        for seat in &self.0.seats {
-            let config = &seat.equipped.config;
+        for place in &self.0.places {
+            let config = &place.seat.equipped.config;
             if self.0.known.of(config).is_none() {
-                let link = seat.linked(launcher).await?;
-                self.ask_for_tools(seat, &link).await?;
+                let link = place.seat.linked(launcher).await?;
+                self.ask_for_tools(place, &link).await?;
             }
         }
         Ok(self.arrange())
@@ -194,11 +242,12 @@ impl Servers {
     pub(in crate::world) async fn look_again(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut is_new = false;
-        for seat in &self.0.seats {
-            let link = seat.state.lock().await.link.clone();
-            if let Some(link) = link.filter(|link| link.has_changed()) {
+        for place in &self.0.places {
+            let link = place.seat.state.lock().await.link.clone();
+            let seen = place.seen.load(Ordering::Relaxed);
+            if let Some(link) = link.filter(|link| link.changes() != seen) {
                 is_new = true;
-                notes.extend(self.ask_for_tools(seat, &link).await.err());
+                notes.extend(self.ask_for_tools(place, &link).await.err());
             }
         }
         is_new.then(|| {
@@ -219,7 +268,12 @@ impl Servers {
         let link = seat.linked(launcher).await?;
         let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
         let fault = match timeout(Duration::from_secs(config.call_seconds), asked).await {
-            Ok(Ok(answered)) => return Ok(answered),
+            Ok(Ok(answered)) => {
+                return Ok(Answered {
+                    text: link.hide(answered.text),
+                    ..answered
+                });
+            }
             Ok(Err(fault)) => fault,
             Err(_) => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
         };
@@ -227,11 +281,13 @@ impl Servers {
     }
 
     fn seat(&self, server: &ServerName) -> Option<&Seat> {
-        let mut seats = self.0.seats.iter();
+        let mut seats = self.0.places.iter().map(|place| place.seat.as_ref());
         seats.find(|seat| seat.equipped.config.name() == server)
     }
 
-    async fn ask_for_tools(&self, seat: &Seat, link: &Link) -> Result<(), String> {
+    async fn ask_for_tools(&self, place: &Place, link: &Link) -> Result<(), String> {
+        let seat = &place.seat;
+        place.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(START_TIME_MAX, link.tools()).await;
         let seconds = START_TIME_MAX.as_secs();
         let late = || Fault::Failed(format!("it did not list its tools in {seconds} s"));
@@ -244,8 +300,8 @@ impl Servers {
     /// Puts the catalogue together from what is known, and says what stays out.
     fn arrange(&self) -> Vec<String> {
         let (mut catalogue, mut notes) = (Catalogue::default(), Vec::new());
-        for seat in &self.0.seats {
-            let config = &seat.equipped.config;
+        for place in &self.0.places {
+            let config = &place.seat.equipped.config;
             let described = self.0.known.of(config).unwrap_or_default();
             let (mut tools, said) = offered(&config.rules, &described);
             tools.retain(|tool| self.chosen(tool));
@@ -296,12 +352,18 @@ impl Seat {
             commands,
             log,
             redactor,
+            tokens,
+            listener,
         } = &self.equipped;
+        let listener = listener.clone();
         let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
         match (&config.link, commands) {
             (Reached::Remote(remote), _) => {
-                let opened = timeout(START_TIME_MAX, Link::to_remote(remote)).await;
-                opened.unwrap_or_else(|_| Err(late())).map_err(failed)
+                let tokens = tokens.as_ref().map(|tokens| tokens.of_server(&remote.url));
+                let opened =
+                    timeout(START_TIME_MAX, Link::to_remote(remote, tokens, listener)).await;
+                let opened = opened.unwrap_or_else(|_| Err(Fault::Failed(late())));
+                opened.map_err(|fault| failed(self.why(fault)))
             }
             (Reached::Program(program), Some(commands)) => {
                 let wanted = Wanted {
@@ -311,7 +373,7 @@ impl Seat {
                 };
                 let launch = launcher(wanted).map_err(failed)?;
                 let log = link::log_to(log.clone(), redactor.clone());
-                let opened = Link::to_program(launch, log, START_TIME_MAX).await;
+                let opened = Link::to_program(launch, (log, listener), START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (Reached::Program(_), None) => {
@@ -324,13 +386,50 @@ impl Seat {
     fn told(&self, link: &Link, fault: Fault) -> String {
         let name = self.equipped.config.name();
         match fault {
-            Fault::Failed(why) => format!("the server `{name}`: {why}"),
             Fault::Gone => format!(
                 "the server `{name}` has ended, and what became of the call is not known{}",
                 link.last_words()
             ),
+            fault => link.hide(format!("the server `{name}`: {}", self.why(fault))),
         }
     }
+
+    fn why(&self, fault: Fault) -> String {
+        let name = self.equipped.config.name();
+        match fault {
+            Fault::Failed(why) => why,
+            Fault::Gone => "it has ended".to_owned(),
+            Fault::Closed(_) if self.says_who() => {
+                "it does not take what `headers` says of who asks".to_owned()
+            }
+            Fault::Closed(None) => format!(
+                "it wants to know who asks: sign in with `massgen mcp login {name}`, or add its \
+                 token to `headers`"
+            ),
+            Fault::Closed(Some(scopes)) => format!(
+                "it wants rights that you have not given: sign in again with \
+                 `massgen mcp login {name}{}`",
+                asking_for(&scopes)
+            ),
+        }
+    }
+
+    fn says_who(&self) -> bool {
+        match &self.equipped.config.link {
+            Reached::Remote(remote) => remote::says_who(remote),
+            Reached::Program(_) => false,
+        }
+    }
+}
+
+/// How these rights are asked for on the command line. A stranger names them, and the user may copy
+/// the line: those that a shell would read as more than a word are left out.
+fn asking_for(scopes: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
+    let scopes = scopes.split_ascii_whitespace().filter(plain);
+    let scopes = scopes.take(SCOPES_MAX);
+    scopes.map(|scope| format!(" --scope {scope}")).collect()
 }
 
 fn late() -> String {

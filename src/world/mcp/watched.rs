@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
@@ -12,15 +12,15 @@ use rmcp::transport::Transport;
 /// A connection that is watched.
 pub(super) struct Watched<T> {
     connection: T,
-    has_changed: Arc<AtomicBool>,
+    changes: Arc<AtomicUsize>,
 }
 
 impl<T> Watched<T> {
-    /// Watches `connection`, and raises the flag when the tools have changed.
-    pub(super) fn new(connection: T, has_changed: &Arc<AtomicBool>) -> Self {
+    /// Watches `connection`, and counts how often the tools have changed.
+    pub(super) fn new(connection: T, changes: &Arc<AtomicUsize>) -> Self {
         Self {
             connection,
-            has_changed: Arc::clone(has_changed),
+            changes: Arc::clone(changes),
         }
     }
 }
@@ -47,7 +47,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 ServerNotification::ToolListChangedNotification(_)
             )
         {
-            self.has_changed.store(true, Ordering::Relaxed);
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
         message
     }

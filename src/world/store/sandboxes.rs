@@ -91,6 +91,11 @@ impl Sandboxes {
         self.room(&format!("{id}.programs"))
     }
 
+    /// The directory of the hooks that are asked about one agent, which nobody else uses.
+    pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
+        self.room(&format!("{id}.hooks"))
+    }
+
     /// The directory of one server of one agent, which nobody else uses.
     pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
         self.room(&format!("{id}.server.{server}"))

@@ -94,6 +94,8 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::VotesVoided { .. }
@@ -129,6 +131,8 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Held { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Answered { .. }

@@ -118,6 +118,8 @@ impl Tracker {
             | Event::Shortened { .. }
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }
             | Event::VotesVoided { .. }

@@ -46,6 +46,12 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_servers(&format!("[{{name: s, command: npx, {line}}}]")),
                     with_servers("[{name: s, command: npx}]"),
                 ),
+                "agents[].backend.mcp_servers[].oauth" => (
+                    with_servers(&format!(
+                        "[{{name: s, url: 'https://e.org', oauth: {{{line}}}}}]"
+                    )),
+                    with_servers("[{name: s, url: 'https://e.org'}]"),
+                ),
                 "agents[].backend.mcp_servers[].security" => (
                     with_servers(&format!(
                         "[{{name: s, command: npx, security: {{{line}}}}}]"
@@ -339,7 +345,7 @@ fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
         ),
         (
             "hooks: {}",
-            "warning agent.backend.fallback[0].hooks: `hooks` is not supported",
+            "error agent.backend.fallback[0].hooks: unknown key `hooks`",
         ),
     ] {
         check(&falling_back(key), &[finding]);

@@ -1,6 +1,9 @@
 //! The keys about foreign servers.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::call_rules::About;
 use crate::config::command_line::Variable;
 use crate::config::servers::{Addresses, Allowed, Link, ServerConfig};
 use crate::confinement::network::Network;
@@ -78,6 +81,111 @@ fn every_key_of_a_server_is_read() {
     assert!(matches!(&program.env["A"], Variable::Written(value) if value == "b"));
     assert!(matches!(&program.network, Network::Domains(list) if list.len() == 1));
     assert_eq!(program.cwd.as_ref().unwrap().to_string(), "/srv/x");
+}
+
+#[test]
+fn what_a_server_is_signed_in_at_with_is_read() {
+    let servers = servers(&with_servers(
+        "[{name: s, url: 'https://e.org/mcp', \
+         oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b]}}]",
+    ));
+    let Link::Remote(remote) = &servers[0].link else {
+        panic!("a server on the network");
+    };
+    let client = remote.sign_in.client.as_ref().unwrap();
+    assert_eq!(client.id, "id");
+    assert!(client.secret.is_some());
+    assert_eq!(remote.sign_in.scopes, ["a", "b"]);
+    let url = "url: 'https://e.org/mcp'";
+    check_server(&format!("{url}, oauth: {{}}"), &[]);
+    for (keys, expected) in [
+        (
+            "oauth: {client_secret: x}",
+            "oauth.client_secret: a `client_secret` means nothing without its `client_id`",
+        ),
+        (
+            "oauth: {scopes: ['a b']}",
+            "oauth.scopes[0]: `a b` is no scope",
+        ),
+    ] {
+        let expected = format!("error agent.backend.mcp_servers[0].{expected}");
+        check_server(&format!("{url}, {keys}"), &[&expected]);
+    }
+    check_server(
+        "command: npx, oauth: {client_id: x}",
+        &["error agent.backend.mcp_servers[0].oauth: `oauth` has no effect"],
+    );
+}
+
+#[test]
+fn what_is_said_of_single_tools_is_a_rule() {
+    let yaml =
+        with_servers("[{name: s, command: npx, tools: {a: allow, b.c: ask, mcp__s__d: deny}}]");
+    let rules = &config(&yaml).agents[0].permissions.rules;
+    let rules: Vec<(String, &About)> = rules
+        .iter()
+        .map(|rule| (rule.to_string(), &rule.about))
+        .collect();
+    let about = |name: &str| About::Tool(name.to_owned());
+    assert_eq!(
+        rules,
+        [
+            ("allow: mcp(s/a)".to_owned(), &about("mcp__s__a")),
+            ("ask: mcp(s/b.c)".to_owned(), &about("mcp__s__b_c")),
+            ("deny: mcp(s/mcp__s__d)".to_owned(), &about("mcp__s__d")),
+        ]
+    );
+    for (tools, expected) in [
+        ("{a: never}", ".a: `a` is not `allow`, `ask` or `deny`"),
+        ("{'a*': deny}", ".a*: `a*` is no name of a tool"),
+        ("[a]", ": `tools` is no mapping"),
+    ] {
+        let expected = format!("error agent.backend.mcp_servers[0].tools{expected}");
+        check_server(&format!("command: npx, tools: {tools}"), &[&expected]);
+    }
+}
+
+#[test]
+fn servers_that_are_written_the_same_are_the_same() {
+    let agents = |one: &str, other: &str| {
+        let agent = |id: &str, keys: &str| {
+            format!(
+                "  - id: {id}\n    backend: {{type: scripted, replies: [], cwd: {id}, \
+                 mcp_servers: [{{name: s, {keys}}}]}}\n"
+            )
+        };
+        let config = config(&format!(
+            "agents:\n{}{}",
+            agent("a", one),
+            agent("b", other)
+        ));
+        let [one, other] = config.agents.as_slice() else {
+            panic!("two agents");
+        };
+        Arc::ptr_eq(&one.servers[0], &other.servers[0])
+    };
+    let url = "url: 'https://e.org/mcp', headers: {A: x}";
+    assert!(agents(url, url));
+    assert!(!agents(url, "url: 'https://e.org/mcp', headers: {A: y}"));
+    let program = "command: npx, env: {A: x, B: '${TOKEN}'}, shared: true";
+    assert!(agents(program, program));
+    assert!(!agents(program, "command: npx, env: {A: x, B: '${TOKEN}'}"));
+    assert!(!agents(program, "command: npx, env: {A: x}, shared: true"));
+}
+
+#[test]
+fn a_program_that_is_shared_writes_nowhere() {
+    let keys = "command: npx, shared: true";
+    check_server(&format!("{keys}, permission: read"), &[]);
+    check_server("command: npx, shared: false, permission: write", &[]);
+    check_server(
+        &format!("{keys}, permission: write"),
+        &["error agent.backend.mcp_servers[0].permission: a program that agents share"],
+    );
+    check_server(
+        "url: 'https://e.org/mcp', shared: true",
+        &["error agent.backend.mcp_servers[0].shared: `shared` has no effect"],
+    );
 }
 
 #[test]

@@ -123,6 +123,35 @@ pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event, Event::Restarting { .. } | Event::RunEnded { .. })
 }
 
+/// The line that tells what a person or a hook says of a deed.
+fn word_about_a_call(event: &Event) -> Option<String> {
+    if let Event::PersonAsked {
+        tool,
+        reason,
+        answer,
+        ..
+    } = event
+    {
+        return Some(match answer {
+            None => format!("[asked] {tool}: {reason}"),
+            Some(said) => format!("[person says {said}] {tool}"),
+        });
+    }
+    let Event::HookRan {
+        event,
+        command,
+        decision,
+        reason,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let why = reason.as_ref().map(|why| format!(": {why}"));
+    let why = why.unwrap_or_default();
+    Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+}
+
 /// The line that tells of `event` in its agent's readable file, where the stream itself does not.
 fn note(event: &Event) -> Option<String> {
     match event {
@@ -144,15 +173,7 @@ fn note(event: &Event) -> Option<String> {
             let outcome = if *success { "done" } else { "failed" };
             Some(format!("[{outcome}] {tool}: {summary}"))
         }
-        Event::PersonAsked {
-            tool,
-            reason,
-            answer,
-            ..
-        } => Some(match answer {
-            None => format!("[asked] {tool}: {reason}"),
-            Some(said) => format!("[person says {said}] {tool}"),
-        }),
+        Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
         Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),
         Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
         Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
@@ -189,6 +210,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Restarting { .. }
         | Event::Confined { .. }
         | Event::CutShort { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => None,
     }

@@ -146,6 +146,8 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::LimitMet { .. }
         | Event::Retrying { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
+        | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. } => return None,
     })

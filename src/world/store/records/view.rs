@@ -209,6 +209,8 @@ impl RunView {
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
+            | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
             | Event::Answered { .. }
@@ -264,6 +266,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Text { .. }
         | Event::Reasoning { .. }
         | Event::PersonAsked { .. }
+        | Event::HookRan { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
         | Event::Refused { .. }
@@ -310,6 +313,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Held { .. }
         | Event::Shortened { .. }
         | Event::LimitMet { .. }
+        | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}
     }

@@ -210,6 +210,13 @@ pub(crate) fn share(path: &AbsPath) -> Result<Hold> {
     hold_by(path, File::try_lock_shared)
 }
 
+/// Waits until nobody else holds the directory `path`, and holds it; `None` where the file system
+/// cannot tell who does.
+pub(crate) fn wait_for(path: &AbsPath) -> Result<Option<DirLock>> {
+    let file = File::open(path.as_path()).map_err(|error| fault("open", path.as_path(), error))?;
+    Ok(file.lock().is_ok().then_some(DirLock { file }))
+}
+
 fn hold_by(
     path: &AbsPath,
     lock: impl FnOnce(&File) -> std::result::Result<(), TryLockError>,

@@ -1,0 +1,180 @@
+//! Owns `massgen mcp login` and `massgen mcp logout`: which server of a config is meant, and the
+//! conversation with the user while they sign in. What is given is kept elsewhere and never shown.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader, Stdin, stdin};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::cli::interrupts::listen;
+use crate::cli::login_arguments::{LoginArguments, LogoutArguments, NamedServer};
+use crate::cli::mcp::callback::Callback;
+use crate::cli::output::Output;
+use crate::cli::run::runtime;
+use crate::cli::team::checked;
+use crate::cli::team_file::TeamFile;
+use crate::config::servers::{Link, RemoteServer};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::world::browser::Browser;
+use crate::world::http::place;
+use crate::world::mcp::sign_in::SigningIn;
+use crate::world::mcp::tokens::{Forgotten, TokenFile};
+
+/// How long somebody may take to sign in.
+const LOGIN_TIME_MAX: Duration = Duration::from_mins(10);
+/// The longest line that is pasted, in bytes; what is longer is no address.
+const PASTED_BYTES_MAX: usize = 16 * 1024;
+
+/// Signs the user in.
+pub(crate) fn login(
+    host: &Host,
+    asked: &LoginArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let server = named(&asked.server, host, output)?;
+    let file = token_file(host)?;
+    let runtime = runtime()?;
+    let signed_in = runtime.block_on(async {
+        let stop = listen(host.hangup)?;
+        let signing_in = timeout(LOGIN_TIME_MAX, sign_in(&server, &file, host, asked, output));
+        tokio::select! {
+            signed_in = signing_in => signed_in.unwrap_or_else(|_| Err(late())),
+            () = stop.soon.cancelled() => {
+                Err(Error::new(ErrorKind::Interrupted, "you are not signed in"))
+            }
+        }
+    });
+    // A line that nobody types is waited for by a thread that cannot be woken.
+    runtime.shutdown_background();
+    signed_in?;
+    let name = &asked.server.name;
+    output.note(&format!(
+        "you are signed in at `{name}`; `{}` holds it",
+        file.path()
+    ));
+    Ok(ExitStatus::Delivered)
+}
+
+/// Forgets how the user is signed in.
+pub(crate) fn logout(
+    host: &Host,
+    asked: &LogoutArguments,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let server = named(&asked.server, host, output)?;
+    let name = &asked.server.name;
+    output.note(&match token_file(host)?.forget(&server.url)? {
+        Forgotten::Something => format!("you are no longer signed in at `{name}`"),
+        Forgotten::Nothing => format!("you were not signed in at `{name}`"),
+    });
+    Ok(ExitStatus::Delivered)
+}
+
+async fn sign_in(
+    server: &RemoteServer,
+    file: &TokenFile,
+    host: &Host,
+    asked: &LoginArguments,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let callback = Callback::listen(asked.port).await?;
+    let redirect = callback.url().as_str();
+    let signing_in = SigningIn::begin(server, file, redirect, &asked.scope).await?;
+    let address = signing_in.address();
+    output.note(&format!("sign in at {}:\n{address}", place(address)));
+    let browser = match asked.no_browser {
+        true => None,
+        false => Browser::show(address, &host.env),
+    };
+    if browser.is_none() {
+        output.note("if the browser cannot come back here, paste the address that it ends at");
+    }
+    let is_answer = |url: &Url| signing_in.is_answer(url);
+    let redirected = tokio::select! {
+        redirected = callback.come_back(is_answer) => redirected,
+        pasted = pasted(is_answer, output) => pasted,
+    };
+    signing_in.finish(&redirected).await
+}
+
+/// Waits for the address that the browser ended at, typed; for ever where nobody types.
+async fn pasted(is_answer: impl Fn(&Url) -> bool, output: &mut Output<'_>) -> Url {
+    let mut lines = BufReader::new(stdin());
+    while let Some(line) = line(&mut lines).await {
+        let url = Url::parse(line.trim()).ok();
+        match url.filter(&is_answer) {
+            Some(url) => return url,
+            None if line.trim().is_empty() => {}
+            None => output.note("this is not where the browser ends: paste the whole address"),
+        }
+    }
+    std::future::pending().await
+}
+
+/// The next line that is typed; `None` if there is none, or one that is no line.
+async fn line(lines: &mut BufReader<Stdin>) -> Option<String> {
+    let mut line = Vec::new();
+    loop {
+        let typed = lines.fill_buf().await.ok()?;
+        let end = typed.iter().position(|byte| *byte == b'\n');
+        let bytes = end.map_or(typed.len(), |end| end.saturating_add(1));
+        line.extend(typed.iter().take(bytes));
+        let is_over = typed.is_empty() || line.len() > PASTED_BYTES_MAX;
+        lines.consume(bytes);
+        if end.is_some() {
+            return String::from_utf8(line).ok();
+        }
+        if is_over {
+            return None;
+        }
+    }
+}
+
+/// The server on the network that is meant.
+fn named(asked: &NamedServer, host: &Host, output: &mut Output<'_>) -> Result<RemoteServer> {
+    let file = match &asked.config {
+        Some(argument) => TeamFile::named(argument, host)?,
+        None => TeamFile::default(host, output)?.ok_or_else(|| {
+            let message = "there is no config that could name a server";
+            Error::new(ErrorKind::Config, message).hint("name one with `--config`")
+        })?,
+    };
+    let config = checked(&file, host, output)?;
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let remote = servers.filter_map(|server| match &server.link {
+        Link::Remote(remote) => Some((server.name().as_str(), remote)),
+        Link::Program(_) => None,
+    });
+    let (meant, others): (Vec<_>, Vec<_>) = remote.partition(|(name, _)| *name == asked.name);
+    let Some((_, first)) = meant.first() else {
+        let mut names: Vec<&str> = others.into_iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let message = format!("no server on the network is called `{}`", asked.name);
+        let hint = match names.as_slice() {
+            [] => "nobody signs in at a server that is a program".to_owned(),
+            names => format!("`{}` names: {}", file.name(), names.join(", ")),
+        };
+        return Err(Error::new(ErrorKind::Config, message).hint(hint));
+    };
+    if meant.iter().any(|(_, remote)| remote.url != first.url) {
+        let message = format!("agents call different servers `{}`", asked.name);
+        return Err(Error::new(ErrorKind::Config, message).hint("give each a name of its own"));
+    }
+    Ok((*first).clone())
+}
+
+fn token_file(host: &Host) -> Result<TokenFile> {
+    host.home.as_ref().map(TokenFile::of).ok_or_else(|| {
+        let message = "there is no home directory to keep a token in";
+        Error::new(ErrorKind::Environment, message).hint("set `HOME`")
+    })
+}
+
+fn late() -> Error {
+    let minutes = LOGIN_TIME_MAX.as_secs() / 60;
+    let message = format!("you are not signed in: nobody came back within {minutes} minutes");
+    Error::new(ErrorKind::Environment, message).hint("try again, perhaps with `--no-browser`")
+}

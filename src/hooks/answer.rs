@@ -1,0 +1,281 @@
+//! Owns what a hook's exit status and output mean. Whatever is not understood is a failure, and whoever
+//! asked decides what that comes to.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::hooks::HookEvent;
+use crate::wording::{beginning, one_line, visible};
+
+/// The longest reason that is told, in characters.
+const REASON_CHARS_MAX: usize = 2000;
+/// The longest text that is added to what a model reads, in characters.
+const CONTEXT_CHARS_MAX: usize = 10_000;
+/// How much of what a hook wrote on its standard error is told to people, in characters.
+const STDERR_CHARS_MAX: usize = 300;
+/// The exit status that denies, with standard error as the reason.
+const DENIES: i32 = 2;
+
+/// What a hook decides, from the mildest to the strictest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    /// It has nothing against it.
+    Allow,
+    /// A person is to be asked.
+    Ask,
+    /// Somebody else is to decide; a person is asked.
+    Defer,
+    /// It must not happen.
+    Deny,
+}
+
+impl Decision {
+    /// Its word in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Defer => "defer",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// What a hook has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Its decision, if it took one.
+    pub decision: Option<Decision>,
+    /// Why; made safe to be shown.
+    pub reason: Option<String>,
+    /// What the tool shall be given instead.
+    pub updated_input: Option<Map<String, Value>>,
+    /// What the model shall read besides; made safe to be shown.
+    pub context: Option<String>,
+}
+
+/// Why a hook has not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What happened, as the end of a sentence. It holds nothing of what the hook wrote.
+    pub cause: String,
+    /// What it wrote on its standard error, for people.
+    pub stderr: String,
+}
+
+impl Failure {
+    /// A failure with this cause and what a hook wrote on its standard error.
+    pub fn new(cause: impl Into<String>, stderr: &str) -> Self {
+        Self {
+            cause: cause.into(),
+            stderr: visible(&one_line(stderr, STDERR_CHARS_MAX)),
+        }
+    }
+}
+
+/// An answer as it is written. There may be more in it.
+#[derive(Debug, Deserialize)]
+struct Written {
+    #[serde(rename = "continue")]
+    goes_on: Option<bool>,
+    #[serde(rename = "stopReason")]
+    stop_reason: Option<String>,
+    decision: Option<String>,
+    reason: Option<String>,
+    #[serde(rename = "hookSpecificOutput")]
+    specific: Option<Specific>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Specific {
+    hook_event_name: Option<String>,
+    permission_decision: Option<String>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Map<String, Value>>,
+    additional_context: Option<String>,
+}
+
+/// What a hook has said that was asked on `event`, ended with `status` and wrote this.
+pub fn read(
+    event: HookEvent,
+    status: i32,
+    (stdout, stderr): (&str, &str),
+) -> Result<Answer, Failure> {
+    match status {
+        0 if stdout.trim().is_empty() => Ok(Answer::default()),
+        0 => understood(event, stdout).map_err(|why| Failure::new(why, stderr)),
+        DENIES => Ok(Answer {
+            decision: Some(Decision::Deny),
+            reason: said(Some(stderr), REASON_CHARS_MAX),
+            ..Answer::default()
+        }),
+        status => Err(Failure::new(
+            format!("it ended with status {status}"),
+            stderr,
+        )),
+    }
+}
+
+fn understood(event: HookEvent, stdout: &str) -> Result<Answer, String> {
+    let written: Written = serde_json::from_str(stdout)
+        .map_err(|_| "its answer is not what was expected".to_owned())?;
+    let mut decisions = Vec::new();
+    if written.goes_on == Some(false) {
+        decisions.push((Decision::Deny, written.stop_reason));
+    }
+    match written.decision.as_deref() {
+        None => {}
+        Some("approve") => decisions.push((Decision::Allow, written.reason)),
+        Some("block") => decisions.push((Decision::Deny, written.reason)),
+        Some(_) => return Err("its `decision` is neither `approve` nor `block`".to_owned()),
+    }
+    let mut answer = Answer::default();
+    if let Some(specific) = written.specific {
+        if specific
+            .hook_event_name
+            .is_some_and(|name| name != event.name())
+        {
+            return Err("its `hookEventName` is another event's".to_owned());
+        }
+        if let Some(word) = &specific.permission_decision {
+            let decision = decision(word).ok_or("its `permissionDecision` is unknown")?;
+            decisions.push((decision, specific.permission_decision_reason));
+        }
+        if specific.updated_input.is_some() && event != HookEvent::PreToolUse {
+            return Err("`updatedInput` comes too late".to_owned());
+        }
+        answer.updated_input = specific.updated_input;
+        answer.context = said(specific.additional_context.as_deref(), CONTEXT_CHARS_MAX);
+    }
+    // Of equals, the first counts.
+    decisions.reverse();
+    if let Some((decision, reason)) = decisions.into_iter().max_by_key(|(decision, _)| *decision) {
+        answer.decision = Some(decision);
+        answer.reason = said(reason.as_deref(), REASON_CHARS_MAX);
+    }
+    Ok(answer)
+}
+
+fn decision(word: &str) -> Option<Decision> {
+    use Decision::{Allow, Ask, Defer, Deny};
+    let all = [Allow, Ask, Defer, Deny];
+    all.into_iter().find(|decision| decision.name() == word)
+}
+
+/// A text of a hook's with control characters written out, if there is anything in it.
+fn said(text: Option<&str>, chars_max: usize) -> Option<String> {
+    let text = text?.trim();
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    (!text.is_empty()).then(|| beginning(&lines.join("\n"), chars_max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an answer to a question before a call comes to: its decision, reason, input and context.
+    #[track_caller]
+    fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
+        let read = read(HookEvent::PreToolUse, status, (stdout, stderr));
+        let told = match read {
+            Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
+            Ok(answer) => {
+                let input = answer
+                    .updated_input
+                    .map(|input| Value::Object(input).to_string());
+                let parts = [
+                    answer.decision.map(|decision| decision.name().to_owned()),
+                    answer.reason,
+                    input,
+                    answer.context.map(|context| format!("+{context}")),
+                ];
+                let parts: Vec<String> = parts.into_iter().flatten().collect();
+                parts.join(" | ")
+            }
+        };
+        assert_eq!(told, expected);
+    }
+
+    fn specific(fields: &str) -> String {
+        format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{fields}}}}}"#)
+    }
+
+    #[test]
+    fn the_contract_is_understood() {
+        check(0, "", "noise", "");
+        check(0, " \n", "", "");
+        check(0, "{}", "", "");
+        for decision in ["allow", "deny", "ask", "defer"] {
+            let fields =
+                format!(r#""permissionDecision":"{decision}","permissionDecisionReason":"so""#);
+            check(0, &specific(&fields), "", &format!("{decision} | so"));
+        }
+        check(
+            0,
+            &specific(r#""updatedInput":{"path":"b"},"additionalContext":"mind \u001b[31m""#),
+            "",
+            r#"{"path":"b"} | +mind \u{1b}[31m"#,
+        );
+        check(0, r#"{"decision":"block","reason":"no"}"#, "", "deny | no");
+        check(0, r#"{"decision":"approve"}"#, "", "allow");
+        check(
+            0,
+            r#"{"continue":false,"stopReason":"late"}"#,
+            "",
+            "deny | late",
+        );
+        check(0, r#"{"continue":true,"systemMessage":"x"}"#, "", "");
+        check(2, "{}", " not on a Friday\n", "deny | not on a Friday");
+        check(2, "", "", "deny");
+    }
+
+    #[test]
+    fn the_strictest_word_of_one_answer_counts() {
+        let both = r#"{"decision":"block","reason":"old",
+            "hookSpecificOutput":{"permissionDecision":"allow"}}"#;
+        check(0, both, "", "deny | old");
+        let first = r#"{"continue":false,"stopReason":"stop","decision":"block","reason":"no"}"#;
+        check(0, first, "", "deny | stop");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_a_failure() {
+        check(
+            1,
+            "{}",
+            "Traceback\nx\u{7}",
+            r"failed: it ended with status 1 (Traceback x\u{7})",
+        );
+        let unread = "failed: its answer is not what was expected ()";
+        for text in ["fine", "[]", "1", "{", r#"{"decision":1}"#, "{} {}"] {
+            check(0, text, "", unread);
+        }
+        check(0, &specific(r#""updatedInput":"x""#), "", unread);
+        check(
+            0,
+            &specific(r#""permissionDecision":"yes""#),
+            "",
+            "failed: its `permissionDecision` is unknown ()",
+        );
+        check(
+            0,
+            r#"{"decision":"deny"}"#,
+            "",
+            "failed: its `decision` is neither `approve` nor `block` ()",
+        );
+        check(
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"Stop"}}"#,
+            "",
+            "failed: its `hookEventName` is another event's ()",
+        );
+    }
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let long = "x".repeat(REASON_CHARS_MAX + 5);
+        let reason = read(HookEvent::PreToolUse, 2, ("", &long)).unwrap().reason;
+        assert_eq!(reason.unwrap().chars().count(), REASON_CHARS_MAX + 1);
+    }
+}

@@ -1,0 +1,159 @@
+//! Owns which tools a hook is about: an expression that fits the whole name of a tool, or the name
+//! that other programs have for the same.
+
+use regex::{Regex, RegexBuilder};
+
+/// The longest expression, in characters.
+const EXPRESSION_CHARS_MAX: usize = 1000;
+/// How much an expression may take up once it is compiled, in bytes.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// Names that other programs have for tools that do the same.
+const TWINS: &[(&str, &[&str])] = &[
+    ("read_text_file", &["Read"]),
+    ("read_multiple_files", &["Read"]),
+    ("write_file", &["Write"]),
+    ("edit_file", &["Edit", "MultiEdit"]),
+    ("grep_files", &["Grep"]),
+    ("search_files", &["Glob"]),
+    ("list_directory", &["LS"]),
+    ("directory_tree", &["LS"]),
+    ("execute_command", &["Bash"]),
+    ("start_background_command", &["Bash"]),
+];
+
+/// Which tools a hook is about.
+#[derive(Clone, Debug)]
+pub enum Matcher {
+    /// All.
+    All,
+    /// Those that one of the names of fits.
+    Named(Regex),
+}
+
+impl Matcher {
+    /// The matcher of a text: an expression for whole names; nothing and `*` stand for all tools. The
+    /// error says what is wrong with it, as the end of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if matches!(text, "" | "*") {
+            return Ok(Self::All);
+        }
+        let chars = text.chars().count();
+        if chars > EXPRESSION_CHARS_MAX {
+            return Err(format!(
+                "it has {chars} characters: at most {EXPRESSION_CHARS_MAX}"
+            ));
+        }
+        let whole = format!("^(?:{text})$");
+        let compiled = RegexBuilder::new(&whole)
+            .size_limit(COMPILED_BYTES_MAX)
+            .build();
+        // Alone it says where in the text it is wrong, and it must not end the group early.
+        match (Regex::new(text), compiled) {
+            (Ok(_), Ok(whole)) => Ok(Self::Named(whole)),
+            (Err(error), _) | (_, Err(error)) => {
+                let text = error.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                Err(last.trim_start_matches("error: ").to_owned())
+            }
+        }
+    }
+
+    /// Whether it is about the tool of this name.
+    pub fn takes(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(expression) => names(tool).any(|name| expression.is_match(name)),
+        }
+    }
+}
+
+/// All names of the tool that is called `tool` by massgen or by another program.
+fn names(tool: &str) -> impl Iterator<Item = &str> {
+    let twins = TWINS
+        .iter()
+        .filter(move |(own, others)| *own == tool || others.contains(&tool));
+    let twins = twins.flat_map(move |(own, others)| {
+        let others = others.iter().copied().filter(move |_| *own == tool);
+        std::iter::once(*own).chain(others)
+    });
+    std::iter::once(tool).chain(twins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
+
+    #[track_caller]
+    fn check(matcher: &str, taken: &[&str], not_taken: &[&str]) {
+        let matcher = Matcher::parse(matcher).unwrap();
+        for tool in taken {
+            assert!(matcher.takes(tool), "{tool}");
+        }
+        for tool in not_taken {
+            assert!(!matcher.takes(tool), "{tool}");
+        }
+    }
+
+    #[test]
+    fn a_matcher_fits_whole_names() {
+        check("", &["write_file", "mcp__a__b"], &[]);
+        check("*", &["write_file"], &[]);
+        check(
+            "write_file",
+            &["write_file"],
+            &["write_files", "my_write_file"],
+        );
+        check(
+            "write_file|mcp__git__.*",
+            &["write_file", "mcp__git__status"],
+            &["edit_file", "mcp__github__x"],
+        );
+        check("write", &[], &["write_file", "Write"]);
+        check(".*", &["write_file", "Task"], &[]);
+    }
+
+    #[test]
+    fn names_of_other_programs_stand_for_their_twins() {
+        check(
+            "Write|Edit",
+            &["write_file", "edit_file"],
+            &["copy_file", "read_text_file"],
+        );
+        check(
+            "Read",
+            &["read_text_file", "read_multiple_files"],
+            &["list_directory"],
+        );
+        check(
+            "Bash",
+            &["execute_command", "start_background_command"],
+            &["execute_code"],
+        );
+        check("MultiEdit", &["edit_file"], &[]);
+        check("execute_command", &["Bash"], &["Read"]);
+        check("edit_file", &["Edit", "MultiEdit"], &["Write"]);
+    }
+
+    #[test]
+    fn twins_are_tools() {
+        for (own, _) in TWINS {
+            let is_own = |tool: &ToolSpec| tool.name == *own;
+            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_expression_is_refused() {
+        for (text, expected) in [
+            ("(", "unclosed group"),
+            ("a)|(?:b", "unopened group"),
+            ("a{1000}{1000}{1000}", "size limit"),
+        ] {
+            let why = Matcher::parse(text).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        }
+        assert!(Matcher::parse(&"a".repeat(1001)).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Owns what a hook reads on its standard input: the JSON that Claude Code gives its hooks, with what
+//! only massgen has. It speaks to the user's own programs, and so it names agents as they are.
+
+use serde_json::{Map, Value, json};
+
+use crate::hooks::HookEvent;
+use crate::id::{AgentId, AnswerLabel};
+use crate::path::AbsPath;
+use crate::permissions::grant::Phase;
+
+/// The version of what hooks read; it rises when a field changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+/// The mode in the words of the contract. There is no other here: the grants say what is open.
+const PERMISSION_MODE: &str = "default";
+
+/// What stays the same for all questions about one agent.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The session of the run; of a single call, none.
+    pub session_id: Option<String>,
+    /// The directory that massgen was started in.
+    pub project: AbsPath,
+    /// The agent; whoever calls with the grants of a file is none.
+    pub agent: Option<AgentId>,
+    /// Its workspace.
+    pub workspace: Option<AbsPath>,
+}
+
+/// What a hook is asked about or told of.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// A call of a tool, before it is carried out.
+    Call(Called<'a>),
+    /// A call that was carried out, and what came of it.
+    Result(Called<'a>, &'a str),
+    /// An answer with the name that it would have.
+    Answer(AnswerLabel, &'a str),
+    /// A vote.
+    Vote {
+        /// For whom.
+        candidate: &'a AgentId,
+        /// For which of the candidate's answers.
+        label: AnswerLabel,
+        /// Why, in the voter's words.
+        reason: &'a str,
+    },
+    /// Files that are to be delivered, each with what would become of it.
+    Delivery(&'a [(String, String)]),
+    /// Files that were delivered or not, each with what became of it.
+    Delivered(&'a [(String, String)]),
+}
+
+/// A call of a tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// What it is given.
+    pub input: &'a Value,
+    /// The id of the call in its conversation, if it has one.
+    pub id: Option<&'a str>,
+}
+
+impl Subject<'_> {
+    /// The event that is about it.
+    pub fn event(&self) -> HookEvent {
+        match self {
+            Self::Call(_) => HookEvent::PreToolUse,
+            Self::Result(..) => HookEvent::PostToolUse,
+            Self::Answer(..) => HookEvent::AnswerSubmitted,
+            Self::Vote { .. } => HookEvent::VoteCast,
+            Self::Delivery(_) => HookEvent::BeforeDelivery,
+            Self::Delivered(_) => HookEvent::AfterDelivery,
+        }
+    }
+
+    /// The call that it is about, if it is about one.
+    pub fn call(&self) -> Option<&Called<'_>> {
+        match self {
+            Self::Call(call) | Self::Result(call, _) => Some(call),
+            Self::Answer(..) | Self::Vote { .. } | Self::Delivery(_) | Self::Delivered(_) => None,
+        }
+    }
+
+    /// What only this event has.
+    fn fields(&self) -> Value {
+        match self {
+            Self::Call(call) => call.fields(),
+            Self::Result(call, response) => {
+                let mut fields = call.fields();
+                if let Value::Object(fields) = &mut fields {
+                    fields.insert("tool_response".to_owned(), json!(response));
+                }
+                fields
+            }
+            Self::Answer(label, text) => json!({ "label": label, "text": text }),
+            Self::Vote {
+                candidate,
+                label,
+                reason,
+            } => json!({ "candidate": candidate, "label": label, "reason": reason }),
+            Self::Delivery(files) | Self::Delivered(files) => {
+                let file =
+                    |(path, status): &(String, String)| json!({ "path": path, "status": status });
+                json!({ "files": files.iter().map(file).collect::<Vec<_>>() })
+            }
+        }
+    }
+}
+
+impl Called<'_> {
+    fn fields(&self) -> Value {
+        json!({ "tool_name": self.tool, "tool_input": self.input, "tool_use_id": self.id })
+    }
+}
+
+/// What the hooks of an agent read about `subject` in `phase`; rounds are counted while agents
+/// coordinate.
+pub fn request(
+    setting: &Setting,
+    (phase, round): (Phase, Option<u32>),
+    subject: &Subject<'_>,
+) -> Value {
+    let common = json!({
+        "schema_version": SCHEMA_VERSION,
+        "session_id": setting.session_id,
+        "cwd": setting.project,
+        "permission_mode": PERMISSION_MODE,
+        "hook_event_name": subject.event().name(),
+        "agent_id": setting.agent,
+        "workspace": setting.workspace,
+        "phase": phase,
+        "round": round,
+    });
+    let both = [common, subject.fields()].into_iter();
+    let fields = both.filter_map(|value| match value {
+        Value::Object(fields) => Some(fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
+    });
+    Value::Object(fields.flatten().collect::<Map<String, Value>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_fields_of_the_contract_and_ours() {
+        let setting = Setting {
+            session_id: Some("s1".to_owned()),
+            project: AbsPath::new("/p").unwrap(),
+            agent: Some(AgentId::parse("worker").unwrap()),
+            workspace: AbsPath::new("/p/w"),
+        };
+        let input = json!({ "path": "a" });
+        let call = Called {
+            tool: "write_file",
+            input: &input,
+            id: Some("call_1"),
+        };
+        let check = |subject: Subject<'_>, own: Value| {
+            let made = request(&setting, (Phase::Coordination, Some(2)), &subject);
+            let mut expected = json!({
+                "schema_version": 1, "session_id": "s1", "cwd": "/p",
+                "permission_mode": "default", "hook_event_name": subject.event().name(),
+                "agent_id": "worker", "workspace": "/p/w", "phase": "coordination", "round": 2,
+            });
+            for (name, value) in own.as_object().unwrap() {
+                expected[name] = value.clone();
+            }
+            assert_eq!(made, expected);
+        };
+        let called = json!({
+            "tool_name": "write_file", "tool_input": {"path": "a"}, "tool_use_id": "call_1",
+        });
+        check(Subject::Call(call), called.clone());
+        let mut answered = called;
+        answered["tool_response"] = json!("done");
+        check(Subject::Result(call, "done"), answered);
+        let files = [("/p/a".to_owned(), "created".to_owned())];
+        let listed = json!({ "files": [{"path": "/p/a", "status": "created"}] });
+        check(Subject::Delivery(&files), listed.clone());
+        check(Subject::Delivered(&files), listed);
+    }
+}

@@ -1,0 +1,242 @@
+//! Owns the way by which the user signs in at a server on the network: where that is done is found
+//! out, massgen is registered there if need be, the user says yes in a browser, and what is given
+//! then is kept. It must never show what is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::service::{ServiceError, serve_client};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationCallback, AuthorizationManager, OAuthClientConfig,
+};
+use secrecy::ExposeSecret;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::config::servers::RemoteServer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::wording::{one_line, spelled, visible};
+use crate::world::http::innermost;
+use crate::world::mcp::host::Host;
+use crate::world::mcp::judged::{Judged, fault_of};
+use crate::world::mcp::remote::{self, Refusal};
+use crate::world::mcp::tokens::{ServerTokens, TokenFile};
+
+/// What massgen is called where it registers itself.
+const CLIENT_NAME: &str = "massgen";
+/// How long the server may take to answer somebody whom it does not know.
+const GREETING_TIME_MAX: Duration = Duration::from_secs(30);
+/// How much of what a stranger says is told, in characters.
+const SAID_CHARS_MAX: usize = 600;
+
+/// A sign-in that waits for the user.
+pub struct SigningIn {
+    manager: AuthorizationManager,
+    tokens: ServerTokens,
+    address: Url,
+    /// What tells the answer to this sign-in from any other.
+    state: String,
+}
+
+/// What it would take to sign in is nobody's business.
+impl std::fmt::Debug for SigningIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningIn").finish_non_exhaustive()
+    }
+}
+
+impl SigningIn {
+    /// Finds out where one signs in at `server`, and who massgen is there. The answer is to come to
+    /// `redirect`. `scopes`, if there are any, are asked for in place of those of the config.
+    ///
+    /// # Errors
+    /// Nobody can sign in there, or not in a way that is allowed.
+    pub async fn begin(
+        server: &RemoteServer,
+        file: &TokenFile,
+        redirect: &str,
+        scopes: &[String],
+    ) -> Result<Self> {
+        let refused = |error: AuthError| failed(&error);
+        let mut manager = manager(server).await.map_err(refused)?;
+        let challenge = challenge(server).await?;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
+        let found = found.await.map_err(refused)?;
+        let places = [
+            Some(&found.metadata.authorization_endpoint),
+            Some(&found.metadata.token_endpoint),
+            found.metadata.registration_endpoint.as_ref(),
+        ];
+        for place in places.into_iter().flatten() {
+            judge(server, place)?;
+        }
+        manager.set_metadata(found.metadata);
+        let scopes = match (scopes, server.sign_in.scopes.as_slice()) {
+            ([], []) => manager.select_initial_scopes(&[]).await,
+            ([], written) => written.to_vec(),
+            (asked, _) => asked.to_vec(),
+        };
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let secret = match &server.sign_in.client {
+            Some(client) => {
+                let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
+                let known = known_as(&client.id, secret.map(str::to_owned), redirect);
+                manager.configure_client(known).map_err(refused)?;
+                None
+            }
+            None => {
+                let registered = manager.register_client(CLIENT_NAME, redirect, &scopes);
+                registered.await.map_err(refused)?.client_secret
+            }
+        };
+        let address = manager.get_authorization_url(&scopes).await;
+        let address = judge(server, &address.map_err(refused)?)?;
+        let tokens = file.of_server(&server.url).begun_with(secret, challenge);
+        manager.set_credential_store(tokens.clone());
+        let state = parameter(&address, "state").unwrap_or_default();
+        Ok(Self {
+            manager,
+            tokens,
+            address,
+            state,
+        })
+    }
+
+    /// Where the user signs in.
+    pub fn address(&self) -> &Url {
+        &self.address
+    }
+
+    /// Whether `redirected` is the answer to this sign-in.
+    pub fn is_answer(&self, redirected: &Url) -> bool {
+        parameter(redirected, "state").as_ref() == Some(&self.state)
+    }
+
+    /// Takes what the user's yes gives, and keeps it. `redirected` is where the browser was sent.
+    ///
+    /// # Errors
+    /// The user said no, or nothing is given.
+    pub async fn finish(self, redirected: &Url) -> Result<()> {
+        if let Some(why) = parameter(redirected, "error") {
+            let about = parameter(redirected, "error_description");
+            let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+            return Err(refusal(&format!("it was refused ({why}{about})")));
+        }
+        let answer = AuthorizationCallback::from_redirect_url(redirected.as_str());
+        let answer = answer.map_err(|error| failed(&error))?;
+        let _turn = self.tokens.turn().await?;
+        let AuthorizationCallback {
+            code,
+            csrf_token,
+            issuer,
+            ..
+        } = answer;
+        let given =
+            self.manager
+                .exchange_code_for_token_with_issuer(&code, &csrf_token, issuer.as_deref());
+        given.await.map(drop).map_err(|error| failed(&error))
+    }
+}
+
+/// What keeps the user signed in at `server`; `None` if they are not.
+pub(super) async fn signed_in(
+    server: &RemoteServer,
+    tokens: &ServerTokens,
+) -> std::result::Result<Option<AuthorizationManager>, String> {
+    let kept = tokens.client().map_err(|error| error.to_string())?;
+    let Some(kept) = kept else {
+        return Ok(None);
+    };
+    let configured = server.sign_in.client.as_ref();
+    let configured = configured.filter(|client| client.id == kept.id);
+    let secret = configured.and_then(|client| client.secret.as_ref());
+    let secret = secret.map(|secret| secret.expose_secret().to_owned());
+    let refused = |error: AuthError| said(&innermost(&error).to_string());
+    let mut manager = manager(server).await.map_err(refused)?;
+    let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
+    let found = found.await.map_err(refused)?;
+    manager.set_metadata(found.metadata);
+    manager.set_credential_store(tokens.clone());
+    if !manager.initialize_from_store().await.map_err(refused)? {
+        return Ok(None);
+    }
+    let known = known_as(&kept.id, secret.or(kept.secret), server.url.as_str());
+    manager.configure_client(known).map_err(refused)?;
+    Ok(Some(manager))
+}
+
+/// What the server says to somebody whom it does not know, if it turns them away: at once, or when
+/// they want to see its tools.
+async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
+    let client = remote::client(server.addresses).map_err(|why| refusal(&why))?;
+    let asking = async {
+        let greeted = serve_client(Host::new(&[], None), remote::transport(server, client)).await;
+        match greeted {
+            Ok(service) => {
+                let listed = service.peer().list_tools(None).await;
+                let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
+                Ok(refused.map(str::to_owned))
+            }
+            Err(error) => match (error.auth_challenge(), remote::told(&error)) {
+                (Some(challenge), _) => Ok(Some(challenge.to_owned())),
+                (None, Refusal::SignIn(_)) => Ok(None),
+                (None, Refusal::Failed(why)) => Err(refusal(&why)),
+            },
+        }
+    };
+    let asked = timeout(GREETING_TIME_MAX, asking).await;
+    asked.unwrap_or_else(|_| Err(refusal("the server does not answer")))
+}
+
+async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationManager, AuthError> {
+    let client = remote::client(server.addresses).map_err(AuthError::InternalError)?;
+    let judged = Arc::new(Judged {
+        client,
+        addresses: server.addresses,
+    });
+    AuthorizationManager::new_with_oauth_http_client(server.url.clone(), judged).await
+}
+
+/// The address `place`, which the server or others say of themselves, if the config allows it.
+fn judge(server: &RemoteServer, place: &str) -> Result<Url> {
+    let no_address = |_| refusal(&format!("{} is no address", spelled(place)));
+    let url = Url::parse(place).map_err(no_address)?;
+    match fault_of(server.addresses, &url) {
+        Some(why) => Err(refusal(&why)),
+        None => Ok(url),
+    }
+}
+
+fn known_as(id: &str, secret: Option<String>, redirect: &str) -> OAuthClientConfig {
+    let known = OAuthClientConfig::new(id, redirect);
+    match secret {
+        Some(secret) => known.with_client_secret(secret),
+        None => known,
+    }
+}
+
+/// The value of a parameter of an address.
+fn parameter(url: &Url, wanted: &str) -> Option<String> {
+    let mut pairs = url.query_pairs();
+    let pair = pairs.find(|(name, _)| name == wanted);
+    pair.map(|(_, value)| value.into_owned())
+}
+
+fn failed(error: &AuthError) -> Error {
+    let why = error.to_string();
+    let bottom = innermost(error).to_string();
+    if why.contains(&bottom) {
+        return refusal(&why);
+    }
+    refusal(&format!("{why}: {bottom}"))
+}
+
+/// Why nobody is signed in, which may be a stranger's words.
+fn refusal(why: &str) -> Error {
+    let message = format!("you are not signed in: {}", said(why));
+    Error::new(ErrorKind::Environment, message)
+}
+
+fn said(text: &str) -> String {
+    visible(&one_line(text, SAID_CHARS_MAX))
+}

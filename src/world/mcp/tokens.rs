@@ -1,0 +1,269 @@
+//! Owns the file of what the user has signed in with at servers on the network, in their own
+//! directory: never in a project. What is in it goes to nobody but the server that it is for and
+//! where that server has people sign in; no record, message or model reads it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::ErrorKind as IoKind;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::transport::auth::{
+    AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::store::redact::Redactor;
+use crate::world::sys::own;
+use crate::world::sys::own::dir::{self, Audience, DirLock};
+use crate::world::sys::own::file::{self, Durability};
+
+/// Where it lies in the user's home directory.
+const PLACE: &str = ".massgen/mcp/credentials.json";
+/// The longest file, in bytes.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The file of what the user has signed in with, by the addresses of servers.
+#[derive(Clone, Debug)]
+pub struct TokenFile(AbsPath);
+
+/// What was given for one server.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// What proves that massgen is the client that it was registered as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+    /// What the server said when it turned somebody away whom it did not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    challenge: Option<String>,
+    given: StoredCredentials,
+}
+
+/// Who massgen is at a server where the user has signed in.
+pub(super) struct KnownAs {
+    /// Its name there.
+    pub(super) id: String,
+    /// What proves it.
+    pub(super) secret: Option<String>,
+    /// What the server said when it turned somebody away whom it did not know.
+    pub(super) challenge: Option<String>,
+}
+
+impl TokenFile {
+    /// The one of the user whose home directory this is.
+    pub fn of(home: &AbsPath) -> Self {
+        Self(home.join(PLACE))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &AbsPath {
+        &self.0
+    }
+
+    /// Takes out what is kept for the server at `url`, and says whether there was anything.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn forget(&self, url: &Url) -> Result<Forgotten> {
+        let _turn = self.turn()?;
+        let mut all = self.read()?;
+        if all.remove(url.as_str()).is_none() {
+            return Ok(Forgotten::Nothing);
+        }
+        self.write(&all)?;
+        Ok(Forgotten::Something)
+    }
+
+    /// What is kept for the server at `url`.
+    pub(super) fn of_server(&self, url: &Url) -> ServerTokens {
+        ServerTokens {
+            file: self.clone(),
+            server: url.to_string(),
+            begun: None,
+            seen: Arc::default(),
+        }
+    }
+
+    /// Waits for the turn to change the file, which lasts as long as what is given.
+    fn turn(&self) -> Result<Option<DirLock>> {
+        let Some(parent) = self.0.parent() else {
+            return Ok(None);
+        };
+        dir::create_all(&parent, Audience::User)?;
+        dir::wait_for(&parent)
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Kept>> {
+        let bytes = file::read_regular_capped(&self.0, BYTES_MAX);
+        let bytes = match bytes {
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(BTreeMap::new()),
+            bytes => bytes.map_err(|error| own::fault("read", self.0.as_path(), error))?,
+        };
+        let damaged = || {
+            let message = format!("`{}` is no file of tokens", self.0);
+            Error::new(ErrorKind::Environment, message)
+                .hint("move it away, and sign in again with `massgen mcp login`")
+        };
+        let bytes = bytes.ok_or_else(damaged)?;
+        // What the parser would tell of the place may be a token.
+        serde_json::from_slice(&bytes).map_err(|_| damaged())
+    }
+
+    fn write(&self, all: &BTreeMap<String, Kept>) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(all)
+            .map_err(|error| Error::bug("a token has no JSON form").caused_by(error))?;
+        file::replace(&self.0, &bytes, Durability::Power)
+    }
+}
+
+/// Whether anything was taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// It was.
+    Something,
+    /// There was nothing.
+    Nothing,
+}
+
+/// What is kept for one server. A clone is the same.
+#[derive(Clone)]
+pub(super) struct ServerTokens {
+    file: TokenFile,
+    server: String,
+    /// What a sign-in has just begun with.
+    begun: Option<Arc<Begun>>,
+    /// All that was read or written so far, to be taken out of what the server says.
+    seen: Arc<Mutex<Vec<SecretString>>>,
+}
+
+/// What is kept beside what is given at last.
+struct Begun {
+    /// What a client that has just been registered was given.
+    client_secret: Option<SecretString>,
+    challenge: Option<String>,
+}
+
+/// What is kept is nobody's business.
+impl fmt::Debug for ServerTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerTokens")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerTokens {
+    /// The same, of a sign-in that begins: the secret of the client that was registered, and what the
+    /// server said to somebody whom it did not know, are kept with what is saved.
+    pub(super) fn begun_with(self, secret: Option<String>, challenge: Option<String>) -> Self {
+        Self {
+            begun: Some(Arc::new(Begun {
+                client_secret: secret.map(SecretString::from),
+                challenge,
+            })),
+            ..self
+        }
+    }
+
+    /// Who massgen was registered as, with what proves it, if the user has signed in.
+    pub(super) fn client(&self) -> Result<Option<KnownAs>> {
+        let kept = self.kept()?;
+        Ok(kept.map(|kept| KnownAs {
+            id: kept.given.client_id,
+            secret: kept.client_secret,
+            challenge: kept.challenge,
+        }))
+    }
+
+    /// Waits for the turn to change what is kept.
+    pub(super) async fn turn(&self) -> Result<Option<DirLock>> {
+        let file = self.file.clone();
+        let turn = tokio::task::spawn_blocking(move || file.turn()).await;
+        turn.map_err(|_| Error::bug("nobody could wait for the file of tokens"))?
+    }
+
+    /// `text` without what was ever sent to the server or where it has people sign in.
+    pub(super) fn hide(&self, text: &str) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
+        Redactor::new(seen.iter().map(copy).collect()).text(text)
+    }
+
+    fn kept(&self) -> Result<Option<Kept>> {
+        let kept = self.file.read()?.remove(&self.server);
+        if let Some(kept) = &kept {
+            self.see(kept);
+        }
+        Ok(kept)
+    }
+
+    fn see(&self, kept: &Kept) {
+        let response = serde_json::to_value(&kept.given.token_response).unwrap_or_default();
+        let tokens = ["access_token", "refresh_token", "id_token"];
+        let tokens = tokens
+            .iter()
+            .filter_map(|name| response.get(name)?.as_str());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for secret in tokens.chain(kept.client_secret.as_deref()) {
+            if !seen.iter().any(|known| known.expose_secret() == secret) {
+                seen.push(SecretString::from(secret));
+            }
+        }
+    }
+
+    fn replace(&self, given: Option<StoredCredentials>) -> Result<()> {
+        let mut all = self.file.read()?;
+        let before = all.remove(&self.server);
+        if let Some(given) = given {
+            let kept = match (&self.begun, before) {
+                (Some(begun), _) => {
+                    let secret = begun.client_secret.as_ref();
+                    Kept {
+                        client_secret: secret.map(|secret| secret.expose_secret().to_owned()),
+                        challenge: begun.challenge.clone(),
+                        given,
+                    }
+                }
+                (None, Some(before)) => Kept { given, ..before },
+                (None, None) => Kept {
+                    client_secret: None,
+                    challenge: None,
+                    given,
+                },
+            };
+            self.see(&kept);
+            all.insert(self.server.clone(), kept);
+        }
+        self.file.write(&all)
+    }
+}
+
+#[async_trait::async_trait]
+impl CredentialStore for ServerTokens {
+    async fn load(&self) -> std::result::Result<Option<StoredCredentials>, AuthError> {
+        let kept = self.kept().map_err(failed)?;
+        Ok(kept.map(|kept| kept.given))
+    }
+
+    async fn save(&self, given: StoredCredentials) -> std::result::Result<(), AuthError> {
+        self.replace(Some(given)).map_err(failed)
+    }
+
+    async fn clear(&self) -> std::result::Result<(), AuthError> {
+        self.replace(None).map_err(failed)
+    }
+
+    async fn acquire_refresh_guard(
+        &self,
+    ) -> std::result::Result<Option<CredentialRefreshGuard>, AuthError> {
+        let turn = self.turn().await.map_err(failed)?;
+        Ok(turn.map(CredentialRefreshGuard::new))
+    }
+}
+
+fn failed(error: Error) -> AuthError {
+    AuthError::CredentialStoreError(error.to_string())
+}

@@ -1,0 +1,828 @@
+//! The user's hooks as real scripts: what each answer and each failure does to calls, answers, votes
+//! and deliveries, what the scripts reach, and what the config may say of them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use massgen::confinement::tier::Tier;
+use serde_json::{Value, json};
+
+use crate::command_runs::has;
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, answers, team};
+
+/// A project whose one agent has these `hooks`, in one line, and may write to `src`. The script of the
+/// hook stands where no agent writes.
+fn project(hooks: &str, script: &str) -> Project {
+    let config = format!(
+        "agents:
+  - id: ann
+    backend: {{type: scripted, replies: [], cwd: ann, enable_mcp_command_line: true}}
+orchestrator:
+  context_paths: [{{path: src, permission: write}}]
+hooks: {hooks}
+"
+    );
+    Project::new()
+        .file("team.yaml", config)
+        .file("src/a.txt", "plain\n")
+        .file("hooks/check.sh", script)
+}
+
+/// A project with a hook before each `write_file`.
+fn before_writes(script: &str) -> Project {
+    let hooks = "{PreToolUse: [{matcher: write_file, hooks: ['sh hooks/check.sh']}]}";
+    project(hooks, script)
+}
+
+fn call(project: Project, tool: &str, arguments: &Value) -> Finished {
+    let words = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
+    project
+        .args(words)
+        .args(["--args", &arguments.to_string()])
+        .run()
+}
+
+fn write() -> Value {
+    json!({"path": "own.txt", "content": "new"})
+}
+
+const OWN: &str = ".massgen/workspaces/ann_00000000/own.txt";
+
+/// Expects that a write with this hook is allowed or denied, and that what is printed says so.
+#[track_caller]
+fn check(script: &str, is_allowed: bool, told: &str) -> Finished {
+    let done = call(before_writes(script), "write_file", &write());
+    let (out, err) = (done.stdout(), done.stderr());
+    let code = if is_allowed { 0 } else { 4 };
+    assert_eq!(done.code(), Some(code), "{script}: {out} {err}");
+    assert!(out.contains(told), "{script}: {out}");
+    assert_eq!(done.project().path(OWN).exists(), is_allowed, "{script}");
+    done
+}
+
+/// A script that answers with these fields.
+fn answering(fields: &Value) -> String {
+    let mut answer = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse"}});
+    for (name, value) in fields.as_object().unwrap() {
+        answer["hookSpecificOutput"][name] = value.clone();
+    }
+    format!("cat > /dev/null\ncat <<'END'\n{answer}\nEND\n")
+}
+
+fn deciding(decision: &str) -> String {
+    answering(&json!({"permissionDecision": decision, "permissionDecisionReason": "so it is"}))
+}
+
+#[test]
+fn each_answer_does_what_the_contract_says() {
+    check("exit 0", true, "");
+    check(&deciding("allow"), true, "");
+    check(
+        &deciding("deny"),
+        false,
+        "a hook of the user's denies it: so it is",
+    );
+    check(
+        &deciding("ask"),
+        false,
+        "has a person asked first: so it is",
+    );
+    check(&deciding("defer"), false, "leaves it to a person: so it is");
+    check(
+        "echo 'not today' >&2; exit 2",
+        false,
+        "denies it: not today",
+    );
+    check(
+        r#"echo '{"decision":"block","reason":"old"}'"#,
+        false,
+        "denies it: old",
+    );
+    check(
+        r#"echo '{"continue":false,"stopReason":"late"}'"#,
+        false,
+        "denies it: late",
+    );
+    check(
+        &answering(&json!({"additionalContext": "mind the gap"})),
+        true,
+        "[a hook of the user's adds: mind the gap]",
+    );
+}
+
+#[test]
+fn a_hook_that_fails_denies() {
+    check(
+        "exit 1",
+        false,
+        "a hook of the user's failed: it ended with status 1",
+    );
+    check("kill -9 $$", false, "signal 9 ended it");
+    check("echo fine", false, "its answer is not what was expected");
+    check(
+        "cat /dev/zero | head -c 1000000000",
+        false,
+        "it wrote more than 1048576 bytes",
+    );
+    check("no-such-program-anywhere", false, "status 127");
+    check("echo CANARY >&2; exit 3", false, "it ended with status 3");
+    let secret = call(
+        before_writes("echo CANARY >&2; exit 3"),
+        "write_file",
+        &write(),
+    );
+    assert!(!secret.stdout().contains("CANARY"), "{}", secret.stdout());
+}
+
+#[test]
+fn a_hook_that_takes_too_long_denies_and_leaves_nothing() {
+    let hooks = "{PreToolUse: [{hooks: [{command: 'sh hooks/check.sh', timeout: 1}]}]}";
+    let script = "sleep 987654 & sleep 987654";
+    let begun = Instant::now();
+    let late = call(project(hooks, script), "write_file", &write());
+    assert_eq!(late.code(), Some(4), "{}", late.stdout());
+    assert!(
+        late.stdout().contains("it took longer than 1 s"),
+        "{}",
+        late.stdout()
+    );
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert_eq!(running("987654"), 0);
+}
+
+/// How many processes have this word on their command line.
+fn running(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let has_word = |line: &Vec<u8>| {
+        line.split(|byte| *byte == 0)
+            .any(|found| found == word.as_bytes())
+    };
+    lines.filter(has_word).count()
+}
+
+#[test]
+fn a_hook_reads_what_it_is_asked_about() {
+    let script = "cat > \"$TMPDIR/request\"; cat \"$TMPDIR/request\" >&2
+echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exit 2";
+    let asked = call(before_writes(script), "write_file", &write());
+    let report: Value = serde_json::from_str(asked.stdout()).unwrap();
+    let told = report["output"].as_str().unwrap();
+    let begin = told.find('{').unwrap();
+    let mut lines = told[begin..].lines();
+    let text = lines.next().unwrap();
+    let (request, rest) = text.split_at(text.rfind('}').unwrap() + 1);
+    let request: Value = serde_json::from_str(request).unwrap();
+    let expected = json!({
+        "schema_version": 1, "session_id": null, "cwd": "[PROJECT]",
+        "permission_mode": "default", "hook_event_name": "PreToolUse", "agent_id": "ann",
+        "workspace": "[PROJECT]/.massgen/workspaces/ann_00000000", "phase": "final", "round": null,
+        "tool_name": "write_file", "tool_input": write(), "tool_use_id": null,
+    });
+    assert_eq!(request, expected);
+    let rest = format!("{rest}{}", lines.next().unwrap_or_default());
+    assert!(
+        rest.starts_with("[PROJECT] ann PreToolUse [PROJECT]"),
+        "{rest}"
+    );
+}
+
+#[test]
+fn an_input_that_a_hook_changes_is_asked_about_anew() {
+    let into = |path: &str| answering(&json!({"updatedInput": {"path": path, "content": "other"}}));
+    let changed = call(before_writes(&into("b.txt")), "write_file", &write());
+    assert_eq!(changed.code(), Some(0), "{}", changed.stdout());
+    changed
+        .has_file(".massgen/workspaces/ann_00000000/b.txt", "other")
+        .has_no(OWN);
+    let outside = call(
+        before_writes(&into("../../../out.txt")),
+        "write_file",
+        &write(),
+    );
+    assert_eq!(outside.code(), Some(4), "{}", outside.stdout());
+    assert!(
+        outside
+            .stdout()
+            .contains("it does not lead into your directories")
+    );
+    outside.has_no("out.txt").has_no(OWN);
+    let unread = answering(&json!({"updatedInput": {"file": "b.txt"}}));
+    let denied = call(before_writes(&unread), "write_file", &write());
+    assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
+    assert!(
+        denied.stdout().contains("wants another input"),
+        "{}",
+        denied.stdout()
+    );
+}
+
+#[test]
+fn no_hook_opens_what_grants_close() {
+    let beyond = json!({"path": "../../../out.txt", "content": ""});
+    let allowing = "touch \"$TMPDIR/asked\"; ".to_owned() + &deciding("allow");
+    let denied = call(before_writes(&allowing), "write_file", &beyond);
+    assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
+    denied.has_no("out.txt");
+}
+
+#[test]
+fn all_hooks_are_asked_at_once_and_the_strictest_speaks() {
+    let wait = |own: &str, other: &str, decision: &str| {
+        format!(
+            "touch \"$TMPDIR/{own}\"; while [ ! -e \"$TMPDIR/{other}\" ]; do sleep 0.05; done\n{}",
+            deciding(decision)
+        )
+    };
+    for (one, other, code) in [
+        ("allow", "deny", 4),
+        ("deny", "allow", 4),
+        ("allow", "allow", 0),
+    ] {
+        let hooks = "{PreToolUse: ['sh hooks/check.sh', 'sh hooks/other.sh']}";
+        // Each waits for the other: one after the other, both would be late.
+        let project = project(hooks, &wait("one", "two", one))
+            .file("hooks/other.sh", wait("two", "one", other));
+        let done = call(project, "write_file", &write());
+        assert_eq!(done.code(), Some(code), "{one} {other}: {}", done.stdout());
+    }
+}
+
+#[test]
+fn a_matcher_says_which_tools_a_hook_is_about() {
+    let calls = [
+        ("write_file", write()),
+        ("list_directory", json!({"path": "."})),
+        ("execute_command", json!({"command": "true"})),
+    ];
+    for (matcher, expected) in [
+        ("write_file", [4, 0, 0]),
+        ("Write", [4, 0, 0]),
+        ("Bash|LS", [0, 4, 4]),
+        ("write", [0, 0, 0]),
+        ("*", [4, 4, 4]),
+        (".*_file", [4, 0, 0]),
+    ] {
+        let hooks = format!("{{PreToolUse: [{{matcher: '{matcher}', hooks: ['exit 2']}}]}}");
+        let done = calls
+            .clone()
+            .map(|(tool, arguments)| call(project(&hooks, ""), tool, &arguments).code().unwrap());
+        assert_eq!(done, expected, "{matcher}");
+    }
+}
+
+/// Commands and hooks of the project are held in this tier.
+fn held_in(project: Project, tier: Tier) -> Project {
+    let config = fs::read_to_string(project.path("team.yaml")).unwrap();
+    let key = "enable_mcp_command_line: true";
+    let held = config.replace(key, &format!("{key}, command_line_sandbox: {tier}"));
+    assert_ne!(held, config);
+    project.file("team.yaml", held)
+}
+
+#[test]
+fn a_hook_reaches_the_project_and_nothing_else() {
+    let script = "cat src/a.txt team.yaml > /dev/null || exit 3
+echo x > \"$TMPDIR/x\" || exit 4
+if cat ~/.ssh/id HOMEDIR/.ssh/id 2> /dev/null; then exit 5; fi
+if (echo x > src/a.txt) 2> /dev/null; then exit 6; fi
+if (echo x > made.txt) 2> /dev/null; then exit 7; fi
+if (exec 3<>/dev/tcp/127.0.0.1/PORT) 2> /dev/null; then exit 8; fi
+exit 0";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let hooks = "{PreToolUse: [{hooks: ['bash hooks/check.sh']}]}";
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        if !has(tier) {
+            println!("skipped: this machine has no tier {tier}");
+            continue;
+        }
+        let made = held_in(project(hooks, ""), tier).home_file(".ssh/id", "CANARY");
+        let home = made.home("");
+        let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
+        let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
+        let done = call(made.file("hooks/check.sh", &script), "write_file", &write());
+        let (out, err) = (done.stdout(), done.stderr());
+        assert_eq!(done.code(), Some(0), "{tier}: {out} {err}");
+        done.has_file("src/a.txt", "plain\n").has_no("made.txt");
+    }
+    // The control: with a network, the same connection is made.
+    let connects = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    for (network, code) in [("off", 4), ("on", 0)] {
+        let hooks = format!(
+            "{{PreToolUse: [{{hooks: [{{command: 'bash hooks/check.sh', network: {network}}}]}}]}}"
+        );
+        let done = call(project(&hooks, &connects), "write_file", &write());
+        assert_eq!(done.code(), Some(code), "{network}: {}", done.stdout());
+    }
+}
+
+#[test]
+fn hooks_after_a_call_add_to_what_is_read_and_undo_nothing() {
+    let after = |script: &str| {
+        let hooks = "{PostToolUse: [{matcher: Write, hooks: ['sh hooks/check.sh']}]}";
+        let done = call(project(hooks, script), "write_file", &write());
+        assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
+        let told = done.stdout().to_owned();
+        done.has_file(OWN, "new");
+        told
+    };
+    let adds = json!({"hookSpecificOutput": {"additionalContext": "now run the tests"}});
+    assert!(after(&format!("echo '{adds}'")).contains("adds: now run the tests]"));
+    let blocks =
+        after(r#"grep -q '"tool_response":' && echo '{"decision":"block","reason":"ugly"}'"#);
+    assert!(
+        blocks.contains("[a hook of the user's denies it: ugly]"),
+        "{blocks}"
+    );
+    assert!(!after("echo garbage; exit 1").contains("hook"));
+}
+
+#[test]
+fn programs_of_others_are_held_by_hooks_too() {
+    let asked = |hooks: &str, tool: &str, input: Value| {
+        let made = project(hooks, "exit 2");
+        let request = json!({
+            "hook_event_name": "PreToolUse", "cwd": made.path("src"),
+            "tool_name": tool, "tool_input": input,
+        });
+        let words = [
+            "hook",
+            "pre-tool-use",
+            "--config",
+            "team.yaml",
+            "--in-sandbox",
+        ];
+        let done = made
+            .args(words)
+            .args(["--phase", "final"])
+            .stdin(request.to_string())
+            .run();
+        let answer: Value = serde_json::from_str(done.stdout())
+            .unwrap_or_else(|_| panic!("{} {}", done.stdout(), done.stderr()));
+        let answer = &answer["hookSpecificOutput"];
+        (
+            answer["permissionDecision"].as_str().unwrap() == "allow",
+            answer["permissionDecisionReason"].to_string(),
+        )
+    };
+    let file = json!({"file_path": "new.txt", "content": ""});
+    let on = |matcher: &str, command: &str| {
+        format!("{{PreToolUse: [{{matcher: '{matcher}', hooks: ['{command}']}}]}}")
+    };
+    let (allowed, why) = asked(&on("write_file", "exit 2"), "Write", file.clone());
+    assert!(
+        !allowed && why.contains("a hook of the user's denies it"),
+        "{why}"
+    );
+    assert!(asked(&on("edit_file", "exit 2"), "Write", file.clone()).0);
+    let command = json!({"command": "ls"});
+    assert!(!asked(&on("execute_command", "exit 2"), "Bash", command.clone()).0);
+    assert!(asked(&on("list_directory", "exit 2"), "Bash", command).0);
+    let changes = answering(&json!({"updatedInput": {"path": "b", "content": ""}}));
+    let made = project(&on("Write", "sh hooks/check.sh"), &changes);
+    let request = json!({
+        "hook_event_name": "PreToolUse", "cwd": made.path("src"),
+        "tool_name": "Write", "tool_input": file,
+    });
+    let words = [
+        "hook",
+        "pre-tool-use",
+        "--config",
+        "team.yaml",
+        "--phase",
+        "final",
+    ];
+    let done = made.args(words).stdin(request.to_string()).run();
+    assert!(
+        done.stdout()
+            .contains("another input, which cannot be given"),
+        "{}",
+        done.stdout()
+    );
+}
+
+#[test]
+fn explain_names_the_hooks_and_runs_none() {
+    let hooks = "{PreToolUse: [{matcher: Write, hooks: ['sh hooks/check.sh']}]}";
+    let calls = "{\"tool\":\"write_file\",\"args\":{\"path\":\"x\",\"content\":\"\"}}
+{\"tool\":\"list_directory\",\"args\":{\"path\":\".\"}}\n";
+    let told = project(hooks, "exit 2")
+        .args(["explain", "calls", "--config", "team.yaml"])
+        .stdin(calls)
+        .success();
+    let mut lines = told.stdout().lines();
+    let mut line = || serde_json::from_str::<Value>(lines.next().unwrap()).unwrap();
+    let hooked = line();
+    assert_eq!(hooked["decision"], "allow");
+    assert_eq!(hooked["hooks"], json!(["sh hooks/check.sh"]));
+    assert_eq!(line()["hooks"], Value::Null);
+}
+
+#[track_caller]
+fn refused(hooks: &str, expected: &str) {
+    let told = project(hooks, "exit 0")
+        .args(["config", "check", "team.yaml"])
+        .run();
+    let out = told.stdout();
+    assert_eq!(
+        told.code().unwrap() == 0,
+        expected.is_empty(),
+        "{hooks}: {out}"
+    );
+    assert!(out.contains(expected), "{hooks}: {out}");
+}
+
+#[test]
+fn a_config_with_hooks_is_checked() {
+    refused("{PreToolUse: ['sh hooks/check.sh']}", "");
+    refused(
+        "{PreToolUse: ['\"$CLAUDE_PROJECT_DIR\"/hooks/check.sh']}",
+        "",
+    );
+    refused("{PreToolUse: ['./missing.sh --all']}", "`./missing.sh`");
+    refused("{PreToolUse: [no-such-program]}", "`no-such-program`");
+    refused("{PreToolUse: ['echo hi && ./missing.sh']}", "");
+    refused("{PreToolUs: []}", "did you mean `PreToolUse`?");
+    refused(
+        "{PreToolUse: [{matcher: '(', hooks: [true]}]}",
+        "is no regular expression",
+    );
+    refused("{PreToolUse: [{matcher: Write}]}", "`hooks` is missing");
+    refused(
+        "{PreToolUse: [{hooks: [{type: http, command: x}]}]}",
+        "expected `command`",
+    );
+    refused(
+        "{PreToolUse: [{hooks: [{command: [a, b]}]}]}",
+        "expected text",
+    );
+    refused(
+        "{PreToolUse: [{matcher: [a], hooks: [echo]}]}",
+        "expected text",
+    );
+    refused(
+        "{PreToolUse: [{hooks: [{command: echo, timeout: 601}]}]}",
+        "from 1 to 600",
+    );
+    refused(
+        "{VoteCast: [{matcher: Write, hooks: [echo]}]}",
+        "is about no tool",
+    );
+    let many = vec!["echo"; 17].join(", ");
+    refused(&format!("{{PreToolUse: [{many}]}}"), "at most 16");
+}
+
+#[test]
+fn a_hook_that_an_agent_could_rewrite_is_refused() {
+    let inside = "{PreToolUse: ['sh src/check.sh']}";
+    let done = call(
+        project(inside, "").file("src/check.sh", "exit 0"),
+        "write_file",
+        &write(),
+    );
+    assert_eq!(done.code(), Some(2), "{}", done.stderr());
+    assert!(
+        done.stderr().contains("which a hook is made of"),
+        "{}",
+        done.stderr()
+    );
+    // A protected name is nothing that an agent writes.
+    let protected = "{PreToolUse: ['sh src/.claude/check.sh']}";
+    let done = call(
+        project(protected, "").file("src/.claude/check.sh", "exit 0"),
+        "write_file",
+        &write(),
+    );
+    assert_eq!(done.code(), Some(0), "{}", done.stderr());
+}
+
+#[test]
+fn hooks_of_all_places_add_up() {
+    let config = "agents:
+  - id: ann
+    hooks: {PreToolUse: ['touch \"$TMPDIR/2\"']}
+    backend:
+      type: scripted
+      replies: []
+      cwd: ann
+      hooks: {PreToolUse: ['touch \"$TMPDIR/1\"']}
+orchestrator:
+  hooks: {PreToolUse: ['touch \"$TMPDIR/3\"']}
+hooks: {PreToolUse: ['touch \"$TMPDIR/4\"'], PostToolUse: ['ls \"$TMPDIR\" >&2; exit 2']}
+";
+    let done = call(
+        Project::new().file("team.yaml", config),
+        "write_file",
+        &write(),
+    );
+    assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
+    let told = done.stdout();
+    assert!(told.contains(r"1\n2\n3\n4"), "{told}");
+}
+
+/// The events of a run of one type.
+fn events(finished: &Finished, kind: &str) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == kind).collect()
+}
+
+#[test]
+fn a_run_tells_of_its_hooks_and_models_read_what_they_say() {
+    let replies = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "done"
+- when: {{last: "denies it: use b.txt"}}
+  calls: [{{name: new_answer, arguments: {{content: "I read it"}}}}]
+- calls: [{{name: write_file, arguments: {{path: a.txt, content: "one"}}}}]
+"#
+    );
+    let hooks = "hooks: {PreToolUse: [{matcher: Write, hooks: ['echo use b.txt >&2; exit 2']}]}";
+    let done = Project::new()
+        .file(
+            "team.yaml",
+            team(&[agent("ann", "cwd: w", &replies)], hooks),
+        )
+        .args(["--config", "team.yaml", "work"])
+        .success();
+    let ran = events(&done, "hook_ran");
+    assert_eq!(ran.len(), 1, "{ran:?}");
+    assert_eq!(ran[0]["decision"], "deny");
+    assert_eq!(ran[0]["reason"], "use b.txt");
+    assert_eq!(ran[0]["tool"], "write_file");
+    let called = events(&done, "tool_called");
+    assert_eq!(called[0]["rule"], "hook");
+    assert_eq!(events(&done, "answered")[0]["content"], "I read it");
+}
+
+/// A team of two; each answers and both vote for the first. An answer that is refused is given again
+/// with the word `better`.
+fn voters(hooks: &str) -> Project {
+    let replies = |me: &str| {
+        let first = format!(
+            r#"
+- when: {{last: "not counted: a hook"}}
+  calls: [{{name: new_answer, arguments: {{content: "{me} better"}}}}]
+"#
+        );
+        first + &answers(me, "agent1", 0)
+    };
+    let agents = [
+        agent("one", "cwd: w1", &replies("first")),
+        agent("two", "cwd: w2", &replies("second")),
+    ];
+    Project::new()
+        .file("team.yaml", team(&agents, hooks))
+        .file(
+            "hooks/check.sh",
+            "grep -q better && exit 0; echo 'say it better' >&2; exit 2",
+        )
+        .args(["--config", "team.yaml", "work"])
+}
+
+#[test]
+fn an_answer_counts_when_hooks_let_it() {
+    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let answered = events(&done, "answered");
+    let texts: Vec<&str> = answered
+        .iter()
+        .map(|a| a["content"].as_str().unwrap())
+        .collect();
+    assert!(
+        texts.iter().all(|text| text.ends_with("better")),
+        "{texts:?}"
+    );
+    let refused = events(&done, "refused");
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(
+        refused[0]["hook"],
+        "a hook of the user's denies it: say it better"
+    );
+    let control = voters("").success();
+    assert!(events(&control, "refused").is_empty());
+}
+
+#[test]
+fn a_vote_counts_when_hooks_let_it() {
+    let done = voters("hooks: {VoteCast: ['exit 2']}").run();
+    assert!(events(&done, "voted").is_empty());
+    assert!(!events(&done, "refused").is_empty());
+    let script =
+        "grep -q '\"candidate\":\"one\",\"label\":\"agent1.1\",\"reason\":\"agent1 is good\"'";
+    let allowed = voters("hooks: {VoteCast: ['sh hooks/votes.sh']}")
+        .file("hooks/votes.sh", script)
+        .success();
+    assert_eq!(events(&allowed, "voted").len(), 2);
+}
+
+/// An agent that delivers `src/new.txt`.
+fn delivers(hooks: &str, script: &str) -> Project {
+    let replies = format!(
+        r#"
+- when: {{last: "src/new.txt"}}
+  text: "done"
+- when: {{system: "{FINAL}"}}
+  calls: [{{name: write_file, arguments: {{path: "$PROJECT/src/new.txt", content: "one"}}}}]
+- calls: [{{name: new_answer, arguments: {{content: "the answer"}}}}]
+"#
+    );
+    let made = Project::new().dir("src").file("hooks/check.sh", script);
+    let place = made
+        .path("")
+        .to_str()
+        .unwrap()
+        .trim_end_matches('/')
+        .to_owned();
+    let rest = format!(
+        "orchestrator:\n  context_paths: [{{path: src, permission: write}}]\nhooks: {hooks}\n"
+    );
+    let config = team(
+        &[agent("ann", "cwd: w", &replies.replace("$PROJECT", &place))],
+        &rest,
+    );
+    made.file("team.yaml", config)
+        .args(["--config", "team.yaml", "work"])
+}
+
+#[test]
+fn a_delivery_happens_when_hooks_let_it() {
+    let hooks = "{BeforeDelivery: ['sh hooks/check.sh']}";
+    let looks = "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3";
+    let allowed = delivers(hooks, looks).success();
+    let allowed = allowed.has_file("src/new.txt", "one");
+    assert_eq!(events(&allowed, "hook_ran").len(), 1);
+    let stopped = delivers(
+        hooks,
+        &format!("{looks}; echo 'not on a Friday' >&2; exit 2"),
+    )
+    .run();
+    let stopped = stopped.has_no("src/new.txt");
+    let told = stopped.stderr().to_owned() + stopped.stdout();
+    assert!(told.contains("nothing is delivered"), "{told}");
+    let rows = &events(&stopped, "delivered")[0]["rows"];
+    assert_eq!(rows[0]["outcome"], "declined", "{rows}");
+    // What was stopped can be taken later.
+    let taken = stopped.then(["apply"]).success();
+    taken.has_file("src/new.txt", "one");
+}
+
+#[test]
+fn hooks_are_told_of_a_delivery() {
+    let hooks = "{AfterDelivery: ['sh hooks/check.sh']}";
+    let told = delivers(
+        hooks,
+        "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3",
+    )
+    .success();
+    let ran = events(&told, "hook_ran");
+    assert_eq!((ran.len(), &ran[0]["decision"]), (1, &json!("nothing")));
+    // One that fails changes nothing.
+    let failed = delivers(hooks, "exit 9").success();
+    let failed = failed.has_file("src/new.txt", "one");
+    assert_eq!(events(&failed, "hook_ran")[0]["decision"], "failed");
+}
+
+#[test]
+fn hooks_hold_calls_of_programs() {
+    let replies = r#"
+- when: {last: "PROGRAM ENDED"}
+  calls: [{name: new_answer, arguments: {content: "done"}}]
+- calls: [{name: execute_code, arguments: {code: "import workspace_tools as w\ntry:\n    w.write_file('a.txt', 'one')\nexcept Exception as e:\n    print(e)\nw.write_file('b.txt', 'two')\nprint('PROGRAM ENDED')\n"}}]
+"#;
+    let hooks = "hooks: {PreToolUse: [{matcher: Write, hooks: ['grep -q b.txt || exit 2']}]}";
+    let keys = "cwd: w\nenable_code_based_tools: true";
+    let done = Project::new()
+        .file("team.yaml", team(&[agent("ann", keys, replies)], hooks))
+        .args(["--config", "team.yaml", "work"])
+        .run();
+    let ran = events(&done, "hook_ran");
+    let said: Vec<&str> = ran
+        .iter()
+        .map(|ran| ran["decision"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        said,
+        ["deny", "nothing"],
+        "{} {}",
+        done.stdout(),
+        done.stderr()
+    );
+    let finished = events(&done, "tool_finished");
+    let told = finished[0]["content"].to_string();
+    assert!(told.contains("a hook of the user's denies it"), "{told}");
+}
+
+#[test]
+fn a_replay_runs_no_hook() {
+    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let logs = done.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let name = log.file_name().unwrap().to_str().unwrap().to_owned();
+    let again = done.then(["replay", &name]).run();
+    assert_eq!(
+        again.code(),
+        Some(0),
+        "{} {}",
+        again.stdout(),
+        again.stderr()
+    );
+}
+
+/// The blocks of `docs/hooks.md` in this language.
+fn documented(language: &str) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hooks.md");
+    let text = fs::read_to_string(path).unwrap();
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1);
+    blocks
+        .map(|block| block.split_once("```").unwrap().0.to_owned())
+        .collect()
+}
+
+#[test]
+fn the_configs_of_the_documentation_hold() {
+    let configs = documented("yaml");
+    assert_eq!(configs.len(), 2);
+    for config in configs {
+        let project = Project::new()
+            .file("team.yaml", config)
+            .file("notify.sh", "");
+        let checked = project.args(["config", "check", "team.yaml"]).success();
+        assert!(
+            checked.stdout().ends_with("team.yaml: ok\n"),
+            "{}",
+            checked.stdout()
+        );
+    }
+}
+
+#[test]
+fn the_scripts_of_the_documentation_answer() {
+    let scripts = documented("python");
+    let hooks = "{PreToolUse: [{matcher: Write, hooks: ['python3 hooks/check.sh']}]}";
+    let key = json!({"path": "own.txt", "content": "sk-abcdefghijklmnopqrstuvwxyz"});
+    let denied = call(project(hooks, &scripts[0]), "write_file", &key);
+    assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
+    assert!(
+        denied.stdout().contains("what looks like a key"),
+        "{}",
+        denied.stdout()
+    );
+    let allowed = call(project(hooks, &scripts[0]), "write_file", &write());
+    assert_eq!(allowed.code(), Some(0), "{}", allowed.stdout());
+    let tidied = call(project(hooks, &scripts[1]), "write_file", &write());
+    assert_eq!(tidied.code(), Some(0), "{}", tidied.stdout());
+    tidied.has_file(OWN, "new\n");
+}
+
+#[test]
+fn a_run_that_is_gone_on_with_asks_no_hook_again() {
+    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let asked = events(&done, "hook_ran").len();
+    assert_eq!(asked, 4);
+    let state = done.project().path(".massgen");
+    let run = fs::read_dir(state.join("massgen_logs")).unwrap().next();
+    let log = run.unwrap().unwrap().path().join("turn_1/events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let last = text.rfind("\"type\":\"answered\"").unwrap();
+    let end = last + text[last..].find('\n').unwrap() + 1;
+    fs::write(&log, &text[..end]).unwrap();
+    fs::remove_file(log.with_file_name("status.json")).unwrap();
+    for session in fs::read_dir(state.join("sessions")).unwrap() {
+        let turn = session.unwrap().path().join("turn_1");
+        fs::remove_dir_all(&turn).unwrap();
+        fs::create_dir(&turn).unwrap();
+    }
+    // Now it would refuse everything.
+    fs::write(done.project().path("hooks/check.sh"), "exit 1").unwrap();
+    let words = ["--continue", "--config", "team.yaml"];
+    let again = done.then(words).success();
+    assert_eq!(events(&again, "hook_ran").len(), asked);
+    assert_eq!(events(&again, "answered").len(), 2);
+    assert_eq!(events(&again, "refused").len(), 2);
+}
+
+#[test]
+fn no_hook_is_shown_the_users_home() {
+    let config = "agents:
+  - id: ann
+    backend: {type: scripted, replies: [], cwd: ann}
+hooks: {PreToolUse: ['exit 0']}
+";
+    let made = Project::new().file("team.yaml", config);
+    let home = made.path("");
+    let refused = call(made.env("HOME", home), "write_file", &write());
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
+    assert!(
+        refused.stderr().contains("would be shown all of"),
+        "{}",
+        refused.stderr()
+    );
+}

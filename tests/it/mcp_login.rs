@@ -1,0 +1,345 @@
+//! Signing in at servers on the network: what is kept of it, where it goes, and what comes before a
+//! model is asked if it is missing.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use url::Url;
+
+use crate::http_server::{Answer, Endpoint};
+use crate::mcp::{calls_of, events, read};
+use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+
+/// Where what is given is kept.
+const KEPT: &str = ".massgen/mcp/credentials.json";
+/// A browser that says yes to everything.
+pub(crate) const BROWSER: &str = "#!/usr/bin/python3\n\
+    import sys, urllib.request\n\
+    urllib.request.urlopen(sys.argv[1]).read()\n";
+
+/// A project whose agent asks the server `t` at `url` who it is; `keys` are further keys of the
+/// server.
+fn project(url: &str, keys: &str) -> Project {
+    let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
+    let calls = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
+    let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
+    let keys = format!("cwd: w1\nmcp_servers: [{server}]");
+    let project = Project::new().file("team.yaml", team(&[agent("one", &keys, &replies)], ""));
+    let browser = project.path("bin/xdg-open");
+    let project = project.file("bin/xdg-open", BROWSER);
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
+    project.env("DISPLAY", ":9").env("PATH", path)
+}
+
+const LOGIN: [&str; 5] = ["mcp", "login", "t", "--config", "team.yaml"];
+const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
+
+/// Whether what is kept holds `text`.
+fn is_kept(finished: &Finished, text: &str) -> bool {
+    let kept = fs::read_to_string(finished.project().home(KEPT));
+    kept.is_ok_and(|kept| kept.contains(text))
+}
+
+/// Expects that a run wants the user to sign in before it asks a model.
+#[track_caller]
+fn wants_login(project: Project) -> Finished {
+    let finished = project.retyped(RUN).failure(3);
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("sign in with `massgen mcp login t`"),
+        "{stderr}"
+    );
+    assert_eq!(events(&finished, "replied").len(), 0);
+    finished
+}
+
+#[test]
+fn a_server_is_used_by_whoever_has_signed_in() {
+    let server = OauthServer::start(Manner::default());
+    let finished = wants_login(project(&server.url(), ""));
+    let finished = finished.then(LOGIN).success();
+    assert!(is_kept(&finished, "registered"), "{}", finished.stderr());
+    let told = [finished.stdout(), finished.stderr()].concat();
+    assert!(!told.contains(TOKEN), "{told}");
+    let mode = |path| {
+        fs::metadata(finished.project().home(path))
+            .unwrap()
+            .permissions()
+            .mode()
+    };
+    assert_eq!(mode(KEPT) & 0o777, 0o600);
+    assert_eq!(mode(".massgen/mcp") & 0o777, 0o700);
+    assert_eq!(server.requests("POST /register").len(), 1);
+
+    let logs = finished.project().path(".massgen");
+    fs::remove_dir_all(logs).unwrap();
+    let finished = finished.then(RUN).success();
+    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert!(!finished.stderr().contains(TOKEN));
+    let mut dirs = vec![finished.project().path("")];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                assert!(!text.contains(TOKEN), "{}", path.display());
+            }
+        }
+    }
+
+    let logout = ["mcp", "logout", "t", "--config", "team.yaml"];
+    let finished = finished.then(logout).success();
+    assert!(!is_kept(&finished, TOKEN));
+    let finished = finished.then(logout).success();
+    assert!(finished.stderr().contains("you were not signed in"));
+    fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
+    wants_login(finished.then(RUN));
+}
+
+#[test]
+fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
+    let server = OauthServer::start(Manner::default());
+    let finished = project(&server.url(), "").args(LOGIN).success();
+    assert!(is_kept(&finished, &format!("{TOKEN}1")));
+    server.expire();
+    let finished = finished.then(RUN).success();
+    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert!(is_kept(&finished, &format!("{TOKEN}2")));
+    assert!(!is_kept(&finished, &format!("{TOKEN}1\"")));
+
+    server.expire();
+    server.revoke();
+    fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
+    let finished = wants_login(finished.then(RUN));
+    assert!(!finished.stderr().contains(TOKEN));
+}
+
+#[test]
+fn a_client_that_the_config_names_is_not_registered_anew() {
+    let server = OauthServer::start(Manner {
+        client: Some(("known", "secret-of-massgen")),
+        ..Manner::default()
+    });
+    let keys = "oauth: {client_id: known, client_secret: '${SECRET}', scopes: [a, b]}";
+    let project = project(&server.url(), keys).env("SECRET", "secret-of-massgen");
+    let finished = project.args(LOGIN).success();
+    assert_eq!(server.requests("POST /register").len(), 0);
+    let authorized = server.requests("GET /authorize");
+    assert!(authorized[0].line.contains("scope=a+b"), "{authorized:?}");
+    assert!(
+        authorized[0].line.contains("client_id=known"),
+        "{authorized:?}"
+    );
+    assert!(!is_kept(&finished, "secret-of-massgen"));
+    server.expire();
+    let finished = finished.then(RUN).success();
+    assert!(
+        read(&finished)[0].contains("you are"),
+        "{:?}",
+        read(&finished)
+    );
+}
+
+#[test]
+fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
+    let server = OauthServer::start(Manner {
+        wants_scope: Some("tickets:write"),
+        ..Manner::default()
+    });
+    let finished = project(&server.url(), "").args(LOGIN).success();
+    let finished = finished.then(RUN).success();
+    let told = "error: the server `t`: it wants rights that you have not given: sign in again with \
+                `massgen mcp login t --scope tickets:write`";
+    assert_eq!(read(&finished)[0], told);
+    fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
+    let wider = LOGIN.into_iter().chain(["--scope", "tickets:write"]);
+    let finished = finished.then(wider).success().then(RUN).success();
+    assert!(
+        read(&finished)[0].contains("you are"),
+        "{:?}",
+        read(&finished)
+    );
+}
+
+#[test]
+fn who_says_no_is_not_signed_in() {
+    let server = OauthServer::start(Manner {
+        is_refused: true,
+        ..Manner::default()
+    });
+    let finished = project(&server.url(), "").args(LOGIN).failure(3);
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("it was refused (access_denied: the user said \\u{1b}[2Jno)"),
+        "{stderr}"
+    );
+    assert!(!is_kept(&finished, "registered"));
+}
+
+/// Signs in at a server of this manner, and expects that it fails with `expected` and that nobody
+/// asked `other` for anything.
+#[track_caller]
+fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
+    let server = OauthServer::start(manner);
+    let finished = project(&server.url(), "").args(LOGIN).failure(3);
+    let stderr = finished.stderr();
+    assert!(stderr.contains(expected), "{stderr}\n{expected}");
+    assert_eq!(
+        other.server.requests().len(),
+        0,
+        "{:?}",
+        other.server.requests()
+    );
+    assert!(!is_kept(&finished, TOKEN));
+}
+
+#[test]
+fn nobody_is_led_where_the_config_does_not_allow_it() {
+    let other = Endpoint::answering(|_| Answer::whole("200 OK", &[], "{}"));
+    let elsewhere = |url: &str| Some(url.to_owned());
+    let moved = Manner {
+        moved_to: Some(other.server.url.clone()),
+        ..Manner::default()
+    };
+    // What is said elsewhere is not looked at; what the server itself says is.
+    let server = OauthServer::start(moved);
+    project(&server.url(), "").args(LOGIN).run();
+    assert_eq!(other.server.requests().len(), 0);
+    let metadata = "http://169.254.169.254/latest";
+    check_elsewhere(
+        Manner {
+            tokens_at: elsewhere(metadata),
+            ..Manner::default()
+        },
+        &other,
+        "only `https` is used to sign in",
+    );
+    check_elsewhere(
+        Manner {
+            tokens_at: elsewhere("https://169.254.169.254/latest"),
+            ..Manner::default()
+        },
+        &other,
+        "leads into a private network, which is not allowed",
+    );
+    for page in ["file:///etc/passwd", "http://login.example/"] {
+        check_elsewhere(
+            Manner {
+                authorizes_at: elsewhere(page),
+                ..Manner::default()
+            },
+            &other,
+            "only `https` is used to sign in",
+        );
+    }
+}
+
+#[test]
+fn without_a_browser_the_address_is_pasted() {
+    let server = OauthServer::start(Manner::default());
+    let words = LOGIN.into_iter().chain(["--no-browser"]);
+    let project = project(&server.url(), "").args(words);
+    let mut massgen = project
+        .command()
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(massgen.stderr.take().unwrap()).lines();
+    let address = lines.find_map(|line| Url::parse(&line.unwrap()).ok().filter(Url::has_host));
+    let address = address.expect("an address is told");
+    let mut browser = TcpStream::connect(address.socket_addrs(|| None).unwrap()[0]).unwrap();
+    let target = &address[url::Position::BeforePath..];
+    write!(
+        browser,
+        "GET {target} HTTP/1.1\r\nhost: {}\r\n\r\n",
+        address.authority()
+    )
+    .unwrap();
+    let mut page = String::new();
+    browser.read_to_string(&mut page).unwrap();
+    let ended = page
+        .lines()
+        .find_map(|line| line.strip_prefix("location: "))
+        .unwrap();
+    let mut typed = massgen.stdin.take().unwrap();
+    write!(
+        typed,
+        "\nhttp://127.0.0.1:1/callback?code=x&state=y\n{ended}\n"
+    )
+    .unwrap();
+    let told: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(massgen.wait().unwrap().success(), "{told:#?}");
+    let wrong = told
+        .iter()
+        .filter(|line| line.contains("paste the whole address"));
+    assert_eq!(wrong.count(), 1, "{told:#?}");
+    assert!(
+        fs::read_to_string(project.home(KEPT))
+            .unwrap()
+            .contains(TOKEN)
+    );
+}
+
+#[test]
+fn only_a_server_of_the_config_is_signed_in_at() {
+    let login = |name| {
+        let words = ["mcp", "login", name, "--config", "team.yaml"];
+        project("http://127.0.0.1:9/mcp", "").args(words).failure(2)
+    };
+    let stderr = login("other").stderr().to_owned();
+    assert!(
+        stderr.contains("no server on the network is called `other`"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("`team.yaml` names: t"), "{stderr}");
+}
+
+#[test]
+fn agents_share_the_connection_to_a_server() {
+    let server = OauthServer::start(Manner::default());
+    let url = server.url();
+    let keys = |id: &str| {
+        format!(
+            "cwd: {id}\nmcp_servers: [{{name: t, url: '{url}', security: {{allow_localhost: true}}}}]"
+        )
+    };
+    let who = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
+    let replies = format!(
+        "
+- when: {{system: \"{FINAL}\"}}
+  calls: [{{name: mcp__t__who, arguments: {{}}}}]
+- when: {{system: \"{FINAL}\"}}
+  text: presented
+{who}- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
+  repeat: true
+"
+    );
+    let members = ["one", "two", "three"].map(|id| agent(id, &keys(id), &replies));
+    let finished = project(&url, "").args(LOGIN).success();
+    let begun = server.requests("POST /mcp").len();
+    let project = finished.then(RUN).file("team.yaml", team(&members, ""));
+    let finished = project.success();
+    let answers = read(&finished);
+    assert_eq!(
+        answers,
+        ["you are Bearer [redacted]"; 4],
+        "{}",
+        finished.stderr()
+    );
+    let requests = server.requests("POST /mcp");
+    let methods = requests
+        .iter()
+        .skip(begun)
+        .map(|asked| asked.json()["method"].clone());
+    let greetings = methods.filter(|method| method == "initialize").count();
+    assert_eq!(greetings, 1, "{requests:#?}");
+}

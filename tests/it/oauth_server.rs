@@ -1,0 +1,231 @@
+//! A server of tools on loopback at which one has to sign in, with the place where that is done: it
+//! gives codes, tokens and new tokens as the protocol says, and misbehaves where the test wants it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use url::Url;
+use url::form_urlencoded::parse;
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+
+/// What every token begins with, to look for in what is left behind.
+pub(crate) const TOKEN: &str = "token-of-the-user-";
+
+/// How the server behaves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Manner {
+    /// Where it says that tokens are given, in place of itself.
+    pub(crate) tokens_at: Option<String>,
+    /// Where it says that one signs in, in place of itself.
+    pub(crate) authorizes_at: Option<String>,
+    /// Where it sends whoever asks for what it says of itself.
+    pub(crate) moved_to: Option<String>,
+    /// The user says no.
+    pub(crate) is_refused: bool,
+    /// The only client that it knows, with its secret.
+    pub(crate) client: Option<(&'static str, &'static str)>,
+    /// What a call needs a right of its own for.
+    pub(crate) wants_scope: Option<&'static str>,
+}
+
+/// What it has given.
+#[derive(Debug, Default)]
+struct State {
+    /// Codes, with the challenge and the scopes that they were asked for with.
+    codes: BTreeMap<String, (String, String)>,
+    /// The token that is valid, and its scopes.
+    valid: Option<(String, String)>,
+    /// Whether tokens are given for that which is kept.
+    is_revoked: bool,
+    given: usize,
+}
+
+/// The server.
+pub(crate) struct OauthServer {
+    endpoint: Endpoint,
+    state: Arc<Mutex<State>>,
+}
+
+impl OauthServer {
+    /// Starts one.
+    pub(crate) fn start(manner: Manner) -> Self {
+        let state: Arc<Mutex<State>> = Arc::default();
+        let own = Arc::clone(&state);
+        let endpoint =
+            Endpoint::answering(move |asked| answer(asked, &manner, &mut own.lock().unwrap()));
+        Self { endpoint, state }
+    }
+
+    /// Where its tools are.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/mcp", self.endpoint.server.url)
+    }
+
+    /// The requests so far whose line begins so.
+    pub(crate) fn requests(&self, line: &str) -> Vec<Recorded> {
+        let all = self.endpoint.server.requests().into_iter();
+        all.filter(|asked| asked.line.starts_with(line)).collect()
+    }
+
+    /// From now on the token that it gave is no longer taken.
+    pub(crate) fn expire(&self) {
+        self.state.lock().unwrap().valid = None;
+    }
+
+    /// From now on it gives nothing for what it gave before.
+    pub(crate) fn revoke(&self) {
+        self.state.lock().unwrap().is_revoked = true;
+    }
+}
+
+fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
+    let host = format!("http://{}", asked.headers["host"]);
+    let (method, target) = asked.line.split_once(' ').unwrap();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    match (method, path) {
+        ("GET", "/.well-known/oauth-protected-resource/mcp") => {
+            if let Some(to) = &manner.moved_to {
+                return Answer::whole("302 Found", &[&format!("location: {to}")], "");
+            }
+            json_answer(
+                &json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]}),
+            )
+        }
+        ("GET", "/.well-known/oauth-authorization-server") => {
+            let tokens = manner.tokens_at.clone();
+            let authorizes = manner.authorizes_at.clone();
+            json_answer(&json!({
+                "issuer": host,
+                "authorization_endpoint": authorizes.unwrap_or(format!("{host}/authorize")),
+                "token_endpoint": tokens.unwrap_or(format!("{host}/token")),
+                "registration_endpoint": format!("{host}/register"),
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+            }))
+        }
+        ("POST", "/register") => {
+            let mut client = asked.json();
+            client["client_id"] = json!("registered");
+            json_answer(&client)
+        }
+        ("GET", "/authorize") => authorize(query, manner, state),
+        ("POST", "/token") => token(asked, manner, state),
+        ("POST", "/mcp") => tools(asked, &host, manner, state),
+        _ => Answer::whole("404 Not Found", &[], ""),
+    }
+}
+
+fn authorize(query: &str, manner: &Manner, state: &mut State) -> Answer {
+    let asked: BTreeMap<_, _> = parse(query.as_bytes()).into_owned().collect();
+    assert_eq!(asked["code_challenge_method"], "S256");
+    let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+    if manner.is_refused {
+        back.query_pairs_mut()
+            .append_pair("error", "access_denied")
+            .append_pair("error_description", "the user said \u{1b}[2Jno");
+    } else {
+        let code = format!("code-{}", state.codes.len());
+        back.query_pairs_mut().append_pair("code", &code);
+        let scopes = asked.get("scope").cloned().unwrap_or_default();
+        let challenge = asked["code_challenge"].clone();
+        state.codes.insert(code, (challenge, scopes));
+    }
+    back.query_pairs_mut().append_pair("state", &asked["state"]);
+    Answer::whole("302 Found", &[&format!("location: {back}")], "")
+}
+
+fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
+    let form: BTreeMap<_, _> = parse(&asked.bytes).into_owned().collect();
+    let refused = |why: &str| {
+        let told = json!({"error": why}).to_string();
+        Answer::whole("400 Bad Request", &["content-type: application/json"], told)
+    };
+    if manner.client.is_some() && !asked.headers.contains_key("authorization") {
+        return refused("invalid_client");
+    }
+    let scopes = match form["grant_type"].as_str() {
+        "authorization_code" => {
+            let Some((challenge, scopes)) = state.codes.remove(&form["code"]) else {
+                return refused("invalid_grant");
+            };
+            let digest = Sha256::digest(form["code_verifier"].as_bytes());
+            if base64_url(&digest) != challenge {
+                return refused("invalid_grant");
+            }
+            scopes
+        }
+        _ if state.is_revoked => return refused("invalid_grant"),
+        _ => String::new(),
+    };
+    state.given += 1;
+    let token = format!("{TOKEN}{}", state.given);
+    state.valid = Some((token.clone(), scopes.clone()));
+    json_answer(&json!({
+        "access_token": token,
+        "token_type": "Bearer",
+        "expires_in": 3600,
+        "refresh_token": format!("{TOKEN}refresh-{}", state.given),
+        "scope": scopes,
+    }))
+}
+
+fn tools(asked: &Recorded, host: &str, manner: &Manner, state: &State) -> Answer {
+    let sent = asked.headers.get("authorization").cloned();
+    let valid = state.valid.as_ref();
+    let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
+    if !is_known {
+        let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
+        let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
+        return Answer::whole("401 Unauthorized", &[&header], "");
+    }
+    let message = asked.json();
+    let Some(id) = message.get("id") else {
+        return Answer::whole("202 Accepted", &[], "");
+    };
+    let result = match message["method"].as_str().unwrap() {
+        "initialize" => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "o", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{"name": "who", "inputSchema": {"type": "object"}}]}),
+        _ => {
+            let scopes = valid.map(|(_, scopes)| scopes.as_str()).unwrap_or_default();
+            if let Some(wanted) = manner.wants_scope
+                && !scopes.contains(wanted)
+            {
+                let header = format!(
+                    "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{wanted} $(x)\""
+                );
+                return Answer::whole("403 Forbidden", &[&header], "");
+            }
+            json!({"content": [{"type": "text", "text": format!("you are {}", sent.unwrap())}]})
+        }
+    };
+    json_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn json_answer(value: &Value) -> Answer {
+    let headers = ["content-type: application/json"];
+    Answer::whole("200 OK", &headers, value.to_string())
+}
+
+/// Base64 for URLs, without padding (RFC 4648, section 5).
+fn base64_url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for piece in bytes.chunks(3) {
+        let mut bits = 0_u32;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(piece.get(at).copied().unwrap_or_default());
+        }
+        for at in 0..=piece.len() {
+            let digit = bits >> (18 - 6 * at) & 63;
+            text.push(char::from(DIGITS[usize::try_from(digit).unwrap()]));
+        }
+    }
+    text
+}
