@@ -183,6 +183,18 @@ pub enum Event {
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
+    /// An agent that is a program of its own has used a tool of its own, or was refused it.
+    OwnTool {
+        /// Who.
+        agent: AgentId,
+        /// The tool, as the program calls it.
+        tool: String,
+        /// What it was used on, shortened.
+        detail: String,
+        /// Why it was refused, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        denied: Option<String>,
+    },
     /// A person is asked whether an agent may make a call, or has answered.
     PersonAsked {
         /// Whose call.
@@ -372,6 +384,7 @@ impl Event {
             | Event::Held { agent, .. }
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
+            | Event::OwnTool { agent, .. }
             | Event::Retrying { agent, .. }
             | Event::ToolCalled { agent, .. }
             | Event::ToolFinished { agent, .. }

@@ -103,6 +103,8 @@ servers() {
   local packages=(
     "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31"
     "$scope/sdk@1.32.2" "$scope/conformance@0.1.13"
+    # Agents that are programs: 240, 410 and 100 MB.
+    @anthropic-ai/claude-code@2.1.330 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
   )
   local git=mcp-server-git==2026.10.19
   [ "$(cat "$installed" 2>/dev/null)" = "${packages[*]} $git" ] && return

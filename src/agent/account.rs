@@ -43,17 +43,18 @@ impl Account {
         self.ledger().agent_ended_by(&self.agent)
     }
 
-    /// Charges a request to `model`, of which the vendor has counted `usage`, and gives what it cost;
-    /// `None` if that is not known. A request that failed before anything was counted cost nothing;
+    /// Charges a request to `model`, of which the vendor has counted `usage` and perhaps told a cost,
+    /// and gives what it cost; `None` if that is not known. A request that failed before anything was counted cost nothing;
     /// a whole reply that was not counted may have, and so may one that was given up.
     pub fn charge(
         &self,
         (model, phase): (&Model, Phase),
-        usage: Usage,
+        (usage, told): (Usage, Option<Money>),
         ending: Ending,
     ) -> Option<Money> {
         let is_counted = usage != Usage::default();
         let cost = match (&model.price, ending) {
+            (_, Ending::Whole) if told.is_some() => told,
             (Some(price), _) if price.is_free() => Some(Money::ZERO),
             (_, Ending::GivenUp) => None,
             (Some(price), _) if is_counted => Some(price.cost(&usage)),

@@ -10,6 +10,7 @@ use crate::agent::account::Ending;
 use crate::backend::Model;
 use crate::event::Event;
 use crate::spending::Usage;
+use crate::spending::money::Money;
 use crate::world::clock::milliseconds;
 
 /// A request that is under way. To drop it is to give it up.
@@ -19,6 +20,8 @@ pub(super) struct OpenRequest<'a> {
     since: Instant,
     /// What the vendor has counted so far.
     pub(super) usage: Usage,
+    /// What that has cost, where whoever replies says so itself.
+    pub(super) told_cost: Option<Money>,
     charged: Charged,
 }
 
@@ -37,6 +40,7 @@ impl<'a> OpenRequest<'a> {
             model,
             since: Instant::now(),
             usage: Usage::default(),
+            told_cost: None,
             charged: Charged::No,
         };
         mind.emit(Event::Asking {
@@ -62,7 +66,11 @@ impl<'a> OpenRequest<'a> {
             model: Arc::clone(&model.name),
             phase: mind.phase,
             usage: self.usage,
-            cost_usd: mind.account.charge((model, mind.phase), self.usage, ending),
+            cost_usd: mind.account.charge(
+                (model, mind.phase),
+                (self.usage, self.told_cost),
+                ending,
+            ),
             elapsed_ms: milliseconds(self.since.elapsed()),
         }
     }

@@ -16,9 +16,8 @@ use crate::agent::shorten::shorten;
 use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
 use crate::backend::pace::Slot;
-use crate::backend::{BackendError, FaultKind, Model, ReplyEvent, Request};
+use crate::backend::{BackendError, FaultKind, Model, OwnTool, ReplyEvent, Request};
 use crate::event::{Event, StopReason};
-use crate::spending::Usage;
 use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
@@ -216,6 +215,21 @@ impl Mind {
         .await;
     }
 
+    async fn tell_of_own_tool(&self, own: OwnTool) {
+        let OwnTool {
+            tool,
+            detail,
+            denied,
+        } = own;
+        self.emit(Event::OwnTool {
+            agent: self.agent.clone(),
+            tool,
+            detail,
+            denied,
+        })
+        .await;
+    }
+
     /// Adds a whole reply to the conversation.
     fn take(&mut self, heard: Heard) -> Said {
         let Heard { said, echo, .. } = heard;
@@ -230,7 +244,7 @@ impl Mind {
             return Err(permanent("the agent has no model"));
         };
         let mut request = OpenRequest::begin(self, model).await;
-        let reply = self.hear(model, &mut request.usage).await;
+        let reply = self.hear(model, &mut request).await;
         let counted = request.usage.total_tokens();
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.settle(counted);
@@ -266,7 +280,7 @@ impl Mind {
         Ok(slot)
     }
 
-    async fn hear(&self, model: &Model, usage: &mut Usage) -> Result<Heard, BackendError> {
+    async fn hear(&self, model: &Model, open: &mut OpenRequest<'_>) -> Result<Heard, BackendError> {
         let mut reply = model.backend.ask(Request {
             system: Arc::clone(&self.system),
             conversation: &self.conversation,
@@ -292,7 +306,9 @@ impl Mind {
                 }
                 ReplyEvent::Call(call) => calls.push(call),
                 ReplyEvent::Echo(wanted) => echo = Some(wanted),
-                ReplyEvent::Usage(counted) => *usage = counted,
+                ReplyEvent::Usage(counted) => open.usage = counted,
+                ReplyEvent::Cost(told) => open.told_cost = Some(told),
+                ReplyEvent::OwnTool(own) => self.tell_of_own_tool(own).await,
                 ReplyEvent::End(stop) => {
                     let said = Said { text, calls };
                     return not_empty(Heard { said, echo, stop });

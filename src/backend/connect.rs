@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::backend::guest::Guest;
 use crate::backend::pace::Pace;
 use crate::backend::remote::Remote;
 use crate::backend::scripted::Scripted;
@@ -63,6 +64,15 @@ fn backend(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn B
     match config.vendor.wire {
         Wire::Remote(format) => Ok(Arc::new(Remote::connect(config, format, around)?)),
         Wire::Scripted => Ok(Arc::new(Scripted::new(replies(config, around)?))),
+        Wire::Guest(_) => {
+            let guest = config.guest.as_ref();
+            let guest = guest.ok_or_else(|| {
+                let message = format!("`type: {}` cannot be used here", config.vendor.name);
+                Error::new(ErrorKind::Config, message)
+                    .hint("write it as the `type` of an agent in a config")
+            })?;
+            Ok(Arc::new(Guest::new(Arc::clone(guest), config.times)))
+        }
         Wire::Unserved => Err(unserved(config.vendor)),
     }
 }
@@ -110,6 +120,7 @@ mod tests {
             api_key: None,
             parameters: Map::new(),
             script: None,
+            guest: None,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         }
@@ -216,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_type_that_is_not_served_names_what_to_use_instead() {
-        let (kind, text) = refused(&config("codex"), &[("OPENAI_API_KEY", "sk-1")]);
+        let (kind, text) = refused(&config("copilot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
         let (text, served) = text.rsplit_once("\nserved are: ").unwrap();
         insta::assert_snapshot!(text, @"
-        `type: codex` is not served by this version
+        `type: copilot` is not served by this version
         use `type: openrouter`, which reaches most models with one key
         ");
         assert!(served.starts_with("chatcompletion, "), "{served}");

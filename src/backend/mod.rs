@@ -9,9 +9,11 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::backend::conversation::Conversation;
+use crate::backend::guest::Seat;
 use crate::backend::pace::Pacing;
 use crate::event::StopReason;
 use crate::spending::Usage;
+use crate::spending::money::Money;
 use crate::spending::price::Price;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -20,6 +22,7 @@ mod chatcompletion;
 pub mod connect;
 pub mod conversation;
 mod gemini;
+pub mod guest;
 mod messages;
 pub mod pace;
 pub mod remote;
@@ -62,10 +65,25 @@ pub enum ReplyEvent {
     Call(CallRequest),
     /// What the vendor wants to have back with this reply in later requests; at most once.
     Echo(Value),
-    /// What the reply has cost so far; a later count replaces an earlier one.
+    /// What the reply has used so far; a later count replaces an earlier one.
     Usage(Usage),
+    /// What the reply has cost so far, where whoever gives it says so itself.
+    Cost(Money),
+    /// A guest has used a tool of its own, or was refused it.
+    OwnTool(OwnTool),
     /// The reply is complete; nothing follows. A stream that ends without it was cut.
     End(StopReason),
+}
+
+/// A tool of a guest's own, as people see it; bounded in size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTool {
+    /// Its name, as the guest has it.
+    pub tool: String,
+    /// What it was used on.
+    pub detail: String,
+    /// Why it was refused, if it was.
+    pub denied: Option<String>,
 }
 
 /// Why a model could not be asked, or its reply not be read to its end.
@@ -112,4 +130,9 @@ pub type Reply<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Asks the model.
     fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a>;
+
+    /// The same in its place, for a backend that is a program and needs something that holds it.
+    fn seated(&self, _seat: &Seat) -> Option<Arc<dyn Backend>> {
+        None
+    }
 }

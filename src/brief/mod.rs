@@ -5,6 +5,7 @@
 pub mod checks;
 pub mod commands;
 pub mod earlier;
+pub mod guests;
 pub mod shortened;
 
 use std::fmt::Write;
@@ -75,6 +76,8 @@ pub enum Work {
     ByCalls,
     /// By programs that make the calls.
     ByPrograms,
+    /// By tools of its own: it is a program.
+    ByItself,
 }
 
 /// An answer as its reader sees it.
@@ -184,7 +187,9 @@ fn places(out: &mut String, standing: &Standing<'_>) {
     for place in standing.places {
         let _ = writeln!(out, "- {}: {}", place.path, place.note);
     }
-    out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
+    if standing.programs != Work::ByItself {
+        out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
+    }
     if standing.programs == Work::ByPrograms {
         out.push_str(
             "You work by programs (`execute_code`): do as many steps as you can in one, and print \

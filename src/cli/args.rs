@@ -1,8 +1,6 @@
 //! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
 //! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
-use std::net::SocketAddr;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -10,17 +8,18 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, ORCHESTRATE_EXAMPLES,
-    REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SERVE_EXAMPLES,
-    SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
+    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
+    UNDO_EXAMPLES,
 };
-use crate::cli::login_arguments::{LoginArguments, LogoutArguments};
+use crate::cli::mcp_arguments::McpCommand;
+use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
 use crate::confinement::tier::TierChoice;
-use crate::permissions::grant::{Permission, Phase};
+use crate::permissions::grant::Permission;
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
 
@@ -645,76 +644,6 @@ pub(crate) struct SandboxArguments {
     pub command: Vec<String>,
 }
 
-/// What is done about servers of the Model Context Protocol.
-#[derive(Debug, Subcommand)]
-pub(crate) enum McpCommand {
-    /// Offers the guarded tools for files and commands of one agent, on standard input and output or
-    /// on HTTP.
-    #[command(after_help = SERVE_EXAMPLES)]
-    Serve(ServeArguments),
-    /// Offers whole runs of a team: another agent gives a task, and gets the answer that won.
-    #[command(after_help = ORCHESTRATE_EXAMPLES)]
-    Orchestrate(OrchestrateArguments),
-    /// Signs you in at a server on the network that a config names, in your browser.
-    Login(LoginArguments),
-    /// Forgets how you are signed in at a server.
-    Logout(LogoutArguments),
-}
-
-/// Whose tools are offered.
-#[derive(Args, Debug)]
-pub(crate) struct ServeArguments {
-    /// For whom calls are carried out.
-    #[command(flatten)]
-    pub caller: CallerArguments,
-    /// How they are offered.
-    #[command(flatten)]
-    pub way: WayArguments,
-}
-
-/// Who conducts runs for other agents.
-#[derive(Args, Debug)]
-pub(crate) struct OrchestrateArguments {
-    /// The team of all runs: a YAML file, or `@examples/NAME` for one that is built in. It is read once,
-    /// and no caller changes it.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: String,
-    /// Lets callers apply what a run did not deliver. Default: they may only where `delivery` in the
-    /// config is `auto`.
-    #[arg(long)]
-    pub allow_apply: bool,
-    /// How many runs may go on at the same time, at most 8. Default: 1.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, hide_default_value = true,
-        value_parser = clap::value_parser!(u32).range(1..=8))]
-    pub parallel: u32,
-    /// Asks the program that listens at this socket about calls that `permissions` has asked. Default:
-    /// such calls are denied.
-    #[arg(long, value_name = "SOCKET")]
-    pub ask_file: Option<String>,
-    /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
-    #[arg(long, value_name = "FILE")]
-    pub models: Option<String>,
-    /// How they are offered.
-    #[command(flatten)]
-    pub way: WayArguments,
-}
-
-/// On which way clients come to a server.
-#[derive(Args, Debug)]
-pub(crate) struct WayArguments {
-    /// Serves on HTTP, at an address on loopback, in place of standard input and output. Default, if
-    /// no address is given: 127.0.0.1 and a free port.
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
-    pub http: Option<SocketAddr>,
-    /// The file that holds the bearer token. Default: a new one, which is printed once on standard
-    /// error.
-    #[arg(long, value_name = "FILE", requires = "http")]
-    pub token_file: Option<String>,
-    /// Serves other machines too, which reach this one by this name. Default: only this machine.
-    #[arg(long, value_name = "NAME", requires = "http")]
-    pub reached_as: Vec<String>,
-}
-
 /// What another program asks before it calls a tool of its own.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HookCommand {
@@ -732,6 +661,10 @@ pub(crate) struct HookArguments {
     /// The agent of the config whose grants hold. Default: the only one.
     #[arg(long, value_name = "ID", conflicts_with = "grants")]
     pub agent: Option<String>,
+    /// The socket of the run that the program is an agent of: its gate answers. Default: no run's.
+    #[arg(long, value_name = "SOCKET",
+        conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
+    pub socket: Option<String>,
     /// The phase that it calls in. Default: coordination.
     #[arg(
         long,
@@ -779,22 +712,4 @@ pub(crate) struct GrantsSource {
     /// The team whose grants hold. Default: looked up as for a run.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-}
-
-/// A phase as it is typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PhaseArgument {
-    /// While the agents work and vote.
-    Coordination,
-    /// While the winner delivers.
-    Final,
-}
-
-impl From<PhaseArgument> for Phase {
-    fn from(phase: PhaseArgument) -> Self {
-        match phase {
-            PhaseArgument::Coordination => Phase::Coordination,
-            PhaseArgument::Final => Phase::Final,
-        }
-    }
 }

@@ -85,6 +85,7 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
+            | Event::OwnTool { .. }
             | Event::LimitMet { agent: Some(_), .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }

@@ -315,7 +315,11 @@ pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let set = key_variables()
         .filter_map(|name| host.env(name))
         .map(SecretString::from);
+    let guests = config.agents.iter();
+    let guests = guests.filter_map(|agent| agent.backend.guest.as_ref());
+    let of_guests = guests.flat_map(|guest| guest.secrets(&host.env));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let of_servers = servers.flat_map(|server| server.secrets(&host.env));
-    written.chain(set).chain(of_servers).collect()
+    let all = written.chain(set).chain(of_servers);
+    all.chain(of_guests).collect()
 }

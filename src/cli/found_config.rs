@@ -1,6 +1,7 @@
 //! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
 //! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, no
-//! path outside, no server of tools, no hook, and no command that does more than one without a config could.
+//! path outside, no server of tools, no hook, no program as an agent, and no command that does more
+//! than one without a config could.
 //! Naming it with `--config` is the user's word for it.
 
 use std::collections::BTreeMap;
@@ -51,6 +52,10 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
     let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
     if let Some(server) = servers.next() {
         return Err(beyond(names_server(server)));
+    }
+    let mut agents = config.agents.iter();
+    if let Some(what) = agents.find_map(starts_guest) {
+        return Err(beyond(what));
     }
     if let Some(hook) = config
         .agents
@@ -150,6 +155,16 @@ fn names_server(server: &ServerConfig) -> String {
             format!("would send what agents work on to `{host}`, the server `{name}`")
         }
     }
+}
+
+/// What an agent that is a program would mean; the user has named no program.
+fn starts_guest(agent: &AgentConfig) -> Option<String> {
+    let guest = agent.backend.guest.as_ref()?;
+    let program = guest.command.first().map_or("", String::as_str);
+    Some(format!(
+        "would start the program `{program}` as the agent `{}`",
+        agent.id
+    ))
 }
 
 /// Which protected names the config opens.
@@ -330,6 +345,15 @@ mod tests {
             let run = "type: openrouter, cwd: w, enable_mcp_command_line: true";
             check(&format!("{run}, {line}"), ".", expected);
         }
+    }
+
+    #[test]
+    fn a_found_config_starts_no_program_as_an_agent() {
+        check("type: scripted, replies: [{text: x}], cwd: w", ".", "");
+        let named = "would start the program `claude` as the agent `a`";
+        check("type: claude_code, cwd: w", ".", named);
+        let named = "would start the program `/tmp/own` as the agent `a`";
+        check("type: acp, cwd: w, command: [./own]", ".", named);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
-    ServeArguments, ToolArguments,
+    ToolArguments,
 };
 use crate::cli::conduct::{machine, secrets};
 use crate::cli::environment;
@@ -18,6 +18,7 @@ use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::mcp::serve::serve;
 use crate::cli::mcp::way::Way;
+use crate::cli::mcp_arguments::ServeArguments;
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
 use crate::cli::shell::{Hold, Shell};
@@ -34,7 +35,8 @@ use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants::{Inherited, directories_to_make, manager, real};
 use crate::orchestrator::shells::{Runners, Shells};
-use crate::orchestrator::team::{Member, ServerGround, Team};
+use crate::orchestrator::team::serving::ServerGround;
+use crate::orchestrator::team::{Member, Team};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
@@ -43,6 +45,7 @@ use crate::tools::menu::{Commands, Directories, Menu};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
 use crate::world::exec::program;
 use crate::world::files::read_capped;
+use crate::world::foreigner::{Foreigner, Held};
 use crate::world::gate::Gate;
 use crate::world::locate::{Located, locate};
 use crate::world::mcp::tokens::TokenFile;
@@ -275,33 +278,13 @@ pub(crate) fn offer(
     serve(way, (gate, offers), host, output)
 }
 
-/// Another program that works with the grants of an agent.
-pub(crate) struct Foreigner {
-    /// Its gate. Nothing is carried out with its permits.
-    pub(crate) gate: Gate,
-    /// What the text of its commands is held to; without it, it may run none.
-    pub(crate) commands: Option<CommandRules>,
-    /// What holds it.
-    pub(crate) held: Held,
-    /// What hooks run in goes with it.
-    _team: Option<Team>,
-}
-
-/// What holds another program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// A sandbox with its grants.
-    BySandbox,
-    /// Nothing but the answers that it gets.
-    ByNothing,
-}
-
-/// The program that asks. Nothing is made for it: what is missing gives no access.
+/// The program that asks, and the team that what its hooks run in goes with. Nothing else is made for
+/// it: what is missing gives no access.
 pub(crate) fn foreigner(
     host: &Host,
     asked: &HookArguments,
     output: &mut Output<'_>,
-) -> Result<Foreigner> {
+) -> Result<(Foreigner, Option<Team>)> {
     let phase = asked.phase.into();
     let held = if asked.in_sandbox {
         Held::BySandbox
@@ -310,12 +293,12 @@ pub(crate) fn foreigner(
     };
     let may_run = |rules: CommandRules| (held == Held::BySandbox).then_some(rules);
     if let Some(file) = &asked.source.grants {
-        return Ok(Foreigner {
+        let caller = Foreigner {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
             held,
-            _team: None,
-        });
+        };
+        return Ok((caller, None));
     }
     let mut team = planned(asked.source.config.as_deref(), host, output)?;
     for member in &mut team.members {
@@ -324,12 +307,12 @@ pub(crate) fn foreigner(
     run_hooks(&mut team, host)?;
     let member = take_member(&mut team, asked.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
-    Ok(Foreigner {
+    let caller = Foreigner {
         gate: gate(&team, &member, phase, &host.cwd)?.for_another_program(),
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
         held,
-        _team: Some(team),
-    })
+    };
+    Ok((caller, Some(team)))
 }
 
 /// Makes what the user's hooks run in, if there are any.

@@ -61,6 +61,13 @@ Examples:
 The answer is one line of JSON. Whatever cannot be answered is denied: the exit status is 2, and
 standard error says why.";
 
+pub(crate) const WORKFLOW_EXAMPLES: &str = "\
+Examples:
+  massgen mcp workflow --socket relay
+
+It is a server of the Model Context Protocol on standard input and output, which an agent such as
+`type: claude_code` starts in its sandbox. See `docs/agent-programs.md`.";
+
 pub(crate) const SANDBOX_EXAMPLES: &str = "\
 Examples:
   massgen sandbox --config team.yaml -- cargo test

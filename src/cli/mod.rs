@@ -2,16 +2,19 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand, HookCommand, McpCommand, SchemaCommand};
+use crate::cli::args::{Command, ExplainCommand, HookCommand, SchemaCommand};
 use crate::cli::format::{OutputFormat, asked_for};
 use crate::cli::guard::guarded;
 use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
+use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::output::{Form, Output};
 use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
+use crate::path::AbsPath;
+use crate::world::relay;
 
 mod args;
 mod asking;
@@ -41,12 +44,14 @@ mod interactive;
 mod interrupts;
 mod lines;
 mod login_arguments;
+mod mcp_arguments;
 mod logs;
 mod manual;
 mod mcp;
 mod mentions;
 mod models;
 mod output;
+mod phase_argument;
 mod prices;
 mod prune;
 mod render;
@@ -194,6 +199,10 @@ fn of_mcp(host: &Host, command: &McpCommand, output: &mut Output<'_>) -> Result<
         McpCommand::Orchestrate(asked) => orchestrate::orchestrate(host, asked, output),
         McpCommand::Login(asked) => login::login(host, asked, output),
         McpCommand::Logout(asked) => login::logout(host, asked, output),
+        McpCommand::Workflow(asked) => {
+            relay::pass_on(&AbsPath::resolve(&host.cwd, &asked.socket))?;
+            Ok(ExitStatus::Delivered)
+        }
     }
 }
 

@@ -138,6 +138,9 @@ const fn row(keys: &'static [&'static str], apis: &'static [Api], instead: &'sta
 
 /// Why a key is not sent to a model, in words that can follow on a colon; nothing if it is.
 pub fn unsent(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
+    if let Wire::Guest(_) = vendor.wire {
+        return Some("the program asks its model in its own way");
+    }
     let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
     let api = Api::of(vendor)?;
     if !extra.apis.contains(&api) {
@@ -161,7 +164,7 @@ impl Api {
             Wire::Remote(WireFormat::Responses) => Some(Api::Responses),
             Wire::Remote(WireFormat::Messages) => Some(Api::Messages),
             Wire::Remote(WireFormat::GenerateContent) => Some(Api::GenerateContent),
-            Wire::Scripted | Wire::Unserved => None,
+            Wire::Scripted | Wire::Guest(_) | Wire::Unserved => None,
         }
     }
 

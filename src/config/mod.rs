@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
+use crate::config::guests::GuestConfig;
 use crate::config::permissions::Permissions;
 use crate::config::place::Place;
 use crate::config::programs::ProgramsConfig;
@@ -36,6 +37,7 @@ pub mod diagnostic;
 pub mod docker;
 pub mod examples;
 pub mod extras;
+pub mod guests;
 pub mod keys;
 pub mod lookup;
 pub mod node;
@@ -243,6 +245,9 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
+            if let Some(guest) = &mut agent.backend.guest {
+                Arc::make_mut(guest).held.sandbox = choice;
+            }
         }
         self.checks.sandbox = Some(choice);
     }
@@ -265,8 +270,10 @@ impl Config {
             ExecutionMode::Docker(_) => false,
         };
         let mut agents = self.agents.iter();
-        agents
-            .any(|agent| agent.programs.is_some() || agent.commands.as_ref().is_some_and(is_local))
+        agents.any(|agent| {
+            let is_program = agent.programs.is_some() || agent.backend.guest.is_some();
+            is_program || agent.commands.as_ref().is_some_and(is_local)
+        })
     }
 
     /// The images that containers of the agents are made from, each once.
@@ -349,6 +356,8 @@ pub struct BackendConfig {
     pub parameters: Map<String, Value>,
     /// The replies of a `scripted` backend.
     pub script: Option<Script>,
+    /// The program that speaks in the place of a model, if the type is one.
+    pub guest: Option<Arc<GuestConfig>>,
     /// How long a reply may take.
     pub times: ReplyTimes,
     /// The models that are asked when this one cannot go on, in this order; they have no fallback

@@ -255,6 +255,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         base_url: base_url.map(str::to_owned),
         api_key: None,
         parameters: Map::new(),
+        guest: None,
         times: ReplyTimes::default(),
         fallback: Vec::new(),
         script: None,

@@ -23,8 +23,21 @@ pub enum Wire {
     Remote(WireFormat),
     /// Replies from a file; no network.
     Scripted,
+    /// By a program of the vendor's that massgen starts, and that works with tools of its own.
+    Guest(Tongue),
     /// Known to exist, not served by this version.
     Unserved,
+}
+
+/// How a guest is spoken with: an agent that is a program of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tongue {
+    /// The Agent Client Protocol.
+    Acp,
+    /// Claude Code's stream of JSON.
+    ClaudeCode,
+    /// Codex's events, one process for each turn.
+    Codex,
 }
 
 /// Where a request goes and how the key travels with it.
@@ -274,18 +287,30 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "claude_code",
+        wire: Wire::Guest(Tongue::ClaudeCode),
         key_variables: &["ANTHROPIC_API_KEY"],
-        ..UNSERVED
+        default_model: Some("claude_code"),
+        ..LOCAL
     },
     Vendor {
         name: "codex",
+        wire: Wire::Guest(Tongue::Codex),
         key_variables: &["OPENAI_API_KEY"],
-        ..UNSERVED
+        default_model: Some("codex"),
+        ..LOCAL
     },
     Vendor {
         name: "gemini_cli",
-        key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
-        ..UNSERVED
+        wire: Wire::Guest(Tongue::Acp),
+        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        default_model: Some("gemini_cli"),
+        ..LOCAL
+    },
+    Vendor {
+        name: "acp",
+        wire: Wire::Guest(Tongue::Acp),
+        default_model: Some("acp"),
+        ..LOCAL
     },
     Vendor {
         name: "antigravity_cli",
@@ -341,7 +366,7 @@ impl Vendor {
     /// Whether this version can speak to it.
     pub fn is_served(&self) -> bool {
         match self.wire {
-            Wire::Remote(_) | Wire::Scripted => true,
+            Wire::Remote(_) | Wire::Scripted | Wire::Guest(_) => true,
             Wire::Unserved => false,
         }
     }

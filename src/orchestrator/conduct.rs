@@ -28,7 +28,8 @@ use crate::orchestrator::resumed::{Beginning, Known, Resumed, answers};
 use crate::orchestrator::review::{Deliveries, Reviewer};
 use crate::orchestrator::shells::{Machine, Shells};
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::{ServerGround, Team};
+use crate::orchestrator::team::Team;
+use crate::orchestrator::team::serving::ServerGround;
 use crate::orchestrator::wings::{Rest, Wings};
 use crate::orchestrator::{Models, Turn, TurnResult, run};
 use crate::path::AbsPath;
@@ -592,6 +593,7 @@ fn notices(team: &Team) -> Vec<String> {
         (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
     };
     let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
+    notices.extend(team.unheld());
     let secrets = readable_secrets(&manager(&grants, Phase::Coordination));
     if let Some(first) = secrets.first() {
         let more = match secrets.len() {

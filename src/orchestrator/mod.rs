@@ -2,7 +2,6 @@
 //! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
 
 pub mod asking;
-mod beside;
 pub mod conduct;
 pub mod coordinate;
 pub mod course;

@@ -324,6 +324,7 @@ impl Known {
                 | Event::Held { .. }
                 | Event::FellBack { .. }
                 | Event::Shortened { .. }
+                | Event::OwnTool { .. }
                 | Event::PersonAsked { .. }
                 | Event::HookRan { .. }
                 | Event::ServerWorks { .. }

@@ -8,6 +8,7 @@ use std::thread;
 use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
+use crate::config::guests::GuestConfig;
 use crate::confinement::compile::reach;
 use crate::confinement::tier::{Enclosure, Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +26,7 @@ use crate::world::docker::container::{Container, Purpose};
 use crate::world::docker::credentials::User;
 use crate::world::docker::engine::Engine;
 use crate::world::docker::mounts::Reachable;
+use crate::world::exec::guest::found;
 use crate::world::exec::program::try_language;
 use crate::world::programs::Programs;
 use crate::world::sandbox::Sandbox;
@@ -52,6 +54,8 @@ pub struct Shells {
     programs: BTreeMap<AgentId, Programs>,
     /// What the servers of an agent run in.
     serving: BTreeMap<(AgentId, ServerName), Commands>,
+    /// What the program runs in that speaks for an agent, and how it is started.
+    guests: BTreeMap<AgentId, (Commands, Vec<String>)>,
     /// What the hooks of an agent run in.
     hooks: BTreeMap<AgentId, Commands>,
     /// On whose work checks cannot be run, and why.
@@ -95,6 +99,8 @@ pub struct Runners<'a> {
     pub programs: Vec<Programmer<'a>>,
     /// The servers that are programs, and those whom they serve.
     pub served: Vec<(&'a ServerName, Runner<'a>)>,
+    /// The agents that are programs of their own.
+    pub guests: Vec<(&'a GuestConfig, Runner<'a>)>,
     /// Those that the user's hooks are asked about.
     pub hooked: Vec<Runner<'a>>,
 }
@@ -103,7 +109,8 @@ impl Runners<'_> {
     /// Whether nobody needs anything.
     fn are_none(&self) -> bool {
         let agents = self.commands.is_empty() && self.checked.is_empty();
-        agents && self.programs.is_empty() && self.served.is_empty() && self.hooked.is_empty()
+        let others = self.served.is_empty() && self.guests.is_empty() && self.hooked.is_empty();
+        agents && self.programs.is_empty() && others
     }
 }
 
@@ -120,6 +127,7 @@ impl Shells {
             checked,
             programs,
             served,
+            guests,
             hooked,
         } = runners;
         let mut builder = Builder {
@@ -165,6 +173,17 @@ impl Shells {
             let key = (runner.id.clone(), server.clone());
             shells.serving.insert(key, commands);
         }
+        for (guest, runner) in guests {
+            let path = machine.env.get("PATH").map_or("", String::as_str);
+            let command = found(&guest.command, path, guest.package)?;
+            let room = builder.rooms.guest_of(runner.id)?;
+            let commands = builder.commands(runner, &room)?;
+            if let Some(error) = nothing_holds_guest(runner.id, &commands) {
+                return Err(error);
+            }
+            let key = runner.id.clone();
+            shells.guests.insert(key, (commands, command));
+        }
         for runner in hooked {
             let room = builder.rooms.hooks_of(runner.id)?;
             let commands = builder.commands(runner, &room)?;
@@ -186,6 +205,11 @@ impl Shells {
     /// What a server of an agent runs in; `None` if it is no program.
     pub fn serving(&self, agent: &AgentId, server: &ServerName) -> Option<&Commands> {
         self.serving.get(&(agent.clone(), server.clone()))
+    }
+
+    /// What the program of an agent runs in and how it is started; `None` if it is none.
+    pub fn guest(&self, agent: &AgentId) -> Option<&(Commands, Vec<String>)> {
+        self.guests.get(agent)
     }
 
     /// What the hooks about an agent run in; `None` where there are none.
@@ -228,8 +252,10 @@ impl Shells {
         let only = self.programs.iter();
         let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
         let only = only.map(|(agent, programs)| (agent, programs.held().enclosure()));
+        let guests = self.guests.iter();
+        let guests = guests.map(|(agent, (commands, _))| (agent, commands.enclosure()));
         let mut held: Vec<(Enclosure, Vec<AgentId>)> = Vec::new();
-        for (agent, by) in ready.chain(refused).chain(only) {
+        for (agent, by) in ready.chain(refused).chain(only).chain(guests) {
             match held.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) => agents.push(agent.clone()),
                 None => held.push((by, vec![agent.clone()])),
@@ -286,6 +312,27 @@ fn nothing_holds(what: &str, by: &Enclosure) -> Error {
     let message = format!("nothing on this machine can hold {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
         .hint("see `massgen doctor` for what is missing, or remove them from the config")
+}
+
+/// Why an agent's program cannot be started: nothing would hold it, or it could not reach the run.
+fn nothing_holds_guest(agent: &AgentId, commands: &Commands) -> Option<Error> {
+    let (why, hint) = match (commands.tier(), commands.enclosure()) {
+        (Tier::D, Enclosure::Sandbox { reasons, .. }) => (
+            format!(
+                "nothing on this machine can hold the program of `{agent}`: {}",
+                reasons.join("; ")
+            ),
+            "see `massgen doctor` for what is missing, or give the agent a type that is asked over the network",
+        ),
+        (Tier::C, _) => (
+            format!(
+                "in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"
+            ),
+            "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
+        ),
+        (Tier::A | Tier::B | Tier::D | Tier::Off, _) => return None,
+    };
+    Some(Error::new(ErrorKind::Environment, why).hint(hint))
 }
 
 /// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no

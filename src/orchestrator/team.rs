@@ -1,10 +1,13 @@
 //! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
 //! same values feed a dry run, so that what it shows is what would be sent.
 
-use std::collections::BTreeSet;
+mod seating;
+pub mod serving;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::{Sender, WeakSender};
+use tokio::sync::mpsc::Sender;
 
 use crate::agent::account::Account;
 use crate::agent::memory::Memory;
@@ -12,13 +15,13 @@ use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Makes, Standing, Work};
+use crate::brief::{self, Makes, Standing};
 use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::programs::ProgramsConfig;
-use crate::config::servers::{Instances, Link};
-use crate::config::{AgentConfig, Config, Planning};
+use crate::config::{AgentConfig, Config};
+use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -26,13 +29,13 @@ use crate::hooks::request::Setting;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::asking::Asker;
-use crate::orchestrator::beside::{Serving, for_checks, for_hooks, met, servings, unmatched};
 use crate::orchestrator::coordinate::Participant;
 use crate::orchestrator::examiner::{Candidate, Examiner};
 use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
 use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
+use crate::orchestrator::team::serving::{ServerGround, Serving, met, servings, unmatched};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -42,19 +45,16 @@ use crate::permissions::history::History;
 use crate::programs::offer;
 use crate::spending::ledger::Ledger;
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
-use crate::tools::served::ServerName;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
 use crate::world::gate::Gate;
 use crate::world::hooks::{Held as HooksHeld, Hooks};
-use crate::world::mcp::tokens::TokenFile;
-use crate::world::mcp::{Equipped, Known, Listener, Outside, Pool, Servers};
+use crate::world::mcp::{Known, Pool};
 use crate::world::policy::{Conflicts, GatePolicy, ParentNames};
 use crate::world::programs::Programs;
 use crate::world::stage::Stage;
-use crate::world::store::redact::Redactor;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -123,19 +123,6 @@ impl Member {
     }
 }
 
-/// Where servers leave something in a run.
-#[derive(Clone, Debug)]
-pub struct ServerGround {
-    /// The directory of what they write on their standard error.
-    pub logs: AbsPath,
-    /// What must not get there.
-    pub redactor: Redactor,
-    /// What the user has signed in with, if they have a home directory.
-    pub tokens: Option<TokenFile>,
-    /// Where what they say of their work goes, as long as a run goes on.
-    pub events: Option<WeakSender<Event>>,
-}
-
 /// The members of a run in registration order.
 #[derive(Debug)]
 pub struct Team {
@@ -195,7 +182,7 @@ impl Team {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
                 grants: ruled(
-                    context.of_agent(agent, workspace.as_ref(), temp)?,
+                    seating::held_back(agent, context.of_agent(agent, workspace.as_ref(), temp)?),
                     &agent.permissions.rules,
                     base,
                 )?,
@@ -262,6 +249,7 @@ impl Team {
             checked: self.checked().collect(),
             programs: self.programmers().collect(),
             served: self.served().collect(),
+            guests: self.guests().collect(),
             hooked: self.hooked().collect(),
         }
     }
@@ -382,88 +370,6 @@ impl Team {
             grants: &member.grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
-    }
-
-    /// The programs that serve members, and how they are held. Those of a run that is played again
-    /// have answered.
-    fn served(&self) -> impl Iterator<Item = (&ServerName, Runner<'_>)> {
-        let members = self.members.iter();
-        let members = members.filter(|_| self.reach == Reach::Delivers);
-        members.flat_map(|member| {
-            let workspace = member.workspace.as_ref().unwrap_or(&self.base);
-            member.servers.iter().filter_map(move |serving| {
-                let runner = Runner {
-                    id: &member.id,
-                    config: serving.held.as_ref()?,
-                    grants: &member.grants,
-                    workspace,
-                };
-                Some((serving.config.name(), runner))
-            })
-        })
-    }
-
-    /// From now on servers can be started, and leave what they have to say there.
-    pub fn serve_from(&mut self, ground: ServerGround) {
-        self.server_ground = Some(ground);
-    }
-
-    /// The servers of `member` in `phase`, none of them started; `None` if it has none.
-    fn servers(&self, member: &Member, phase: Phase) -> Option<Servers> {
-        let ground = self.server_ground.as_ref()?;
-        if member.servers.is_empty() || self.reach == Reach::OnlyReads {
-            return None;
-        }
-        let shells = self.shells.as_ref();
-        let equipped = |serving: &Serving| {
-            let name = serving.config.name();
-            Equipped {
-                config: Arc::clone(&serving.config),
-                commands: shells
-                    .and_then(|shells| shells.serving(&member.id, name))
-                    .cloned(),
-                log: ground.logs.join(match serving.config.is_shared() {
-                    true => format!("{name}.shared.log"),
-                    false => format!("{}.{name}.{phase}.log", member.id),
-                }),
-                redactor: ground.redactor.clone(),
-                tokens: ground.tokens.clone(),
-                listener: ground.events.clone().map(|events| Listener {
-                    server: name.clone(),
-                    events,
-                }),
-            }
-        };
-        let outside = match (&self.config.orchestrator.planning, phase) {
-            (Planning::On { .. }, Phase::Coordination) => Outside::Waits,
-            (Planning::On { .. }, Phase::Final) | (Planning::Off, _) => Outside::Open,
-        };
-        let equipped = member.servers.iter().map(equipped).collect();
-        Some(Servers::new(
-            equipped,
-            &member.config.tools,
-            outside,
-            (&self.known, &self.pool),
-        ))
-    }
-
-    /// What holds for the servers that `member` shares with others: what all members may read, each
-    /// in the same way. `None` if it shares none that is a program.
-    fn common(&self, member: &Member) -> Result<Option<Gate>> {
-        let is_one = |serving: &Serving| match &serving.config.link {
-            Link::Program(program) => program.instances == Instances::One,
-            Link::Remote(_) => false,
-        };
-        if !member.servers.iter().any(is_one) {
-            return Ok(None);
-        }
-        let is_common = |grant: &&Grant| {
-            let mut members = self.members.iter();
-            grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
-        };
-        let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
-        let policy = GatePolicy::single_call(grants::real(&self.base)?);
-        Gate::open(grants::manager(&grants, Phase::Coordination), policy).map(Some)
     }
 
     /// What tells whether answers hold.
@@ -643,10 +549,7 @@ impl Team {
             workspace: workspace.as_deref(),
             makes: member.makes(),
             shell: self.shell(member),
-            programs: match member.config.programs {
-                Some(_) => Work::ByPrograms,
-                None => Work::ByCalls,
-            },
+            programs: seating::work(&member.config),
             checks: &self.config.checks.list,
         };
         match phase {
@@ -710,9 +613,10 @@ impl Team {
                 None => OfferedCommands::NotOffered,
             },
         };
-        let mut offers = match member.config.programs {
-            Some(programs) => offer::offers(programs.language, &offer::tools(menu)),
-            None => menu.offers(),
+        let mut offers = match (&member.config.backend.guest, member.config.programs) {
+            (Some(_), _) => Vec::new(),
+            (None, Some(programs)) => offer::offers(programs.language, &offer::tools(menu)),
+            (None, None) => menu.offers(),
         };
         if phase == Phase::Coordination {
             offers.extend(workflow::coordination_offers(self.members.len()));
@@ -759,9 +663,10 @@ impl Team {
         }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
+        let models = self.seated(member, gate.as_ref(), line.models);
         let mut mind = Mind {
             agent: member.id.clone(),
-            models: line.models.into_iter().skip(left.min(last)).collect(),
+            models: models.into_iter().skip(left.min(last)).collect(),
             phase,
             system: self.system(member, phase).into(),
             tools: self.tools(member, phase),
@@ -777,6 +682,32 @@ impl Team {
         mind.take_up_served();
         mind.tell(first);
         Ok(mind)
+    }
+}
+
+/// How hooks about an agent with these commands are run: on this machine, without a network unless the
+/// hook has one, and without variables of the user's.
+fn for_hooks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
+    CommandLineConfig {
+        mode: ExecutionMode::Local,
+        network: Network::Off,
+        env: BTreeMap::new(),
+        ..for_checks(commands, None)
+    }
+}
+
+/// How checks are run on the work of an agent with these commands: what the user lists is about what
+/// agents may run.
+fn for_checks(
+    commands: Option<&CommandLineConfig>,
+    sandbox: Option<TierChoice>,
+) -> CommandLineConfig {
+    let commands = commands.cloned().unwrap_or_default();
+    CommandLineConfig {
+        allowed: None,
+        blocked: Vec::new(),
+        sandbox: sandbox.unwrap_or(commands.sandbox),
+        ..commands
     }
 }
 

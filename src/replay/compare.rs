@@ -142,6 +142,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
         | Event::HookRan { .. }

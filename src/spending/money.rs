@@ -55,6 +55,12 @@ impl Money {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// What is left of it without `other`; nothing if that is more.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// So many of it, or the greatest amount that there is.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

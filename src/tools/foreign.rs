@@ -36,7 +36,15 @@ const HARMLESS: &[&str] = &[
     "EnterPlanMode",
     "ExitPlanMode",
     "AskUserQuestion",
+    "Agent",
     "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "ToolSearch",
 ];
 
 #[derive(Deserialize)]

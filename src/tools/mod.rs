@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod call;
 pub mod error;
 pub mod foreign;
+pub mod hook;
 pub mod input;
 pub mod menu;
 pub mod parse;

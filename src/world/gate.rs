@@ -329,29 +329,42 @@ impl Gate {
     }
 
     /// Asks `permissions` of the config about another program's tool, and about what it gives to the
-    /// shell. There is nobody who could be asked about it.
+    /// shell; and then a person, where there is one who can be asked.
     pub fn check_foreign(
         &self,
         tool: &str,
         command: Option<&str>,
     ) -> std::result::Result<(), Denial> {
-        match self.0.policy.rules.judge(tool, command) {
-            Judgement::Silent | Judgement::Allowed => {
-                // About what is no command, they are asked with the call that it stands for.
-                let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
-                let (hooked, _) = self.ask_hooks(told.as_ref())?;
-                match hooked.asked {
-                    Some(reason) => Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), reason)),
-                    None => Ok(()),
-                }
+        let reason = match self.0.policy.rules.judge(tool, command) {
+            Judgement::Silent | Judgement::Allowed => None,
+            Judgement::Asked(spoken) if self.0.policy.consult.is_none() => {
+                return Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason));
             }
-            Judgement::Asked(spoken) => {
-                Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason))
-            }
+            Judgement::Asked(spoken) => Some(spoken.reason),
             Judgement::Denied(spoken) => {
-                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+                return Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason));
             }
-        }
+        };
+        // About what is no command, they are asked with the call that it stands for.
+        let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
+        let (hooked, _) = self.ask_hooks(told.as_ref())?;
+        let reason = match (reason, hooked.asked) {
+            (_, Some(asked)) if self.0.policy.consult.is_none() => {
+                return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), asked));
+            }
+            (reason, asked) => reason.or(asked),
+        };
+        let Some(reason) = reason else {
+            return Ok(());
+        };
+        self.ask_person(Question {
+            tool: tool.to_owned(),
+            input: command.map_or(Value::Null, |line| json!({ "command": line })),
+            deeds: vec![command.unwrap_or(tool).to_owned()],
+            reason,
+            phase: self.phase(),
+            call_id: self.1.id.clone(),
+        })
     }
 
     /// What `permissions` of the config says about the tool and the command of `call`.

@@ -124,7 +124,11 @@ async fn next_request(
             ReplyEvent::Text(more) => text.push_str(more),
             ReplyEvent::Call(call) => calls.push(call.clone()),
             ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
-            ReplyEvent::Reasoning(_) | ReplyEvent::Usage(_) | ReplyEvent::End(_) => {}
+            ReplyEvent::Reasoning(_)
+            | ReplyEvent::Usage(_)
+            | ReplyEvent::Cost(_)
+            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::End(_) => {}
         }
     }
     let mut messages = simple_request().conversation.messages().to_vec();

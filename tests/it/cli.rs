@@ -618,6 +618,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sandbox",
             "massgen-mcp",
             "massgen-mcp-serve",
+            "massgen-mcp-workflow",
             "massgen-mcp-orchestrate",
             "massgen-mcp-login",
             "massgen-mcp-logout",

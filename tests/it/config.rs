@@ -270,7 +270,7 @@ fn the_schema_is_made_of_every_section() {
         .unwrap();
     assert!(types.contains(&Value::from("chatcompletion")));
     assert!(
-        !types.contains(&Value::from("gemini_cli")),
+        !types.contains(&Value::from("copilot")),
         "editors would offer a type that is not served"
     );
 }

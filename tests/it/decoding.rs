@@ -60,6 +60,7 @@ impl Decoding {
             api_key: Some("sk-1".into()),
             parameters: Map::new(),
             script: None,
+            guest: None,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         };
@@ -139,7 +140,10 @@ impl Decoding {
                     assert!(!ids.contains(&&*call.id), "an id twice: {call:?}");
                     ids.push(&call.id);
                 }
-                ReplyEvent::Echo(_) | ReplyEvent::Usage(_) => {}
+                ReplyEvent::Echo(_)
+                | ReplyEvent::Usage(_)
+                | ReplyEvent::Cost(_)
+                | ReplyEvent::OwnTool(_) => {}
                 ReplyEvent::End(_) => panic!("something after the end: {events:?}"),
             }
         }

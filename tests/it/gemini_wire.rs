@@ -324,7 +324,11 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, Message) {
             ReplyEvent::Text(text) => said.push_str(text),
             ReplyEvent::Call(call) => calls.push(call.clone()),
             ReplyEvent::Echo(parts) => echo = Some(parts.clone()),
-            ReplyEvent::Reasoning(_) | ReplyEvent::Usage(_) | ReplyEvent::End(_) => {}
+            ReplyEvent::Reasoning(_)
+            | ReplyEvent::Usage(_)
+            | ReplyEvent::Cost(_)
+            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::End(_) => {}
         }
     }
     let text = said;

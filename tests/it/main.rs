@@ -55,6 +55,8 @@ mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;
 mod guard;
+mod guest_packages;
+mod guests;
 mod hooks;
 mod hostile;
 mod interactive;

@@ -19,7 +19,7 @@ use crate::scripted_team::{agent, team};
 const INSTALLED: &str = "MASSGEN_TEST_SERVERS";
 
 /// Where the servers are.
-fn installed() -> String {
+pub(crate) fn installed() -> String {
     std::env::var(INSTALLED).unwrap_or_else(|_| {
         panic!("`{INSTALLED}` names no directory with servers: `tests/all.sh` makes one")
     })

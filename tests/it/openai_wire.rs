@@ -325,7 +325,11 @@ fn after(
             ReplyEvent::Text(text) => said.push_str(&text),
             ReplyEvent::Call(call) => calls.push(call),
             ReplyEvent::Echo(wanted) => echo = Some(wanted),
-            ReplyEvent::Reasoning(_) | ReplyEvent::Usage(_) | ReplyEvent::End(_) => {}
+            ReplyEvent::Reasoning(_)
+            | ReplyEvent::Usage(_)
+            | ReplyEvent::Cost(_)
+            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::End(_) => {}
         }
     }
     let mut messages = earlier.conversation.messages().to_vec();

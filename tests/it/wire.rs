@@ -28,6 +28,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         api_key: Some(KEY.into()),
         parameters: Map::new(),
         script: None,
+        guest: None,
         times: ReplyTimes::default(),
         fallback: Vec::new(),
     }

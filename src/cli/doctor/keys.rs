@@ -13,6 +13,7 @@ use crate::config::vendors::{VENDORS, Wire};
 use crate::config::{BackendConfig, Config};
 use crate::error::Result;
 use crate::wording::listed;
+use crate::world::exec::guest::found;
 
 /// What is said of the keys that are set, whether or not the team needs them.
 pub(crate) fn set(completed: &Completed) -> Vec<Finding> {
@@ -78,6 +79,17 @@ fn means_of(backend: &BackendConfig, completed: &Completed) -> Result<Vec<String
     surrounded(&completed.host, means)
 }
 
+/// The program of a guest.
+fn means_of_guest(model: &BackendConfig, completed: &Completed) -> Result<String> {
+    let Some(guest) = &model.guest else {
+        return Ok("no program".to_owned());
+    };
+    let path = completed.host.env("PATH").unwrap_or_default();
+    let found = found(&guest.command, path, guest.package)?;
+    let program = found.first().map_or("", String::as_str);
+    Ok(format!("the program `{program}`"))
+}
+
 fn means_of_one(
     model: &BackendConfig,
     completed: &Completed,
@@ -91,6 +103,7 @@ fn means_of_one(
             }
             None => "no key, and none is needed".to_owned(),
         },
+        Wire::Guest(_) => means_of_guest(model, completed)?,
         Wire::Scripted | Wire::Unserved => "replies from a script".to_owned(),
     };
     let vendor = model.vendor.name;

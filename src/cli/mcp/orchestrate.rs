@@ -1,13 +1,14 @@
 //! Owns `massgen mcp orchestrate`: the team is read once, and whoever comes may let it run. The user
 //! decides by the config and the command line; a caller gives a task.
 
-use crate::cli::args::{OrchestrateArguments, RunArguments};
+use crate::cli::args::RunArguments;
 use crate::cli::conduct::connect_all;
 use crate::cli::environment;
 use crate::cli::interrupts::listen;
 use crate::cli::mcp::conductor::Conductor;
 use crate::cli::mcp::runs::{Applying, Ground, Runs};
 use crate::cli::mcp::way::Way;
+use crate::cli::mcp_arguments::OrchestrateArguments;
 use crate::cli::output::Output;
 use crate::cli::prices::model_list;
 use crate::cli::run::{CALLS_END_MAX, runtime, telemetry};

@@ -3,10 +3,10 @@
 
 use rmcp::ServerHandler;
 
-use crate::cli::args::WayArguments;
 use crate::cli::mcp::http::Place;
 use crate::cli::mcp::stdio;
 use crate::cli::mcp::token::{TOKEN_BYTES_MAX, Token};
+use crate::cli::mcp_arguments::WayArguments;
 use crate::cli::output::Output;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;

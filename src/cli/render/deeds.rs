@@ -32,6 +32,12 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
             denied,
             ..
         } => called(tool, arguments, denied.as_deref()),
+        Event::OwnTool {
+            tool,
+            detail,
+            denied,
+            ..
+        } => called(tool, detail, denied.as_deref()),
         Event::PersonAsked { tool, answer, .. } => person_asked(tool, *answer),
         Event::HookRan { .. } => return hook_ran(event),
         Event::ToolFinished {

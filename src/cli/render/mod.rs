@@ -141,6 +141,7 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Held { agent, .. }
             | Event::FellBack { agent, .. }
             | Event::Shortened { agent, .. }
+            | Event::OwnTool { agent, .. }
             | Event::PersonAsked { agent, .. }
             | Event::HookRan { agent, .. }
             | Event::ToolCalled { agent, .. }

@@ -11,6 +11,7 @@ use crate::config::keys::nearest;
 use crate::config::node::{Node, Value};
 use crate::config::permissions::Permissions;
 use crate::config::servers::ServerConfig;
+use crate::config::vendors::Wire;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
@@ -146,8 +147,15 @@ impl Checker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
-        let commands = self.commands(&view_of_backend);
-        let programs = self.programs(&view_of_backend);
+        let is_guest = backend
+            .as_ref()
+            .is_some_and(|backend| matches!(backend.vendor.wire, Wire::Guest(_)));
+        let (commands, programs) = if is_guest {
+            (None, None)
+        } else {
+            let commands = self.commands(&view_of_backend);
+            (commands, self.programs(&view_of_backend))
+        };
         let servers = self.servers_of(&view_of_backend, shared.servers);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,

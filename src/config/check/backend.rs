@@ -1,5 +1,7 @@
 //! Owns the backend of an agent: which vendor is asked, where, for which model, with what.
 
+use std::sync::Arc;
+
 use secrecy::SecretString;
 use url::Url;
 
@@ -13,6 +15,9 @@ use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
+
+/// How long a guest may say nothing, in seconds: longer than the commands that such programs run.
+const GUEST_SILENCE_SECONDS_DEFAULT: u64 = 1_200;
 
 impl Checker<'_> {
     /// The backend of one agent.
@@ -31,9 +36,15 @@ impl Checker<'_> {
             parameters: self.parameters(view, &BACKEND, vendor, &model),
             model,
             script,
-            times: times(view),
+            guest: None,
+            times: times(view, vendor),
             fallback: Vec::new(),
         };
+        if let Wire::Guest(tongue) = vendor.wire {
+            backend.guest = Some(Arc::new(self.guest(view, &backend, tongue)?));
+            return Some(backend);
+        }
+        self.refuse_keys_of_guests(view);
         backend.fallback = self.fallback(view, &backend)?;
         Some(backend)
     }
@@ -56,10 +67,18 @@ impl Checker<'_> {
 
     /// One model after `first` that is described by itself.
     fn fallback_of(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<BackendConfig> {
-        let vendor = match view.text("type") {
-            Some(text) => self.vendor(&text)?,
+        let written = view.text("type");
+        let vendor = match &written {
+            Some(text) => self.vendor(text)?,
             None => first.vendor,
         };
+        if let (Wire::Guest(_), Some(text)) = (vendor.wire, written) {
+            let message = "a program cannot take over from a model";
+            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let hint = "make it an agent of its own, or name a type that is asked over the network";
+            self.findings.push(error.suggest(hint));
+            return None;
+        }
         let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
         let model = self.model(view, vendor)?;
         let parameters = self.parameters(view, &FALLBACK, vendor, &model);
@@ -75,6 +94,7 @@ impl Checker<'_> {
             api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
             parameters,
             script: self.script(view, vendor),
+            guest: None,
             times: first.times,
             fallback: Vec::new(),
         })
@@ -228,8 +248,14 @@ impl Checker<'_> {
 }
 
 /// How long replies may take.
-fn times(view: &View<'_>) -> ReplyTimes {
-    let default = ReplyTimes::default();
+fn times(view: &View<'_>, vendor: &Vendor) -> ReplyTimes {
+    let default = match vendor.wire {
+        Wire::Guest(_) => ReplyTimes {
+            idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
+            ..ReplyTimes::default()
+        },
+        Wire::Remote(_) | Wire::Scripted | Wire::Unserved => ReplyTimes::default(),
+    };
     let seconds = |key, default| view.integer(key).unwrap_or(default);
     ReplyTimes {
         first_byte_seconds: seconds("first_byte_timeout_seconds", default.first_byte_seconds),

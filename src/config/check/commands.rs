@@ -315,6 +315,15 @@ impl Checker<'_> {
     }
 }
 
+/// What holds an agent that is a program of its own, beside its network and its variables.
+pub(super) fn of_guest(backend: &View<'_>) -> CommandLineConfig {
+    CommandLineConfig {
+        sandbox: sandbox(backend),
+        limits: command_limits(backend),
+        ..CommandLineConfig::default()
+    }
+}
+
 /// The key by which an agent works by programs.
 const CODE: &str = "enable_code_based_tools";
 

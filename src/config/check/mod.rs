@@ -16,6 +16,7 @@ mod context_paths;
 mod docker;
 mod hooks;
 mod expand;
+mod guests;
 mod limits;
 mod models;
 mod orchestrator;

@@ -205,6 +205,18 @@ pub static BACKEND: Section = Section {
         REPLIES,
         SCRIPT,
         Key::served(
+            &["command"],
+            Shape::List(&Shape::Text),
+            "The program of an agent that is one, and its arguments: needed for `acp`, and in the \
+             place of the usual program for the others. See [agent-programs.md](agent-programs.md).",
+        ),
+        Key::served(
+            &["network"],
+            Shape::OneOfOrList(&["off", "on"]),
+            "What such a program reaches of the network: nothing, everything, or hosts of these \
+             domains, as in `command_line_network`. Unless it is written, its vendor's.",
+        ),
+        Key::served(
             &["record"],
             Shape::Text,
             "A file, relative to the config, that gets the replies of the agent's model at the end of \

@@ -62,6 +62,14 @@ impl Room {
         self.0.root.join("package")
     }
 
+    /// A directory that no other guest uses, for the socket by which one reaches the run.
+    pub fn relay(&self) -> Result<AbsPath> {
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.0.root.join(format!("relay/{number}"));
+        dir::create_all(&path, Audience::User)?;
+        Ok(path)
+    }
+
     /// Where protected names go that a command made.
     pub fn quarantine(&self) -> AbsPath {
         quarantine(&self.0.root)

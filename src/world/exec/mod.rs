@@ -15,6 +15,7 @@ pub mod diffstat;
 mod ended;
 pub mod fingerprint;
 mod grep;
+pub mod guest;
 mod hooked;
 mod inventory;
 mod list;

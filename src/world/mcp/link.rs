@@ -320,7 +320,7 @@ fn last_words(program: &Answering) -> String {
 
 /// Appends what a program writes on its standard error to the file `path`, up to a limit and without
 /// secrets. A disk that does not take it keeps no server from working.
-pub(super) fn log_to(path: AbsPath, redactor: Redactor) -> Log {
+pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> Log {
     let mut left = LOG_BYTES_MAX;
     let mut clean = RedactedStream::default();
     let mut is_made = false;

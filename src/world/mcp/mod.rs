@@ -34,6 +34,7 @@ use crate::world::store::redact::Redactor;
 pub use crate::world::mcp::host::Listener;
 
 pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
+pub(in crate::world) use crate::world::mcp::link::log_to;
 
 /// How long a server may take to start and to list its tools.
 const START_TIME_MAX: Duration = Duration::from_mins(1);

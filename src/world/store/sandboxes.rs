@@ -101,6 +101,11 @@ impl Sandboxes {
         self.room(&format!("{id}.server.{server}"))
     }
 
+    /// The directory of the program that speaks for one agent, which nobody else uses.
+    pub fn guest_of(&self, id: &AgentId) -> Result<AbsPath> {
+        self.room(&format!("{id}.guest"))
+    }
+
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
         self.room(CALLER)

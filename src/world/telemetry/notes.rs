@@ -94,6 +94,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::Confined { .. }
         | Event::CutShort { .. }
         | Event::PersonAsked { .. }
+        | Event::OwnTool { .. }
         | Event::HookRan { .. }
         | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
@@ -131,6 +132,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::Held { .. }
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
+        | Event::OwnTool { .. }
         | Event::HookRan { .. }
         | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }

@@ -116,6 +116,7 @@ impl Tracker {
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
+            | Event::OwnTool { .. }
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }

@@ -297,8 +297,8 @@ fn backends_are_complete() {
         &["there is no backend type `groqq` (did you mean `groq`?)"],
     );
     check(
-        &backend("type: gemini_cli"),
-        &["the backend type `gemini_cli` is not served yet (use `type: openrouter`, which"],
+        &backend("type: copilot"),
+        &["the backend type `copilot` is not served yet (use `type: openrouter`, which"],
     );
     check(&backend("model: m"), &["`type` is missing"]);
     check(

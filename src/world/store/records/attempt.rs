@@ -201,6 +201,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::VotesVoided { .. }
         | Event::Informed { .. }
         | Event::Checking { .. }

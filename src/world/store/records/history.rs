@@ -143,6 +143,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         | Event::Held { .. }
         | Event::FellBack { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::LimitMet { .. }
         | Event::Retrying { .. }
         | Event::PersonAsked { .. }

@@ -206,6 +206,7 @@ impl RunView {
             | Event::Held { .. }
             | Event::FellBack { .. }
             | Event::Shortened { .. }
+            | Event::OwnTool { .. }
             | Event::LimitMet { .. }
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
@@ -312,6 +313,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Asked { .. }
         | Event::Held { .. }
         | Event::Shortened { .. }
+        | Event::OwnTool { .. }
         | Event::LimitMet { .. }
         | Event::ServerWorks { .. }
         | Event::Warning { .. }

@@ -1,0 +1,172 @@
+//! Owns Claude Code's own protocol: one JSON object a line, in both directions, for as long as the
+//! process lives. Calls of its tools are asked about by its hook, which comes over the relay.
+//! <https://code.claude.com/docs/en/headless>
+
+use serde_json::{Value, json};
+
+use crate::backend::guest::tongue::{
+    Around, Asked, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
+};
+use crate::spending::Usage;
+use crate::spending::money::Money;
+
+/// How long the hook may take, in seconds: a person may be asked.
+const HOOK_SECONDS_MAX: u64 = 600;
+
+/// A conversation with Claude Code.
+#[derive(Debug, Default)]
+pub(super) struct Claude {
+    /// What all turns of the process have cost by its own reckoning.
+    told: Money,
+}
+
+impl Tongue for Claude {
+    fn launch(&self, around: &Around) -> Launch {
+        let server = json!({
+            "type": "stdio", "command": around.ours.to_string(), "args": around.relay(),
+        });
+        let servers = json!({"mcpServers": {SERVER: server}});
+        let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
+        let (ours, socket) = (around.ours.to_string(), around.socket.to_string());
+        let hook = format!(
+            "{} hook pre-tool-use --socket {}",
+            quoted(ours),
+            quoted(socket)
+        );
+        let hook = json!({"type": "command", "command": hook, "timeout": HOOK_SECONDS_MAX});
+        let settings = json!({
+            "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]},
+            "permissions": {"defaultMode": "default", "allow": [format!("mcp__{SERVER}")]},
+            "includeCoAuthoredBy": false,
+        });
+        let mut arguments: Vec<String> = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--strict-mcp-config",
+            "--setting-sources",
+            "user",
+            "--permission-mode",
+            "default",
+        ]
+        .map(str::to_owned)
+        .into();
+        arguments.extend(["--mcp-config".to_owned(), servers.to_string()]);
+        arguments.extend(["--settings".to_owned(), settings.to_string()]);
+        if let Some(model) = &around.model {
+            arguments.extend(["--model".to_owned(), model.clone()]);
+        }
+        Launch {
+            arguments,
+            files: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, _around: &Around, text: String) -> Vec<String> {
+        self.told = Money::ZERO;
+        self.prompt(text)
+    }
+
+    fn prompt(&mut self, text: String) -> Vec<String> {
+        let message = json!({"role": "user", "content": text});
+        vec![json!({"type": "user", "message": message}).to_string()]
+    }
+
+    fn hear(&mut self, line: &str) -> Result<Vec<Heard>, Trouble> {
+        let Some(message) = parsed(line) else {
+            return Ok(Vec::new());
+        };
+        match text_at(&message, "/type") {
+            "assistant" => {
+                // What an agent of its own says is that agent's.
+                let is_below = message
+                    .get("parent_tool_use_id")
+                    .is_some_and(Value::is_string);
+                let content = message
+                    .pointer("/message/content")
+                    .and_then(Value::as_array);
+                let content = content.into_iter().flatten().filter(|_| !is_below);
+                Ok(content.filter_map(heard).collect())
+            }
+            "result" => self.ended(&message),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
+        None
+    }
+
+    fn grant(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
+        None
+    }
+
+    fn life(&self) -> Life {
+        Life::Whole
+    }
+}
+
+impl Claude {
+    /// What the end of a turn says. The costs that it tells are those of the whole process.
+    fn ended(&mut self, message: &Value) -> Result<Vec<Heard>, Trouble> {
+        let usage = usage(message.get("usage").unwrap_or(&Value::Null));
+        let all = message.get("total_cost_usd").and_then(Value::as_f64);
+        let all = all.and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
+        let cost = all.map(|all| Heard::Cost(all.less(self.told)));
+        self.told = all.unwrap_or(self.told);
+        if message.get("is_error") == Some(&Value::Bool(true)) {
+            let said = text_at(message, "/result");
+            let said = if said.is_empty() {
+                text_at(message, "/subtype")
+            } else {
+                said
+            };
+            let why = format!("Claude Code: {said}");
+            let status = message.get("api_error_status").and_then(Value::as_u64);
+            let will_stay = status
+                .is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
+            return Err(
+                if will_stay || said.contains("/login") || said.contains("API key") {
+                    Trouble::Lasting(why)
+                } else {
+                    Trouble::Passing(why)
+                },
+            );
+        }
+        let mut heard = vec![Heard::Usage(usage)];
+        heard.extend(cost);
+        heard.push(Heard::TurnEnded);
+        Ok(heard)
+    }
+}
+
+fn heard(block: &Value) -> Option<Heard> {
+    match text_at(block, "/type") {
+        "text" => Some(Heard::Text(text_at(block, "/text").to_owned())),
+        "thinking" => Some(Heard::Reasoning(text_at(block, "/thinking").to_owned())),
+        "tool_use" => {
+            let input = block.get("input").unwrap_or(&Value::Null);
+            Some(Heard::OwnTool(own_tool(text_at(block, "/name"), input)))
+        }
+        _ => None,
+    }
+}
+
+fn usage(told: &Value) -> Usage {
+    let count = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (cached, written) = (
+        count("cache_read_input_tokens"),
+        count("cache_creation_input_tokens"),
+    );
+    let fresh = count("input_tokens");
+    Usage {
+        input_tokens: fresh.saturating_add(cached).saturating_add(written),
+        cached_tokens: cached,
+        cache_write_tokens: written,
+        output_tokens: count("output_tokens"),
+        reasoning_tokens: 0,
+    }
+}

@@ -1,0 +1,138 @@
+//! Owns Codex's own protocol: one process for each turn, which reads its prompt to the end and tells
+//! what it does in lines of JSON; the next turn goes on with the same thread. Its own sandbox is off:
+//! the agent's holds it. <https://developers.openai.com/codex/noninteractive>
+
+use serde_json::{Value, json};
+
+use crate::backend::guest::tongue::{
+    Around, Asked, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
+};
+use crate::spending::Usage;
+
+/// How long a tool of the relay may take, in seconds: longer than any call of a server.
+const TOOL_SECONDS_MAX: u64 = 3_600;
+
+/// A conversation with Codex.
+#[derive(Debug, Default)]
+pub(super) struct Codex {
+    thread: Option<String>,
+}
+
+impl Tongue for Codex {
+    fn launch(&self, around: &Around) -> Launch {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let words = around.relay();
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let server = format!("mcp_servers.{SERVER}");
+        let set = [
+            format!("{server}.command={}", quoted(&around.ours.to_string())),
+            format!("{server}.args=[{}]", words.join(",")),
+            format!("{server}.tool_timeout_sec={TOOL_SECONDS_MAX}"),
+            "check_for_update_on_startup=false".to_owned(),
+        ];
+        let mut arguments: Vec<String> = [
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ]
+        .map(str::to_owned)
+        .into();
+        for set in set {
+            arguments.extend(["-c".to_owned(), set]);
+        }
+        if let Some(model) = &around.model {
+            arguments.extend(["-m".to_owned(), model.clone()]);
+        }
+        if let Some(thread) = &self.thread {
+            arguments.extend(["resume".to_owned(), thread.clone()]);
+        }
+        arguments.push("-".to_owned());
+        Launch {
+            arguments,
+            files: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, _around: &Around, text: String) -> Vec<String> {
+        self.thread = None;
+        vec![text]
+    }
+
+    fn prompt(&mut self, text: String) -> Vec<String> {
+        vec![text]
+    }
+
+    fn hear(&mut self, line: &str) -> Result<Vec<Heard>, Trouble> {
+        let Some(message) = parsed(line) else {
+            return Ok(Vec::new());
+        };
+        let failed = |pointer| {
+            let why = format!("Codex: {}", text_at(&message, pointer));
+            Err(Trouble::Passing(why))
+        };
+        match text_at(&message, "/type") {
+            "thread.started" => {
+                self.thread = Some(text_at(&message, "/thread_id").to_owned());
+                Ok(Vec::new())
+            }
+            "item.started" | "item.completed" => {
+                let item = message.get("item").unwrap_or(&Value::Null);
+                let is_over = text_at(&message, "/type") == "item.completed";
+                Ok(heard(item, is_over).into_iter().collect())
+            }
+            "turn.completed" => {
+                let usage = usage(message.get("usage").unwrap_or(&Value::Null));
+                Ok(vec![Heard::Usage(usage), Heard::TurnEnded])
+            }
+            "turn.failed" => failed("/error/message"),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
+        None
+    }
+
+    fn grant(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
+        None
+    }
+
+    fn life(&self) -> Life {
+        Life::OneTurn
+    }
+}
+
+/// What it says of something that it does: of texts when they are whole, of deeds when they begin.
+fn heard(item: &Value, is_over: bool) -> Option<Heard> {
+    let text = || text_at(item, "/text").to_owned();
+    match (text_at(item, "/type"), is_over) {
+        ("agent_message", true) => Some(Heard::Text(text())),
+        ("reasoning", true) => Some(Heard::Reasoning(text())),
+        ("command_execution", false) => Some(Heard::OwnTool(own_tool("command", item))),
+        ("file_change", true) => {
+            let changes = item.pointer("/changes").and_then(Value::as_array);
+            let paths = changes.into_iter().flatten();
+            let paths: Vec<&str> = paths.map(|change| text_at(change, "/path")).collect();
+            let told = json!({"path": paths.join(", ")});
+            Some(Heard::OwnTool(own_tool("file_change", &told)))
+        }
+        ("mcp_tool_call", false) => Some(Heard::OwnTool(own_tool(
+            text_at(item, "/tool"),
+            &Value::Null,
+        ))),
+        ("web_search", true) => Some(Heard::OwnTool(own_tool("web_search", item))),
+        _ => None,
+    }
+}
+
+fn usage(told: &Value) -> Usage {
+    let count = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
+    Usage {
+        input_tokens: count("input_tokens"),
+        cached_tokens: count("cached_input_tokens"),
+        cache_write_tokens: 0,
+        output_tokens: count("output_tokens"),
+        reasoning_tokens: count("reasoning_output_tokens"),
+    }
+}

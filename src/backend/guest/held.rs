@@ -1,0 +1,166 @@
+//! Owns what of a guest lasts between two replies: its process, the relay, and how much of the
+//! conversation it knows.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::oneshot;
+
+use crate::backend::conversation::{Message, Version};
+use crate::backend::guest::Seated;
+use crate::backend::guest::relay::Relay;
+use crate::backend::guest::session::{Process, start};
+use crate::backend::guest::told;
+use crate::backend::guest::tongue::{Around, Life, Tongue, Trouble};
+use crate::brief::guests::GO_ON;
+use crate::world::exec::guest::Lodging;
+use crate::world::foreigner::{Foreigner, Held as HeldBy};
+
+/// What of a guest lasts between two replies.
+pub(super) struct Held {
+    pub(super) relay: Relay,
+    pub(super) tongue: Box<dyn Tongue>,
+    around: Around,
+    pub(super) process: Option<Process>,
+    /// How much of which conversation it knows.
+    pub(super) known: Option<(Version, usize)>,
+    /// The calls that it waits for in the middle of its turn.
+    pub(super) waiting: BTreeMap<String, oneshot::Sender<Result<String, String>>>,
+    /// Whether it is in the middle of its turn.
+    pub(super) progress: Progress,
+}
+
+/// How far a turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Open,
+    Ended,
+}
+
+/// Whether a process goes on from where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GoesOn {
+    Yes,
+    No,
+}
+
+impl Held {
+    /// Ends the process; the next one knows nothing.
+    pub(super) fn forget(&mut self) {
+        self.process = None;
+        self.known = None;
+        self.waiting.clear();
+        self.progress = Progress::Ended;
+    }
+
+    /// Tells a process that knows the rest what is new.
+    pub(super) async fn go_on(
+        &mut self,
+        seated: &Seated,
+        news: &[Message],
+    ) -> Result<GoesOn, Trouble> {
+        if self.progress == Progress::Open {
+            return Ok(self.answer(news));
+        }
+        let life = self.tongue.life();
+        if life == Life::Whole && self.process.is_none() {
+            return Ok(GoesOn::No);
+        }
+        let text = told::news(news, |_| false);
+        let text = if text.is_empty() {
+            GO_ON.to_owned()
+        } else {
+            text
+        };
+        if life == Life::OneTurn {
+            self.start(seated).await?;
+        }
+        let lines = self.tongue.prompt(text);
+        match &mut self.process {
+            Some(process) => process.tell(&lines, life).await.map(|()| GoesOn::Yes),
+            None => Ok(GoesOn::No),
+        }
+    }
+
+    /// Answers the calls that the guest waits for. What is said besides goes with the last of them.
+    fn answer(&mut self, news: &[Message]) -> GoesOn {
+        let said = told::news(news, |id| self.waiting.contains_key(id));
+        let mut results: Vec<_> = news
+            .iter()
+            .filter_map(|message| match message {
+                Message::CallResult { call_id, content } => {
+                    Some((self.waiting.remove(call_id)?, content.clone()))
+                }
+                Message::User(_) | Message::Assistant { .. } => None,
+            })
+            .collect();
+        let Some((_, last)) = results.last_mut() else {
+            return GoesOn::No;
+        };
+        if !said.is_empty() {
+            last.push_str("\n\n");
+            last.push_str(&said);
+        }
+        for (answer, content) in results {
+            // Whoever has stopped waiting has said so to its own model.
+            let _told = answer.send(Ok(content));
+        }
+        GoesOn::Yes
+    }
+
+    /// Begins with a new process, which is told everything.
+    pub(super) async fn begin_anew(
+        &mut self,
+        seated: &Seated,
+        text: String,
+    ) -> Result<(), Trouble> {
+        self.forget();
+        // What an earlier process asked for nobody waits for any more.
+        while self.relay.incoming.try_recv().is_ok() {}
+        let lines = self.tongue.begin(&self.around, text);
+        self.start(seated).await?;
+        let life = self.tongue.life();
+        match &mut self.process {
+            Some(process) => process.tell(&lines, life).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn start(&mut self, seated: &Seated) -> Result<(), Trouble> {
+        let seat = &seated.seat;
+        let how = (&*self.tongue, &self.around);
+        let process = start(&seat.lodging, &seat.command, how, &self.relay.door).await?;
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+/// What a guest needs once.
+pub(super) fn opened(seated: &Seated) -> Result<Held, Trouble> {
+    let lodging = &seated.seat.lodging;
+    let made = lodging.door().and_then(|door| Ok((door, Lodging::ours()?)));
+    let (door, ours) = made.map_err(|error| Trouble::Lasting(error.to_string()))?;
+    let relay = Relay::open(door, foreigner(lodging));
+    Ok(Held {
+        around: Around {
+            dir: lodging.dir(),
+            ours,
+            socket: relay.socket().clone(),
+            model: seated.config.model.clone(),
+        },
+        relay,
+        tongue: seated.tongue(),
+        process: None,
+        known: None,
+        waiting: BTreeMap::new(),
+        progress: Progress::Ended,
+    })
+}
+
+/// Whose calls are decided about.
+pub(super) fn foreigner(lodging: &Lodging) -> Foreigner {
+    Foreigner {
+        gate: lodging.gate.for_another_program(),
+        commands: Some(lodging.commands.rules().clone()),
+        held: HeldBy::BySandbox,
+    }
+}

@@ -1,0 +1,282 @@
+//! Owns the run's side of the relay: a guest's calls of the workflow tools and of servers come in here,
+//! over the Model Context Protocol, and so do its questions about tools of its own. A call waits until
+//! somebody answers it; a question is answered by the gate, and by nothing where anything goes wrong.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, serve_server};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::backend::OwnTool;
+use crate::backend::guest::tongue::{SERVER, is_relayed, own_tool};
+use crate::brief::guests::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
+use crate::path::AbsPath;
+use crate::tools::hook::{Asked as Question, answer};
+use crate::tools::spec::ToolOffer;
+use crate::world::foreigner::Foreigner;
+use crate::world::relay::{Door, Purpose};
+
+/// Connections at the same time; one more is closed.
+const CONNECTIONS_MAX: usize = 32;
+/// Calls that wait for an answer; one more is turned away.
+const CALLS_MAX: usize = 32;
+/// The longest message, and the longest question, in bytes.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a question may take to come.
+const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What comes in.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A call that waits for its answer.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments, as JSON.
+        arguments: String,
+        /// Where the answer goes: what the model reads, or why there is nothing.
+        answer: oneshot::Sender<Result<String, String>>,
+    },
+    /// It asked about a tool of its own and was refused.
+    Refused(OwnTool),
+}
+
+/// The relay of one guest.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// What has come in.
+    pub(super) incoming: mpsc::Receiver<Incoming>,
+    socket: AbsPath,
+    shelf: Shelf,
+    serving: JoinHandle<()>,
+    /// The guest finds the socket as long as this is there.
+    pub(super) door: Arc<Door>,
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What all connections share. A clone is the same.
+#[derive(Clone, Debug)]
+struct Shelf(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tools: Mutex<Vec<Tool>>,
+    peers: Mutex<Vec<Peer<RoleServer>>>,
+    incoming: mpsc::Sender<Incoming>,
+    foreigner: Foreigner,
+    connections: Semaphore,
+}
+
+impl Relay {
+    /// Serves whoever comes through `door`; questions are decided by `foreigner`.
+    pub(super) fn open(door: Door, foreigner: Foreigner) -> Self {
+        let (sender, incoming) = mpsc::channel(CALLS_MAX);
+        let shelf = Shelf(Arc::new(Inner {
+            tools: Mutex::default(),
+            peers: Mutex::default(),
+            incoming: sender,
+            foreigner,
+            connections: Semaphore::new(CONNECTIONS_MAX),
+        }));
+        let socket = door.path();
+        let door = Arc::new(door);
+        let serving = tokio::spawn(serve(Arc::clone(&door), shelf.clone()));
+        Self {
+            incoming,
+            socket,
+            shelf,
+            serving,
+            door,
+        }
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &AbsPath {
+        &self.socket
+    }
+
+    /// From now on these tools are offered.
+    pub(super) async fn offer(&self, offers: &[&ToolOffer]) {
+        let announced = |offer: &&ToolOffer| {
+            let schema = offer.parameters.as_object().cloned().unwrap_or_default();
+            Tool::new(offer.name.clone(), offer.description.clone(), schema)
+        };
+        let tools: Vec<Tool> = offers.iter().map(announced).collect();
+        let is_new = {
+            let mut offered = self.shelf.tools();
+            let is_new = *offered != tools;
+            *offered = tools;
+            is_new
+        };
+        if is_new {
+            let peers = self.shelf.peers().clone();
+            for peer in peers {
+                // One that is gone needs no news.
+                let _told = peer.notify_tool_list_changed().await;
+            }
+        }
+    }
+}
+
+async fn serve(door: Arc<Door>, shelf: Shelf) {
+    let mut connections = JoinSet::new();
+    while let Ok(stream) = door.next().await {
+        while connections.try_join_next().is_some() {}
+        let shelf = shelf.clone();
+        connections.spawn(async move {
+            let shared = Arc::clone(&shelf.0);
+            if let Ok(_place) = shared.connections.try_acquire() {
+                attend(stream, shelf).await;
+            }
+        });
+    }
+}
+
+/// Serves one connection.
+async fn attend(mut stream: UnixStream, shelf: Shelf) {
+    let first = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
+    match first.ok().and_then(Result::ok).and_then(Purpose::of) {
+        Some(Purpose::Protocol) => {
+            let (reader, writer) = stream.into_split();
+            let transport = AsyncRwTransport::new_server(reader, writer)
+                .with_max_line_length(MESSAGE_BYTES_MAX);
+            if let Ok(serving) = serve_server(shelf, transport).await {
+                // However it ends, nobody is there any more.
+                let _ended = serving.waiting().await;
+            }
+        }
+        Some(Purpose::Question) => {
+            // Without an answer, whoever asks denies.
+            let asked = timeout(QUESTION_TIME_MAX, question(&mut stream)).await;
+            if let Ok(Ok(text)) = asked {
+                let answer = shelf.decided(text).await;
+                let _told = stream.write_all(answer.to_string().as_bytes()).await;
+            }
+        }
+        None => {}
+    }
+}
+
+async fn question(stream: &mut UnixStream) -> std::io::Result<String> {
+    let mut text = String::new();
+    let bytes_max = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
+    stream.take(bytes_max).read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+impl Shelf {
+    fn tools(&self) -> MutexGuard<'_, Vec<Tool>> {
+        self.0.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Vec<Peer<RoleServer>>> {
+        self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer to a hook's question.
+    async fn decided(&self, text: String) -> Value {
+        let foreigner = self.0.foreigner.clone();
+        let decide = move || {
+            let question = Question::parse(&text)?;
+            let mut told = own_tool(&question.tool, &question.input);
+            let decision = decide(&foreigner, &question);
+            told.denied = decision.clone().err();
+            Ok::<_, String>((decision, told))
+        };
+        let decided = spawn_blocking(decide).await;
+        let broke_off = || Err("denied: massgen has a bug".to_owned());
+        let decision = match decided.unwrap_or_else(|_| broke_off()) {
+            Ok((decision, told)) => {
+                if told.denied.is_some() {
+                    // Where too much waits already, people are not told of this one.
+                    let _told = self.0.incoming.try_send(Incoming::Refused(told));
+                }
+                decision
+            }
+            Err(why) => Err(why),
+        };
+        answer(decision)
+    }
+
+    async fn call(&self, request: CallToolRequestParams) -> Result<String, String> {
+        let is_offered = self.tools().iter().any(|tool| tool.name == request.name);
+        if !is_offered {
+            return Err(no_such_tool(&request.name));
+        }
+        let (answer, told) = oneshot::channel();
+        let call = Incoming::Call {
+            name: request.name.into_owned(),
+            arguments: Value::Object(request.arguments.unwrap_or_default()).to_string(),
+            answer,
+        };
+        self.0
+            .incoming
+            .try_send(call)
+            .map_err(|_| TOO_MANY_CALLS.to_owned())?;
+        told.await.unwrap_or_else(|_| Err(NOBODY_WAITS.to_owned()))
+    }
+}
+
+fn decide(foreigner: &Foreigner, question: &Question) -> Result<(), String> {
+    if is_relayed(&question.tool) {
+        return Ok(());
+    }
+    foreigner.decide(&question.tool, question.foreign()?)
+}
+
+impl ServerHandler for Shelf {
+    fn get_info(&self) -> ServerConfig {
+        let able = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        ServerConfig::new(able)
+            .with_server_info(Implementation::new(SERVER, env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut peers = self.peers();
+        peers.retain(|peer| !peer.is_transport_closed());
+        peers.push(context.peer);
+    }
+
+    fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
+        let tools = self.tools().clone();
+        std::future::ready(Ok(ListToolsResult::with_all_items(tools)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let result = match self.call(request).await {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+        };
+        Ok(result.into())
+    }
+}

@@ -1,0 +1,239 @@
+//! What guests say, line by line, and what comes of it.
+
+use serde_json::{Value, json};
+
+use crate::backend::guest::acp::{self, Acp};
+use crate::backend::guest::claude::Claude;
+use crate::backend::guest::codex::Codex;
+use crate::backend::guest::tongue::{Around, Heard, Tongue, Trouble, Wish, is_relayed};
+use crate::path::AbsPath;
+use crate::tools::foreign::Foreign;
+
+fn around() -> Around {
+    let path = |text| AbsPath::new(text).unwrap();
+    Around {
+        dir: path("/w"),
+        ours: path("/bin/massgen"),
+        socket: path("/r/relay"),
+        model: Some("m".to_owned()),
+    }
+}
+
+fn hear(tongue: &mut dyn Tongue, message: &Value) -> Result<Vec<Heard>, Trouble> {
+    tongue.hear(&message.to_string())
+}
+
+fn sent(heard: &[Heard]) -> Value {
+    match heard {
+        [Heard::Send(line)] => serde_json::from_str(line).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An ACP guest whose first prompt is on its way.
+fn begun() -> Acp {
+    let mut acp = Acp::new(acp::plain);
+    let first: Vec<Value> = acp
+        .begin(&around(), "the task".to_owned())
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
+    let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
+    let new = sent(&hear(&mut acp, &greeted).unwrap());
+    assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/relay");
+    let there = json!({"id": 1, "result": {"sessionId": "s"}});
+    let prompt = sent(&hear(&mut acp, &there).unwrap());
+    assert_eq!(prompt["params"]["prompt"][0]["text"], "the task");
+    acp
+}
+
+#[test]
+fn an_acp_guest_is_greeted_prompted_and_heard() {
+    let mut acp = begun();
+    let chunk = |kind: &str| {
+        let content = json!({"type": "text", "text": "x"});
+        json!({"method": "session/update", "params": {"update": {
+            "sessionUpdate": kind, "content": content}}})
+    };
+    let mut said = |message: &Value| hear(&mut acp, message).unwrap();
+    assert_eq!(
+        said(&chunk("agent_message_chunk")),
+        [Heard::Text("x".to_owned())]
+    );
+    assert_eq!(
+        said(&chunk("agent_thought_chunk")),
+        [Heard::Reasoning("x".to_owned())]
+    );
+    assert_eq!(said(&chunk("plan")), []);
+    assert_eq!(
+        said(&json!({"id": 2, "result": {"stopReason": "end_turn"}})),
+        [Heard::TurnEnded]
+    );
+    assert_eq!(said(&json!({"id": 9, "result": {}})), []);
+    let refused = sent(&said(
+        &json!({"id": "t", "method": "terminal/create", "params": {}}),
+    ));
+    assert_eq!(refused["error"]["code"], -32601);
+    assert_eq!(acp.hear("Welcome to the program!"), Ok(Vec::new()));
+}
+
+#[test]
+fn an_acp_guest_that_refuses_is_told_of() {
+    let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
+    let why = "the program refuses: no key".to_owned();
+    assert_eq!(
+        hear(&mut begun(), &refuses(1)),
+        Err(Trouble::Lasting(why.clone()))
+    );
+    assert_eq!(hear(&mut begun(), &refuses(2)), Err(Trouble::Passing(why)));
+    let other = json!({"id": 0, "result": {"protocolVersion": 7}});
+    assert!(matches!(
+        hear(&mut begun(), &other),
+        Err(Trouble::Lasting(_))
+    ));
+}
+
+#[test]
+fn a_permission_is_about_what_is_said_clearly() {
+    #[track_caller]
+    fn check(call: &Value, expected: &str) {
+        let options = json!([{"optionId": "y", "kind": "allow_once"}]);
+        let asked = json!({"id": 5, "method": "session/request_permission", "params": {
+            "toolCall": call, "options": options}});
+        let heard = hear(&mut begun(), &asked).unwrap();
+        let [Heard::Wish(_, wish)] = heard.as_slice() else {
+            panic!("{heard:?}");
+        };
+        let Wish::Permission(asked) = &**wish else {
+            panic!("{wish:?}");
+        };
+        let told = match &asked.foreign {
+            Ok(Foreign::Nothing) => "nothing".to_owned(),
+            Ok(Foreign::Command { line, .. }) => format!("run {line}"),
+            Ok(Foreign::Call(call)) => format!("{} {}", call.name(), call.input()),
+            Err(why) => why.clone(),
+        };
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(
+            (asked.yes.as_deref(), asked.no.as_deref()),
+            (Some("y"), None)
+        );
+    }
+
+    let at = |kind: &str, path: &str| json!({"kind": kind, "locations": [{"path": path}]});
+    check(
+        &at("read", "/etc/passwd"),
+        "read_text_file {\"path\":\"/etc/passwd\"",
+    );
+    check(&at("search", "sub"), "/w/sub");
+    check(&at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
+    check(&at("delete", "a.txt"), "delete_file");
+    check(
+        &json!({"kind": "execute", "rawInput": {"command": "ls"}}),
+        "run ls",
+    );
+    check(&json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
+    check(&json!({"kind": "think"}), "nothing");
+    check(
+        &json!({"kind": "other", "toolCallId": "mcp_massgen_vote-17"}),
+        "nothing",
+    );
+    let diff = json!([{"type": "diff", "path": "/w/b", "newText": "x"}]);
+    check(&json!({"kind": "edit", "content": diff}), "/w/b");
+    let two = json!([{"path": "/w/a"}, {"path": "/etc/passwd"}]);
+    check(
+        &json!({"kind": "edit", "locations": two}),
+        "it names several paths",
+    );
+    check(&json!({"kind": "edit"}), "it does not say at which path");
+    check(&json!({"kind": "execute"}), "it does not say which command");
+    check(&at("fetch", "/w/a"), "it does not say what it would do");
+    check(&at("other", "/w/a"), "it does not say what it would do");
+    check(&json!({}), "it does not say what it would do");
+}
+
+#[test]
+fn a_tool_is_the_relays_by_its_whole_name() {
+    for (name, expected) in [
+        ("mcp__massgen__vote", true),
+        ("mcp_massgen_vote", true),
+        ("mcp__massgenx__vote", false),
+        ("mcp__other__massgen", false),
+        ("massgen__vote", false),
+        ("Bash", false),
+    ] {
+        assert_eq!(is_relayed(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
+    let mut claude = Claude::default();
+    let block = |block: Value| json!({"type": "assistant", "message": {"content": [block]}});
+    let text = block(json!({"type": "text", "text": "x"}));
+    assert_eq!(
+        hear(&mut claude, &text),
+        Ok(vec![Heard::Text("x".to_owned())])
+    );
+    let below = json!({"type": "assistant", "parent_tool_use_id": "t", "message": text["message"]});
+    assert_eq!(hear(&mut claude, &below), Ok(Vec::new()));
+    let deed = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
+    let heard = hear(&mut claude, &deed).unwrap();
+    assert!(matches!(&heard[..], [Heard::OwnTool(own)] if own.tool == "Edit" && own.detail == "a"));
+    let mut cost_of_turn = |all: f64| {
+        let usage = json!({"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 3});
+        let ended =
+            json!({"type": "result", "is_error": false, "usage": usage, "total_cost_usd": all});
+        match hear(&mut claude, &ended).unwrap().as_slice() {
+            [Heard::Usage(usage), Heard::Cost(cost), Heard::TurnEnded] => {
+                assert_eq!(usage.input_tokens, 3);
+                cost.to_string()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(cost_of_turn(0.25), "0.25");
+    assert_eq!(cost_of_turn(0.75), "0.5");
+}
+
+#[test]
+fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
+    let fails = |status: u64, said: &str| {
+        let ended =
+            json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
+        hear(&mut Claude::default(), &ended)
+    };
+    assert!(matches!(fails(529, "overloaded"), Err(Trouble::Passing(_))));
+    assert!(matches!(fails(429, "slow down"), Err(Trouble::Passing(_))));
+    assert!(matches!(
+        fails(400, "no such model"),
+        Err(Trouble::Lasting(_))
+    ));
+    assert!(matches!(
+        fails(0, "Please run /login"),
+        Err(Trouble::Lasting(_))
+    ));
+}
+
+#[test]
+fn codex_goes_on_with_its_thread() {
+    let mut codex = Codex::default();
+    let resumes = |codex: &Codex| codex.launch(&around()).arguments.contains(&"th".to_owned());
+    assert!(!resumes(&codex));
+    let started = json!({"type": "thread.started", "thread_id": "th"});
+    assert_eq!(hear(&mut codex, &started), Ok(Vec::new()));
+    assert!(resumes(&codex));
+    let text = json!({"type": "item.completed", "item": {"type": "agent_message", "text": "x"}});
+    assert_eq!(
+        hear(&mut codex, &text),
+        Ok(vec![Heard::Text("x".to_owned())])
+    );
+    let failed = json!({"type": "turn.failed", "error": {"message": "no"}});
+    assert!(matches!(
+        hear(&mut codex, &failed),
+        Err(Trouble::Passing(_))
+    ));
+    codex.begin(&around(), "again".to_owned());
+    assert!(!resumes(&codex));
+}

@@ -1,0 +1,174 @@
+//! Owns what the protocols of guests have in common: what is asked of one, and what one can say. A
+//! protocol is a state machine over lines; it reads and writes nothing itself.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::backend::OwnTool;
+use crate::path::AbsPath;
+use crate::spending::Usage;
+use crate::spending::money::Money;
+use crate::tools::foreign::Foreign;
+use crate::wording::{beginning, one_line};
+
+/// The name of the server by which guests reach the workflow tools.
+pub(super) const SERVER: &str = "massgen";
+/// Characters of what a guest gives its own tools that events carry.
+const SHOWN_CHARS_MAX: usize = 500;
+/// The longest name of a tool that events carry, in characters.
+const NAME_CHARS_MAX: usize = 100;
+
+/// What a guest is started among.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    /// The directory that it begins in.
+    pub(super) dir: AbsPath,
+    /// massgen's own program, as the guest finds it.
+    pub(super) ours: AbsPath,
+    /// The socket of the run.
+    pub(super) socket: AbsPath,
+    /// The model that it is told to ask, if any.
+    pub(super) model: Option<String>,
+}
+
+impl Around {
+    /// The arguments with which massgen passes on between a guest and the run.
+    pub(super) fn relay(&self) -> Vec<String> {
+        let words = ["mcp", "workflow", "--socket"];
+        let words = words.iter().map(|word| (*word).to_owned());
+        words.chain([self.socket.to_string()]).collect()
+    }
+}
+
+/// How a guest's process is started.
+#[derive(Debug, Default)]
+pub(super) struct Launch {
+    /// The arguments after its command.
+    pub(super) arguments: Vec<String>,
+    /// What it finds in its home.
+    pub(super) files: Vec<(&'static str, String)>,
+}
+
+/// One thing that a guest says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Heard {
+    /// More of its text.
+    Text(String),
+    /// More of its reasoning.
+    Reasoning(String),
+    /// It uses a tool of its own.
+    OwnTool(OwnTool),
+    /// What the turn has used so far.
+    Usage(Usage),
+    /// What the turn has cost, as the guest reckons.
+    Cost(Money),
+    /// A line to write to it.
+    Send(String),
+    /// It asks for something, by this id.
+    Wish(Value, Box<Wish>),
+    /// Its turn has ended.
+    TurnEnded,
+}
+
+/// What a guest may ask for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wish {
+    /// Whether it may use a tool of its own.
+    Permission(Asked),
+    /// The text of a file: its path, the first line from 1, and how many lines.
+    Read(String, Option<u64>, Option<u64>),
+    /// That a file gets this text.
+    Write(String, String),
+}
+
+/// A guest's question whether it may use a tool of its own.
+#[derive(Debug, PartialEq)]
+pub(super) struct Asked {
+    /// The tool, for people and rules.
+    pub(super) tool: String,
+    /// What it would do; the error says why that is not known.
+    pub(super) foreign: Result<Foreign, String>,
+    /// How to say yes once, if it can be said.
+    pub(super) yes: Option<String>,
+    /// How to say no once, if it can be said.
+    pub(super) no: Option<String>,
+}
+
+/// Why a guest cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It may heal.
+    Passing(String),
+    /// It will be the same again.
+    Lasting(String),
+}
+
+/// A protocol.
+pub(super) trait Tongue: Send + Sync + std::fmt::Debug {
+    /// How the process is started.
+    fn launch(&self, around: &Around) -> Launch;
+    /// The lines that begin with a new process, whose first turn is about `text`.
+    fn begin(&mut self, around: &Around, text: String) -> Vec<String>;
+    /// The lines that begin another turn.
+    fn prompt(&mut self, text: String) -> Vec<String>;
+    /// What a line says.
+    fn hear(&mut self, line: &str) -> Result<Vec<Heard>, Trouble>;
+    /// The line that answers a question whether a tool may be used.
+    fn permit(&self, id: &Value, asked: &Asked, allowed: bool) -> Option<String>;
+    /// The line that answers another wish.
+    fn grant(&self, id: &Value, given: Result<Value, String>) -> Option<String>;
+    /// How long its process lives.
+    fn life(&self) -> Life;
+}
+
+/// How long the process of a guest lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Over all turns.
+    Whole,
+    /// One turn, which begins when it can read no more; the next one goes on where this one was.
+    OneTurn,
+}
+
+/// A tool of a guest's own as people see it.
+pub(super) fn own_tool(tool: &str, input: &Value) -> OwnTool {
+    let told = ["command", "file_path", "path", "pattern", "url", "title"];
+    let told = told.iter().find_map(|key| input.get(key)?.as_str());
+    let detail = match (told, input) {
+        (Some(text), _) => one_line(text, SHOWN_CHARS_MAX),
+        (None, Value::Null) => String::new(),
+        (None, Value::String(text)) => one_line(text, SHOWN_CHARS_MAX),
+        (None, input) => beginning(&input.to_string(), SHOWN_CHARS_MAX),
+    };
+    OwnTool {
+        tool: one_line(tool, NAME_CHARS_MAX),
+        detail,
+        denied: None,
+    }
+}
+
+/// Whether a tool is one of the relay's, which the run sees when it is called.
+pub(super) fn is_relayed(tool: &str) -> bool {
+    let rest = tool.strip_prefix("mcp__").or(tool.strip_prefix("mcp_"));
+    let rest = rest.and_then(|rest| rest.strip_prefix(SERVER));
+    rest.is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// A path that a guest gives; relative ones begin at `dir`.
+pub(super) fn whole(dir: &AbsPath, path: &str) -> String {
+    let whole = dir.as_path().join(Path::new(path));
+    whole.to_string_lossy().into_owned()
+}
+
+/// A line of JSON that a guest says.
+pub(super) fn parsed(line: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    value.is_object().then_some(value)
+}
+
+/// A text in a message.
+pub(super) fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    let text = value.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
+}

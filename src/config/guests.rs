@@ -1,0 +1,107 @@
+//! Owns the guests: agents that are programs of their own, such as Claude Code, as a config names
+//! them. Where nothing is written, the defaults are the closed ones.
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::command_line::{CommandLineConfig, Variable};
+use crate::config::secrets::is_secret;
+use crate::config::vendors::Tongue;
+
+/// A guest as an agent's config describes it.
+#[derive(Clone, Debug)]
+pub struct GuestConfig {
+    /// The name after `type:`.
+    pub vendor: &'static str,
+    /// How it is spoken with.
+    pub tongue: Tongue,
+    /// The program and its first arguments (`command`).
+    pub command: Vec<String>,
+    /// The package that has the program, where the type has one.
+    pub package: Option<&'static str>,
+    /// The model that it is told to ask; its own choice without one.
+    pub model: Option<String>,
+    /// How it is held: its network, its variables and its limits.
+    pub held: CommandLineConfig,
+}
+
+impl GuestConfig {
+    /// What of its variables must reach no record. `own` is massgen's environment.
+    pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
+        let secret = |(name, value): (&String, &Variable)| match value {
+            Variable::Filled(secret) => Some(SecretString::from(secret.expose_secret())),
+            Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
+            Variable::Passed if is_secret(name) => Some(own.get(name)?.as_str().into()),
+            Variable::Passed | Variable::Written(_) => None,
+        };
+        self.held.env.iter().filter_map(secret).collect()
+    }
+}
+
+/// What a type of guests is, where its config says nothing else.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name after `type:`.
+    pub vendor: &'static str,
+    /// The program and its first arguments; empty where the config has to name it.
+    pub command: &'static [&'static str],
+    /// The package that has it.
+    pub package: Option<&'static str>,
+    /// The variable by which it takes its key.
+    pub key: Option<&'static str>,
+    /// The hosts that it has to reach.
+    pub hosts: &'static [&'static str],
+    /// Variables that are set for it.
+    pub env: &'static [(&'static str, &'static str)],
+}
+
+/// The types of guests.
+pub static KINDS: &[Kind] = &[
+    // https://code.claude.com/docs/en/settings and https://code.claude.com/docs/en/network-config
+    Kind {
+        vendor: "claude_code",
+        command: &["claude"],
+        package: Some("@anthropic-ai/claude-code"),
+        key: Some("ANTHROPIC_API_KEY"),
+        hosts: &["api.anthropic.com", "claude.ai", "platform.claude.com"],
+        env: &[
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+        ],
+    },
+    // https://developers.openai.com/codex/noninteractive
+    Kind {
+        vendor: "codex",
+        command: &["codex"],
+        package: Some("@openai/codex"),
+        key: Some("CODEX_API_KEY"),
+        hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
+        env: &[],
+    },
+    // https://geminicli.com/docs/reference/configuration
+    Kind {
+        vendor: "gemini_cli",
+        command: &["gemini", "--acp"],
+        package: Some("@google/gemini-cli"),
+        key: Some("GEMINI_API_KEY"),
+        hosts: &["generativelanguage.googleapis.com"],
+        env: &[
+            ("GEMINI_CLI_NO_RELAUNCH", "true"),
+            ("GEMINI_SANDBOX", "false"),
+        ],
+    },
+    Kind {
+        vendor: "acp",
+        command: &[],
+        package: None,
+        key: None,
+        hosts: &[],
+        env: &[],
+    },
+];
+
+/// The row of the table with this name.
+pub fn find(vendor: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.vendor == vendor)
+}

@@ -1,0 +1,81 @@
+//! Owns the decision about calls that another program makes with tools of its own, under the grants of
+//! an agent: the gate's, asked as for every other call. Nothing is carried out here.
+
+use crate::commands::CommandRules;
+use crate::commands::judge::judge;
+use crate::tools::call::ToolCall;
+use crate::tools::foreign::Foreign;
+use crate::world::gate::Gate;
+use crate::world::verdict::Denial;
+
+/// Why a search is denied to a program that nothing keeps from what it finds.
+const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
+                            nothing that is closed";
+
+/// Why a command is denied to such a program.
+const UNHELD: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
+                      asks runs in a sandbox with these grants";
+
+/// Another program that works with the grants of an agent.
+#[derive(Clone, Debug)]
+pub struct Foreigner {
+    /// Its gate. Nothing is carried out with its permits.
+    pub gate: Gate,
+    /// What the text of its commands is held to; without it, it may run none.
+    pub commands: Option<CommandRules>,
+    /// What holds it.
+    pub held: Held,
+}
+
+/// What holds another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// A sandbox with its grants.
+    BySandbox,
+    /// Nothing but the answers that it gets.
+    ByNothing,
+}
+
+impl Foreigner {
+    /// Asks the gate about a call of `tool`. It blocks as long as a person is asked. The error says why
+    /// the call is denied.
+    pub fn decide(&self, tool: &str, foreign: Foreign) -> Result<(), String> {
+        let gate = &self.gate;
+        match foreign {
+            Foreign::Nothing => ruled(gate, tool, None),
+            Foreign::Call(call) => {
+                ruled(gate, tool, None)?;
+                if self.held == Held::ByNothing && gate.goes_past_closed(&call) {
+                    return Err(CLOSED_BELOW.to_owned());
+                }
+                permitted(gate.check(call))
+            }
+            Foreign::Command { line, dir } => {
+                let Some(texts) = &self.commands else {
+                    return Err(match self.held {
+                        Held::ByNothing => UNHELD.to_owned(),
+                        Held::BySandbox => "denied: you may not run commands here".to_owned(),
+                    });
+                };
+                judge(texts, &line).map_err(|refused| {
+                    let (command, reason) = (refused.command, refused.reason);
+                    format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
+                })?;
+                ruled(gate, tool, Some(&line))?;
+                let look = ToolCall::ListDirectory { path: dir };
+                permitted(gate.past_hooks().check(look))
+            }
+        }
+    }
+}
+
+/// Asks the rules of the config alone.
+fn ruled(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
+    let checked = gate.check_foreign(tool, command);
+    checked.map_err(|denial| denial.to_string())
+}
+
+/// The permit is not used: the other program carries the call out itself.
+fn permitted<P>(checked: Result<P, Denial>) -> Result<(), String> {
+    checked.map(drop).map_err(|denial| denial.to_string())
+}

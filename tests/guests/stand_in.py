@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Stands in for an agent that is a program: speaks the Agent Client Protocol or Claude Code's stream
+of JSON, and does in each turn what a table says, with its own hands or over the relay.
+
+    stand_in.py acp|claude|codex TABLE [ARGUMENTS OF THE REAL PROGRAM]
+
+TABLE is JSON: a list of {"when": TEXT, "do": [[STEP, ARGUMENT...]...]}. The first entry whose text
+is in the prompt counts, and "" is in every prompt. What came of each step is said as text."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+TONGUE, TABLE, ARGUMENTS = sys.argv[1], sys.argv[2], sys.argv[3:]
+
+
+def out(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+class Relay:
+    """A client of the server that passes on to the run."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.count = 0
+        self.ask("initialize", {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "stand-in", "version": "1"},
+        })
+        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def tell(self, message):
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method, params):
+        self.count += 1
+        self.tell({"jsonrpc": "2.0", "id": self.count, "method": method, "params": params})
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                return {"error": {"message": "the relay is gone"}}
+            answer = json.loads(line)
+            if answer.get("id") == self.count:
+                return answer
+
+    def call(self, tool, arguments):
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        if "error" in answer:
+            return "error: " + answer["error"]["message"]
+        return answer["result"]["content"][0]["text"]
+
+    def tools(self):
+        return " ".join(tool["name"] for tool in self.ask("tools/list", {})["result"]["tools"])
+
+
+class Acp:
+    def __init__(self):
+        self.relay_command = None
+        self.session = "s1"
+        self.waiting = None
+        self.count = 100
+
+    def say(self, text):
+        self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+
+    def update(self, update):
+        out({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.session, "update": update}})
+
+    def ask(self, method, params):
+        self.count += 1
+        out({"jsonrpc": "2.0", "id": self.count, "method": method, "params": {"sessionId": self.session, **params}})
+        while True:
+            answer = json.loads(sys.stdin.readline())
+            if answer.get("id") == self.count and "method" not in answer:
+                return answer
+
+    def permission(self, kind, detail):
+        call = {"toolCallId": "c1", "kind": kind, "title": str(detail)}
+        if kind == "execute":
+            call["rawInput"] = {"command": detail}
+        elif detail is not None:
+            call["locations"] = [{"path": detail}]
+        options = [
+            {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+            {"optionId": "no", "name": "No", "kind": "reject_once"},
+        ]
+        answer = self.ask("session/request_permission", {"toolCall": call, "options": options})
+        return answer["result"]["outcome"].get("optionId", "cancelled")
+
+    def own(self, tool, detail):
+        self.update({"sessionUpdate": "tool_call", "toolCallId": "t1", "title": detail, "kind": tool})
+
+    def file(self, method, params):
+        answer = self.ask(method, params)
+        return answer["error"]["message"] if "error" in answer else json.dumps(answer["result"])
+
+    def turns(self):
+        for line in sys.stdin:
+            message = json.loads(line)
+            method, ident = message.get("method"), message.get("id")
+            if method == "initialize":
+                out({"jsonrpc": "2.0", "id": ident, "result": {"protocolVersion": 1, "agentCapabilities": {}}})
+            elif method == "session/new":
+                server = message["params"]["mcpServers"][0]
+                self.relay_command = [server["command"], *server["args"]]
+                out({"jsonrpc": "2.0", "id": ident, "result": {"sessionId": self.session}})
+            elif method == "session/prompt":
+                yield message["params"]["prompt"][0]["text"]
+                usage = {"inputTokens": 11, "outputTokens": 3}
+                out({"jsonrpc": "2.0", "id": ident, "result": {"stopReason": "end_turn", "usage": usage}})
+
+
+class Claude:
+    def __init__(self):
+        server = json.loads(self.argument("--mcp-config"))["mcpServers"]["massgen"]
+        self.relay_command = [server["command"], *server["args"]]
+        self.settings = json.loads(self.argument("--settings"))
+
+    def argument(self, name):
+        return ARGUMENTS[ARGUMENTS.index(name) + 1]
+
+    def say(self, text):
+        self.assistant({"type": "text", "text": text})
+
+    def assistant(self, block):
+        out({"type": "assistant", "message": {"role": "assistant", "content": [block]}, "parent_tool_use_id": None})
+
+    def own(self, tool, detail):
+        self.assistant({"type": "tool_use", "id": "t1", "name": tool, "input": {"file_path": detail}})
+
+    def hook(self, tool, given):
+        hook = self.settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+        request = {"session_id": "s", "cwd": os.getcwd(), "hook_event_name": "PreToolUse",
+                   "tool_name": tool, "tool_input": given, "tool_use_id": "t"}
+        done = subprocess.run(["sh", "-c", hook], input=json.dumps(request), capture_output=True, text=True)
+        if done.returncode:
+            return "status %d %s" % (done.returncode, done.stderr.strip())
+        return json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"]
+
+    def turns(self):
+        for line in sys.stdin:
+            yield json.loads(line)["message"]["content"]
+            out({"type": "result", "subtype": "success", "is_error": False, "result": "x",
+                 "usage": {"input_tokens": 5, "cache_read_input_tokens": 6, "output_tokens": 3},
+                 "total_cost_usd": 0.25})
+
+
+class Codex(Claude):
+    def __init__(self):
+        given = [word.split("=", 1) for word in ARGUMENTS if word.startswith("mcp_servers.massgen.")]
+        given = {name.rsplit(".", 1)[1]: json.loads(value) for name, value in given}
+        self.relay_command = [given["command"], *given["args"]]
+        self.resumed = "resume" in ARGUMENTS
+
+    def say(self, text):
+        out({"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": text}})
+
+    def own(self, tool, detail):
+        out({"type": "item.started", "item": {"id": "i", "type": "command_execution", "command": detail}})
+
+    def turns(self):
+        out({"type": "thread.started", "thread_id": "th1"})
+        out({"type": "turn.started"})
+        yield sys.stdin.read()
+        out({"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}})
+
+
+def attempt(work):
+    try:
+        return "ok " + str(work() or "")
+    except Exception as error:
+        return "failed " + str(error)
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path) as file:
+        return file.read().strip()
+
+
+def step(speaker, relays, name, given):
+    if name in ("call", "tools"):
+        if not relays:
+            relays.append(Relay(speaker.relay_command))
+        return relays[0].tools() if name == "tools" else relays[0].call(*given)
+    if name == "say":
+        return given[0]
+    if name == "env":
+        return os.environ.get(given[0], "none")
+    if name == "list":
+        return attempt(lambda: " ".join(sorted(os.listdir(given[0]))))
+    if name == "sleep":
+        return time.sleep(given[0]) or "slept"
+    if name == "die":
+        sys.stderr.write("out of luck\n")
+        sys.stderr.flush()
+        os._exit(given[0])
+    if name == "die_once":
+        if os.path.exists(given[0]):
+            return "went on"
+        write(given[0], "")
+        return step(speaker, relays, "die", [7])
+    if name == "flood":
+        sys.stdout.write("x" * given[0])
+        return "flooded"
+    if name == "shell":
+        done = subprocess.run(["sh", "-c", given[0]], capture_output=True, text=True)
+        return "status %d %s" % (done.returncode, (done.stdout + done.stderr).strip())
+    if name == "spoil_socket":
+        socket = speaker.relay_command[-1]
+        return attempt(lambda: os.rename(socket, socket + ".old"))
+    if name == "own":
+        return speaker.own(*given) or "used"
+    if name == "write":
+        return attempt(lambda: write(*given))
+    if name == "read":
+        return attempt(lambda: read(given[0]))
+    if name == "permission":
+        return speaker.permission(*given)
+    if name == "hook":
+        return speaker.hook(*given)
+    if name == "fs_read":
+        return speaker.file("fs/read_text_file", {"path": given[0]})
+    if name == "fs_write":
+        return speaker.file("fs/write_text_file", {"path": given[0], "content": given[1]})
+    raise ValueError(name)
+
+
+def main():
+    with open(TABLE) as file:
+        table = json.load(file)
+    speaker = {"acp": Acp, "claude": Claude, "codex": Codex}[TONGUE]()
+    relays = []
+    for prompt in speaker.turns():
+        entry = next((entry for entry in table if entry["when"] in prompt), {"do": []})
+        for name, *given in entry["do"]:
+            came = str(step(speaker, relays, name, given)).replace("\n", " | ")
+            speaker.say("%s: %s\n" % (name, came))
+
+
+main()

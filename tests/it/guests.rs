@@ -1,0 +1,539 @@
+//! Agents that are programs of their own: a stand-in speaks their protocols and does what a table
+//! says, also what no such program should do. Each attempt has a twin that works.
+
+use serde_json::{Value, json};
+
+use crate::mcp::{HOSTILE, events};
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, answers, team};
+
+/// The program that stands in.
+const STAND_IN: &str = include_str!("../guests/stand_in.py");
+
+/// How the stand-in speaks.
+const TONGUES: &[(&str, &str)] = &[
+    ("acp", "acp"),
+    ("claude_code", "claude"),
+    ("codex", "codex"),
+];
+
+/// A project with files to read, to write and to leave alone, and the stand-in.
+fn project() -> Project {
+    Project::new()
+        .file("given/stand_in.py", STAND_IN)
+        .file("given/notes.txt", "of the project")
+        .file("out/old.txt", "old")
+        .file("outside/secret.txt", "not for agents")
+        .dir("w1")
+        .dir("w2")
+        .file("w2/theirs.txt", "of another agent")
+}
+
+/// The root of a project, without a slash at the end.
+fn root(project: &Project) -> String {
+    let root = project.path("").display().to_string();
+    root.trim_end_matches('/').to_owned()
+}
+
+/// Adds the table of a guest and gives the guest as an agent; `$` in both is the project.
+fn guest(
+    project: Project,
+    (id, kind): (&str, &str),
+    keys: &str,
+    table: &Value,
+) -> (Project, String) {
+    let root = root(&project);
+    let file = format!("given/{id}.json");
+    let project = project.file(&file, table.to_string().replace('$', &root));
+    let (_, tongue) = TONGUES.iter().find(|(name, _)| *name == kind).unwrap();
+    let yaml = format!(
+        "  - id: {id}\n    backend:\n      type: {kind}\n      \
+         command: [python3, $/given/stand_in.py, {tongue}, $/{file}]\n      {keys}\n"
+    );
+    let yaml = yaml.replace('$', &root);
+    (project, yaml)
+}
+
+/// What the config opens to all.
+const OPENED: &str =
+    "orchestrator: {context_paths: [{path: given}, {path: out, permission: write}]}";
+
+/// Runs one guest that does `steps`, then answers; gives what it said of each step.
+fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finished, Vec<String>) {
+    let mut all = steps.to_vec();
+    all.push(json!(["call", "new_answer", {"content": "done"}]));
+    let table = json!([
+        {"when": FINAL, "do": [["say", "presented"]]},
+        {"when": "", "do": all},
+    ]);
+    let keys = format!("cwd: $/w1\n      {keys}");
+    let (project, one) = guest(project, ("one", kind), &keys, &table);
+    let finished = project
+        .file("team.yaml", team(&[one], OPENED))
+        .args(["--config", "team.yaml", "task"])
+        .run();
+    let said = said(&finished, "one");
+    (finished, said)
+}
+
+fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
+    run_with(project(), kind, "", steps)
+}
+
+/// The lines that an agent said.
+fn said(finished: &Finished, id: &str) -> Vec<String> {
+    let texts = events(finished, "text").into_iter();
+    let texts = texts.filter(|event| event["agent"] == id);
+    let all: String = texts
+        .map(|event| event["text"].as_str().unwrap().to_owned())
+        .collect();
+    all.lines().map(str::to_owned).collect()
+}
+
+/// Checks what a guest says of each step.
+#[track_caller]
+fn check_with(project: Project, (kind, keys): (&str, &str), steps: &[(Value, &str)]) -> Finished {
+    let todo: Vec<Value> = steps.iter().map(|(step, _)| step.clone()).collect();
+    let (finished, said) = run_with(project, kind, keys, &todo);
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    for (line, (step, expected)) in said.iter().zip(steps) {
+        assert!(
+            line.contains(expected),
+            "{step}\n{line}\n{expected}\n{said:#?}"
+        );
+    }
+    assert!(said.len() > steps.len(), "{said:#?}");
+    finished
+}
+
+#[track_caller]
+fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
+    check_with(project(), (kind, ""), steps)
+}
+
+#[test]
+fn a_guest_answers_and_presents_whatever_it_speaks() {
+    for (kind, _) in TONGUES {
+        let (finished, said) = run(kind, &[json!(["own", "edit", "a.txt"])]);
+        assert_eq!(finished.code(), Some(0), "{kind}: {}", finished.stderr());
+        assert!(
+            finished.stdout().contains("presented"),
+            "{}",
+            finished.stdout()
+        );
+        assert!(said[1].contains("handed in"), "{said:#?}");
+        assert_eq!(events(&finished, "answered")[0]["content"], "done");
+        let own = events(&finished, "own_tool");
+        assert!(
+            own[0]["detail"].as_str().unwrap().contains("a.txt"),
+            "{own:?}"
+        );
+        let asked = events(&finished, "asked");
+        assert!(asked[0]["input_tokens"].as_u64().unwrap() > 8, "{asked:?}");
+        if *kind == "claude_code" {
+            assert_eq!(asked[0]["cost_usd"], 0.25, "{asked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_reaches_what_its_agent_reaches() {
+    for (kind, _) in TONGUES {
+        let finished = check(
+            kind,
+            &[
+                (json!(["write", "own.txt", "mine"]), "ok"),
+                (json!(["read", "own.txt"]), "ok mine"),
+                (json!(["read", "$/given/notes.txt"]), "ok of the project"),
+                (json!(["read", "$/outside/secret.txt"]), "failed"),
+                (json!(["read", "$/w2/theirs.txt"]), "failed"),
+                (json!(["write", "$/given/new.txt", "x"]), "failed"),
+                (json!(["write", "$/out/early.txt", "x"]), "failed"),
+                // Where nothing is granted, what it sees is its own.
+                (json!(["write", "$/outside/new.txt", "x"]), ""),
+                (json!(["env", "HOME"]), "one.guest/home"),
+                (json!(["env", "NOT_FOR_GUESTS"]), "none"),
+            ],
+        );
+        finished
+            .has_file("w1/own.txt", "mine")
+            .has_no("outside/new.txt")
+            .has_no("out/early.txt");
+    }
+}
+
+#[test]
+fn a_guest_takes_part_by_the_tools_that_it_is_offered() {
+    let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
+    let project = project().file("given/hostile.py", HOSTILE);
+    let server = server.replace('$', &root(&project));
+    let finished = check_with(
+        project,
+        ("acp", &server),
+        &[
+            (json!(["tools"]), "new_answer mcp__h__"),
+            (
+                json!(["call", "write_file", {"path": "a", "content": "x"}]),
+                "there is no tool",
+            ),
+            (
+                json!(["call", "vote", {"agent_id": "agent1", "reason": "x"}]),
+                "there is no tool",
+            ),
+            (
+                json!(["call", "mcp__h__read", {"path": "$/given/notes.txt"}]),
+                "of the project",
+            ),
+            (
+                json!(["call", "mcp__h__read", {"path": "$/outside/secret.txt"}]),
+                "denied: read of",
+            ),
+            (json!(["spoil_socket"]), "failed"),
+        ],
+    );
+    let called = events(&finished, "tool_called");
+    assert_eq!(called.len(), 2, "{called:#?}");
+    assert_eq!(called[0]["tool"], "mcp__h__read");
+}
+
+#[test]
+fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
+    check(
+        "acp",
+        &[
+            (json!(["permission", "edit", "a.txt"]), "permission: yes"),
+            (
+                json!(["permission", "read", "$/given/notes.txt"]),
+                "permission: yes",
+            ),
+            (
+                json!(["permission", "execute", "ls -la"]),
+                "permission: yes",
+            ),
+            (
+                json!(["permission", "read", "/etc/passwd"]),
+                "permission: no",
+            ),
+            (
+                json!(["permission", "edit", "$/given/notes.txt"]),
+                "permission: no",
+            ),
+            (
+                json!(["permission", "delete", "$/out/old.txt"]),
+                "permission: no",
+            ),
+            (
+                json!(["permission", "execute", "sudo ls"]),
+                "permission: no",
+            ),
+            (json!(["permission", "edit", null]), "permission: no"),
+            (
+                json!(["permission", "fetch", "https://example.org"]),
+                "permission: no",
+            ),
+            (json!(["permission", "whatever", "a.txt"]), "permission: no"),
+            // One that does not care is held all the same.
+            (
+                json!(["permission", "read", "$/outside/secret.txt"]),
+                "permission: no",
+            ),
+            (json!(["read", "$/outside/secret.txt"]), "failed"),
+            (json!(["fs_write", "new.txt", "by massgen"]), "fs_write: {}"),
+            (json!(["fs_read", "new.txt"]), "by massgen"),
+            (
+                json!(["fs_read", "$/outside/secret.txt"]),
+                "denied: read of",
+            ),
+        ],
+    );
+    check(
+        "acp",
+        &[(
+            json!(["fs_write", "$/out/old.txt", "x"]),
+            "denied: write to",
+        )],
+    )
+    .has_file("out/old.txt", "old");
+}
+
+#[test]
+fn the_hook_of_claude_code_asks_the_run() {
+    let rules = "permissions: {deny: ['command(git push *)'], ask: ['command(make *)']}";
+    let finished = check_with(
+        project(),
+        ("claude_code", rules),
+        &[
+            (
+                json!(["hook", "Write", {"file_path": "a.txt", "content": "x"}]),
+                "hook: allow",
+            ),
+            (
+                json!(["hook", "Read", {"file_path": "$/given/notes.txt"}]),
+                "hook: allow",
+            ),
+            (json!(["hook", "Bash", {"command": "ls"}]), "hook: allow"),
+            (
+                json!(["hook", "mcp__massgen__new_answer", {}]),
+                "hook: allow",
+            ),
+            (
+                json!(["hook", "Write", {"file_path": "$/out/old.txt", "content": "x"}]),
+                "hook: deny",
+            ),
+            (
+                json!(["hook", "Read", {"file_path": "/etc/passwd"}]),
+                "hook: deny",
+            ),
+            (
+                json!(["hook", "Bash", {"command": "sudo ls"}]),
+                "hook: deny",
+            ),
+            (
+                json!(["hook", "Bash", {"command": "git push origin"}]),
+                "hook: deny",
+            ),
+            (
+                json!(["hook", "Bash", {"command": "make all"}]),
+                "hook: deny",
+            ),
+            (json!(["hook", "mcp__other__tool", {}]), "hook: deny"),
+            (json!(["hook", "Unknown", {}]), "hook: deny"),
+        ],
+    );
+    let denied = events(&finished, "own_tool").into_iter();
+    let denied = denied.filter(|event| event["denied"].is_string());
+    assert_eq!(denied.count(), 7);
+}
+
+#[test]
+fn a_hook_that_reaches_no_run_denies() {
+    let request = json!({
+        "hook_event_name": "PreToolUse", "cwd": "/", "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+    });
+    let finished = Project::new()
+        .args(["hook", "pre-tool-use", "--socket", "nobody"])
+        .stdin(request.to_string())
+        .failure(2);
+    assert!(
+        finished.stderr().contains("the run cannot be asked"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn a_guest_has_its_key_and_nothing_else_of_the_environment() {
+    let key = "sk-ant-not-for-anybody-else";
+    let finished = check_with(
+        project()
+            .env("ANTHROPIC_API_KEY", key)
+            .env("NOT_FOR_GUESTS", "x")
+            .env("FOR_GUESTS", "y"),
+        ("claude_code", "env: [FOR_GUESTS]"),
+        &[
+            (
+                json!([
+                    "shell",
+                    format!("printenv ANTHROPIC_API_KEY | grep -qx {key}")
+                ]),
+                "status 0",
+            ),
+            (json!(["env", "ANTHROPIC_API_KEY"]), "[redacted]"),
+            (json!(["env", "NOT_FOR_GUESTS"]), "none"),
+            (json!(["env", "FOR_GUESTS"]), "y"),
+        ],
+    );
+    let told = format!("{:?}", events(&finished, "text"));
+    assert!(!told.contains(key), "{told}");
+}
+
+#[test]
+fn a_guest_that_dies_is_begun_again_and_told_everything() {
+    let finished = check("acp", &[(json!(["die_once", "died"]), "went on")]);
+    let retried = events(&finished, "retrying");
+    let reason = retried[0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("status 7") && reason.contains("out of luck"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_guest_that_says_nothing_is_not_waited_for() {
+    let steps = [json!(["sleep", 30])];
+    let table = json!([{"when": "", "do": steps}]);
+    let keys = "cwd: $/w1\n      idle_timeout_seconds: 1";
+    let (project, one) = guest(project(), ("one", "acp"), keys, &table);
+    let finished = project
+        .file("team.yaml", team(&[one], OPENED))
+        .args([
+            "--config",
+            "team.yaml",
+            "--orchestrator-timeout",
+            "4",
+            "task",
+        ])
+        .run();
+    assert_ne!(finished.code(), Some(0));
+    let reason = &events(&finished, "retrying")[0]["reason"];
+    assert!(
+        reason.as_str().unwrap().contains("said nothing for 1 s"),
+        "{reason}"
+    );
+    check_with(
+        self::project(),
+        ("acp", "idle_timeout_seconds: 9"),
+        &[(json!(["sleep", 0.1]), "slept")],
+    );
+}
+
+#[test]
+fn a_guest_that_floods_drops_out_and_control_sequences_are_shown() {
+    let (finished, _) = run("acp", &[json!(["flood", 17_000_000])]);
+    assert_ne!(finished.code(), Some(0));
+    let reason = &events(&finished, "dropped_out")[0]["reason"];
+    assert!(
+        reason.as_str().unwrap().contains("a line of more than"),
+        "{reason}"
+    );
+    let finished = check("acp", &[(json!(["say", "\u{1b}[2Jgone"]), "gone")]);
+    assert!(
+        !finished.stderr().contains('\u{1b}'),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
+    let start = |backend: &str, arguments: &[&str]| {
+        let yaml = format!("agent: {{id: one, backend: {{{backend}}}}}");
+        let project = project().file("team.yaml", yaml);
+        let all = ["--config", "team.yaml"]
+            .iter()
+            .chain(arguments)
+            .chain(&["task"]);
+        project.args(all).run()
+    };
+    for (backend, arguments, expected) in [
+        (
+            "type: claude_code, cwd: w",
+            &[][..],
+            "npm install -g @anthropic-ai/claude-code",
+        ),
+        ("type: codex, cwd: w", &[], "npm install -g @openai/codex"),
+        (
+            "type: gemini_cli, cwd: w",
+            &[],
+            "npm install -g @google/gemini-cli",
+        ),
+        (
+            "type: acp, cwd: w, command: [no-such-program]",
+            &[],
+            "name its whole path",
+        ),
+        (
+            "type: acp, cwd: w, command: [/bin/true]",
+            &["--sandbox", "C"],
+            "in tier C",
+        ),
+        ("type: acp, cwd: w", &[], "`command` names no program"),
+        ("type: acp, command: [/bin/true]", &[], "`cwd` is missing"),
+    ] {
+        let finished = start(backend, arguments);
+        assert_ne!(finished.code(), Some(0), "{backend}");
+        let told = finished.stderr();
+        assert!(told.contains(expected), "{backend}\n{told}");
+        assert!(!told.contains("agents:"), "{backend}\n{told}");
+    }
+    let soon = &["--orchestrator-timeout", "3"];
+    let finished = start("type: acp, cwd: w, command: [/bin/true]", soon);
+    assert!(
+        finished.stderr().contains("the program is gone"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
+fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
+    let deliver = json!([
+        {"when": FINAL, "do": [["fs_write", "$/out/new.txt", "x"], ["say", "presented"]]},
+        {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+    ]);
+    for (sandbox, expected) in [("off", "denied: write to"), ("auto", "fs_write: {}")] {
+        let keys = format!("cwd: $/w1\n      command_line_sandbox: {sandbox}");
+        let (project, one) = guest(project(), ("one", "acp"), &keys, &deliver);
+        let finished = project
+            .file("team.yaml", team(&[one], OPENED))
+            .args(["--config", "team.yaml", "task"])
+            .run();
+        assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+        let said = said(&finished, "one");
+        let is_said = said.iter().any(|line| line.contains(expected));
+        let is_delivered = finished.project().path("out/new.txt").exists();
+        assert_eq!(is_delivered, sandbox == "auto", "{}", finished.stderr());
+        let warned = finished
+            .stderr()
+            .contains("nothing holds the program of one");
+        assert_eq!(warned, sandbox == "off", "{}", finished.stderr());
+        // With nothing to deliver, the answer is not presented by the program.
+        assert!(is_said || sandbox == "off", "{said:#?}");
+    }
+}
+
+#[test]
+fn a_run_of_guests_is_played_again_without_them() {
+    let (finished, _) = run("acp", &[json!(["own", "edit", "a.txt"])]);
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    let replayed = finished.then(["replay", "last"]).success();
+    let told = replayed.stdout();
+    assert!(told.starts_with("same: "), "{told}");
+}
+
+#[test]
+fn two_guests_and_a_model_vote_and_the_winner_delivers() {
+    let table = |answer: &str, delivers: &Value| {
+        json!([
+            {"when": FINAL, "do": delivers},
+            {"when": "Compare all", "do": [["call", "vote", {"agent_id": "agent1", "reason": "best"}]]},
+            {"when": "", "do": [
+                ["write", "$/out/early.txt", "x"],
+                ["call", "new_answer", {"content": answer}],
+                ["call", "vote", {"agent_id": "agent2", "reason": "twice"}],
+            ]},
+        ])
+    };
+    let delivers = json!([
+        ["write", "$/out/new.txt", "delivered"],
+        ["write", "$/outside/new.txt", "x"],
+        ["say", "all is there"],
+    ]);
+    let (project, first) = guest(
+        project(),
+        ("a", "acp"),
+        "cwd: $/w1",
+        &table("first", &delivers),
+    );
+    let second = table("second", &json!([]));
+    let (project, second) = guest(project, ("b", "claude_code"), "cwd: $/w2", &second);
+    let third = agent("c", "", &answers("third", "agent1", 0));
+    let finished = project
+        .file("team.yaml", team(&[first, second, third], OPENED))
+        .args(["--config", "team.yaml", "task"])
+        .run();
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    assert_eq!(events(&finished, "voted").len(), 3, "{}", finished.stderr());
+    let said = said(&finished, "a");
+    assert!(said[0].contains("failed"), "{said:#?}");
+    assert!(said[2].contains("you have handed in"), "{said:#?}");
+    assert!(
+        said.iter().any(|line| line.contains("write: ok")),
+        "{said:#?}"
+    );
+    finished
+        .has_file("out/new.txt", "delivered")
+        .has_no("out/early.txt")
+        .has_no("outside/new.txt");
+}
