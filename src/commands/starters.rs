@@ -343,7 +343,11 @@ pub(super) fn started(command: &SimpleCommand, is_fed: bool) -> Started {
                     text,
                     is_whole: false,
                 },
-                other => other,
+                other @ (Started::Nothing
+                | Started::Commands(_)
+                | Started::Given(_)
+                | Started::OneInstead(_)
+                | Started::Unknown) => other,
             }
         }
     }

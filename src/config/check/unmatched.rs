@@ -33,7 +33,7 @@ impl Checker<'_> {
                         continue;
                     };
                     let found = subject(text.written).and_then(|subject| match subject {
-                        Subject::Command(word) if *list != ALLOW => without_arguments(word),
+                        Subject::Command(word) if *list != ALLOW => Some(without_arguments(word)),
                         Subject::Command(_) => None,
                         Subject::Server(server) => unknown_server(server, servers),
                         Subject::Tool(tool) => unknown_tool(tool, servers),
@@ -54,12 +54,12 @@ impl Checker<'_> {
 /// A message, and what to write instead, if that can be told.
 type Found = (String, Option<String>);
 
-fn without_arguments(word: &str) -> Option<Found> {
+fn without_arguments(word: &str) -> Found {
     let message = format!(
         "{} is `{word}` without arguments alone",
         quote(&format!("command({word})"))
     );
-    Some((message, Some(format!("`command({word} *)` is all of it"))))
+    (message, Some(format!("`command({word} *)` is all of it")))
 }
 
 fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Found> {
