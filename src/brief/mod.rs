@@ -50,12 +50,23 @@ pub struct Standing<'a> {
     pub begin: Option<&'a str>,
     /// The agent's workspace, if it has one.
     pub workspace: Option<&'a str>,
+    /// Whether it can make files there.
+    pub makes: Makes,
     /// What its commands may do, if it may run any.
     pub shell: Option<Shell<'a>>,
     /// Whether it works by programs.
     pub programs: Work,
     /// What answers are checked by.
     pub checks: &'a [Check],
+}
+
+/// What an agent can make in its workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Makes {
+    /// Files, there or in directories of it.
+    Files,
+    /// Nothing: it has none, or its folder guard opens nothing there for writing.
+    Nothing,
 }
 
 /// How an agent does its work.
@@ -108,7 +119,7 @@ pub fn coordination_system(standing: &Standing<'_>) -> String {
         out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
     }
     places(&mut out, standing);
-    if standing.workspace.is_some() {
+    if standing.makes == Makes::Files {
         out.push_str(
             "Put the files you make into your workspace; they are shared with your answer. \
              Nothing is delivered now: the winner does that in the final phase.\n",
@@ -444,6 +455,10 @@ mod tests {
             places,
             begin: None,
             workspace: places.first().map(|place| place.path.as_str()),
+            makes: match places {
+                [] => Makes::Nothing,
+                _ => Makes::Files,
+            },
             shell: None,
             programs: Work::ByCalls,
             checks: &[],
@@ -461,6 +476,22 @@ mod tests {
         }];
         let files = coordination_system(&standing(&places, &planning));
         assert!(files.len() < 1_400, "{} bytes", files.len());
+    }
+
+    #[test]
+    fn who_can_make_no_files_is_not_told_where_they_go() {
+        let planning = Planning::Off;
+        let places = [Place {
+            path: "/p/.massgen/workspaces/w1/learnings".into(),
+            note: "read",
+        }];
+        let able = standing(&places, &planning);
+        let unable = Standing {
+            makes: Makes::Nothing,
+            ..able
+        };
+        assert!(coordination_system(&able).contains("Put the files you make"));
+        assert!(!coordination_system(&unable).contains("Put the files you make"));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //! parsed command. What only the run shows may be anything for a rule that closes, and is nothing for
 //! one that allows.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::{fmt, iter};
 
 use crate::call_rules::fits;
-use crate::commands::line::{SimpleCommand, Word};
+use crate::commands::line::{Given, SimpleCommand, Word};
 
 /// The longest pattern, in words.
 pub const PATTERN_WORDS_MAX: usize = 64;
@@ -38,10 +39,17 @@ impl CommandPattern {
 
     /// Whether the words of `command` fit.
     pub(super) fn fits(&self, command: &SimpleCommand, fit: Fit) -> bool {
-        let words = &command.words;
-        if words.is_empty() {
+        if command.words.is_empty() {
             return false;
         }
+        let words = match command.given {
+            Given::Written => Cow::Borrowed(&command.words),
+            Given::More => {
+                let more = iter::once(Word::unknown());
+                Cow::Owned(command.words.iter().cloned().chain(more).collect())
+            }
+        };
+        let words: &[Word] = &words;
         // Which words of the pattern can be next when so many words of the command are used up.
         let mut ahead = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
         mark(&mut ahead, 0, 0);
@@ -86,8 +94,8 @@ impl CommandPattern {
         if fits_word(wanted, &known, (used, fit)) {
             mark(ahead, used + 1, at + 1);
         }
-        let is_option = |text: &str| text.starts_with('-');
-        if fit == Fit::Possible && used > 0 && is_option(&known) && !is_option(wanted) {
+        let is_option = known.starts_with('-');
+        if fit == Fit::Possible && used > 0 && is_option {
             mark(ahead, used + 1, at);
             mark(ahead, used + 2, at);
         }

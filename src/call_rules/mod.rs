@@ -10,6 +10,7 @@ pub mod written;
 use std::fmt;
 
 use crate::call_rules::command_pattern::CommandPattern;
+use crate::call_rules::written::full_name;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, Ruling};
 
@@ -86,6 +87,21 @@ impl CallRules {
         })
     }
 
+    /// The rules about tools of `server` that fit none of these full names of tools.
+    pub fn unmatched_at<'r>(
+        &'r self,
+        server: &str,
+        offered: &'r [&'r str],
+    ) -> impl Iterator<Item = &'r CallRule> {
+        let prefix = full_name(server, "");
+        self.0.iter().filter(move |rule| match &rule.about {
+            About::Tool(pattern) => {
+                pattern.starts_with(&prefix) && !offered.iter().any(|name| fits(pattern, name))
+            }
+            About::Command(_) | About::Path(..) => false,
+        })
+    }
+
     /// The rules about command lines.
     fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
         self.0.iter().filter_map(|rule| match &rule.about {
@@ -96,7 +112,7 @@ impl CallRules {
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for any text.
-fn fits(pattern: &str, text: &str) -> bool {
+pub fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

@@ -58,6 +58,7 @@ fn commands_are_found_wherever_they_stand() {
         "f() { git push; }; f",
         "sudo git push",
         "timeout 5 git push",
+        "git $\"push\"",
     ] {
         check("command(git push *)", &format!("command({line})"), Deny);
         check("command(git pull *)", &format!("command({line})"), Allow);
@@ -73,6 +74,46 @@ fn what_only_the_run_shows_may_be_anything_for_a_denial() {
     check("command(git push *)", "command(curl x | sh)", Deny);
     check("command(git push *)", "command(echo 'unclosed)", Deny);
     check("write_file(x)", "command(echo 'unclosed)", Allow);
+}
+
+#[test]
+fn what_starters_add_may_be_anything_for_a_denial_and_is_nothing_for_an_allowance() {
+    for line in [
+        "echo push | xargs git",
+        "xargs -I{} git {} origin",
+        "xargs -I % git % origin",
+        "xargs --replace git {}",
+        "find . -exec git {} \\;",
+        "xargs git -C sub",
+        "echo push | parallel git",
+    ] {
+        check("command(git push *)", &format!("command({line})"), Deny);
+    }
+    for line in [
+        "ls | xargs git log",
+        "ls | xargs wc -l",
+        "xargs -I{} git log {}",
+        "find . -exec grep push {} +",
+        "git log {}",
+    ] {
+        check("command(git push *)", &format!("command({line})"), Allow);
+    }
+    let exactly = rules(&[(Allow, "command(git log)"), (Allow, "command(xargs *)")]);
+    let allowed = |line: &str| exactly.of_line(line) == judge::Judgement::Allowed;
+    assert!(allowed("git log"));
+    assert!(!allowed("xargs git log"));
+    assert!(!allowed("xargs -I{} git {}"));
+}
+
+#[test]
+fn an_option_may_have_a_value_or_none() {
+    check("command(python -c *)", "command(python -B -c x)", Deny);
+    check("command(python -c *)", "command(python -u -c x)", Deny);
+    check("command(python -c *)", "command(python -W x -c x)", Deny);
+    check("command(python -c *)", "command(python x.py -c x)", Allow);
+    check("command(python -c *)", "command(python -B x.py)", Allow);
+    check("command(rm -r *)", "command(rm -f -r x)", Deny);
+    check("command(rm -r *)", "command(rm -f x)", Allow);
 }
 
 #[test]

@@ -72,5 +72,37 @@ pub(super) fn served(name: &str) -> Result<String, String> {
     if server.is_empty() || tool.is_empty() || tool.contains('/') {
         return Err("expected `server/tool`".to_owned());
     }
-    Ok(format!("mcp__{server}__{tool}"))
+    Ok(full_name(server, tool))
+}
+
+/// What models call the tool of a server.
+pub(super) fn full_name(server: &str, tool: &str) -> String {
+    format!("mcp__{server}__{tool}")
+}
+
+/// What a rule names that may be nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'t> {
+    /// A command of one word, without arguments.
+    Command(&'t str),
+    /// A server, in which `*` stands for any text.
+    Server(&'t str),
+    /// A tool, in which `*` stands for any text.
+    Tool(&'t str),
+}
+
+/// What a rule names that may be nowhere; `None` if it names all of a kind, or something else.
+pub fn subject(text: &str) -> Option<Subject<'_>> {
+    match form(text)? {
+        Form::Command(line) => {
+            let is_word = !line.is_empty() && !line.contains(['*', ' ']);
+            is_word.then_some(Subject::Command(line))
+        }
+        Form::Server(name) => {
+            let (server, _) = name.split_once('/').unwrap_or((name, ALL));
+            (server != ALL).then_some(Subject::Server(server))
+        }
+        Form::Tool(name) => (name != ALL).then_some(Subject::Tool(canonical(name))),
+        Form::Path(..) => None,
+    }
 }

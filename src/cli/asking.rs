@@ -1,19 +1,26 @@
 //! Owns the question at the terminal whether an agent may make a call: what it would do is shown as
 //! plain text, and the user answers for this time, for the session, for always, or with no.
 
+use serde_json::Value;
+
 use crate::cli::output::{Output, Style};
 use crate::event::Said;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::wording::{beginning, spelled, visible};
+use crate::wording::{beginning, counted, spelled, visible};
 use crate::world::consultation::Question;
 
 /// The most characters of one thing that a call would do.
 const DEED_CHARS_MAX: usize = 2000;
 /// The most things that are shown of a call.
 const DEEDS_SHOWN_MAX: usize = 20;
-/// The most characters that are shown of what a tool is given.
-const INPUT_CHARS_MAX: usize = 1000;
+/// The most lines that are shown of one text that a tool is given, and the most characters of a line.
+const TEXT_LINES_MAX: usize = 40;
+const LINE_CHARS_MAX: usize = 300;
+/// The most edits and other values that are shown of what a tool is given.
+const VALUES_SHOWN_MAX: usize = 20;
+/// The most characters that are shown of a value that is no text.
+const VALUE_CHARS_MAX: usize = 500;
 
 /// Asks about a call of an agent; an answer for always is kept in the file. `None` if the user went
 /// away without an answer, or nobody waits for it any more.
@@ -33,15 +40,14 @@ pub(crate) fn may_call(
     if more > 0 {
         output.line(&[(Style::Faint, &format!("  and {more} more"))]);
     }
-    let input = beginning(&question.input.to_string(), INPUT_CHARS_MAX);
-    output.line(&[(Style::Faint, &format!("  with {}", spelled(&input)))]);
+    show_input(&question.input, output);
     output.line(&[(Style::Faint, &format!("  {}", spelled(&question.reason)))]);
     let offered = match always {
         Some(file) => format!(
-            "[o]nce, for this [s]ession, [a]lways (kept in {}), [n]o?",
+            "[o]nce, for this [s]ession, [a]lways (kept in {}), [n]o, and Enter?",
             spelled(&file.to_string())
         ),
-        None => "[o]nce, for this [s]ession, [n]o?".to_owned(),
+        None => "[o]nce, for this [s]ession, [n]o, and Enter?".to_owned(),
     };
     loop {
         output.ask(&offered);
@@ -53,5 +59,119 @@ pub(crate) fn may_call(
             (_, Some(_)) => output.note("type o, s, a or n, and Enter"),
             (_, None) => output.note("type o, s or n, and Enter"),
         }
+    }
+}
+
+/// Shows what a tool is given, one value after the other.
+fn show_input(input: &Value, output: &mut Output<'_>) {
+    let Value::Object(values) = input else {
+        return show_value(None, input, output);
+    };
+    for (name, value) in values.iter().take(VALUES_SHOWN_MAX) {
+        show_value(Some(name), value, output);
+    }
+    tell_more(values.len(), output);
+}
+
+fn show_value(name: Option<&str>, value: &Value, output: &mut Output<'_>) {
+    let name = name.unwrap_or("with");
+    let edits: Option<Vec<(&str, &str)>> = value
+        .as_array()
+        .filter(|list| !list.is_empty())
+        .and_then(|list| list.iter().map(edit).collect());
+    let text = match (value, edits) {
+        (Value::String(text), _) if text.contains('\n') || text.len() > LINE_CHARS_MAX => {
+            let lines = counted(text.lines().count(), "line");
+            let chars = counted(text.chars().count(), "character");
+            let title = format!("  {}: {lines}, {chars}", spelled(name));
+            output.line(&[(Style::Faint, &title)]);
+            return show_lines(text, ("    | ", Style::Plain), output);
+        }
+        (_, Some(edits)) => {
+            let title = format!("  {}: {}", spelled(name), counted(edits.len(), "edit"));
+            output.line(&[(Style::Faint, &title)]);
+            for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
+                show_lines(old, ("    - ", Style::Bad), output);
+                show_lines(new, ("    + ", Style::Good), output);
+            }
+            return tell_more(edits.len(), output);
+        }
+        (Value::String(text), None) => text.clone(),
+        (other, None) => beginning(&other.to_string(), VALUE_CHARS_MAX),
+    };
+    let line = format!("  {}: {}", spelled(name), spelled(&text));
+    output.line(&[(Style::Faint, &line)]);
+}
+
+/// The old and the new text of an edit.
+fn edit(value: &Value) -> Option<(&str, &str)> {
+    Some((
+        value.get("oldText")?.as_str()?,
+        value.get("newText")?.as_str()?,
+    ))
+}
+
+fn show_lines(text: &str, (mark, style): (&str, Style), output: &mut Output<'_>) {
+    for line in text.lines().take(TEXT_LINES_MAX) {
+        let line = visible(&beginning(line, LINE_CHARS_MAX));
+        output.line(&[(style, &format!("{mark}{line}"))]);
+    }
+    let more = text.lines().count().saturating_sub(TEXT_LINES_MAX);
+    if more > 0 {
+        let more = counted(more, "more line");
+        output.line(&[(Style::Faint, &format!("    and {more}"))]);
+    }
+}
+
+fn tell_more(count: usize, output: &mut Output<'_>) {
+    let more = count.saturating_sub(VALUES_SHOWN_MAX);
+    if more > 0 {
+        output.line(&[(Style::Faint, &format!("    and {more} more"))]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &Value, expected: &str) {
+        let mut shown = Vec::new();
+        let mut output = Output::to(std::io::sink(), &mut shown);
+        show_input(input, &mut output);
+        drop(output);
+        assert_eq!(String::from_utf8(shown).unwrap(), expected, "{input}");
+    }
+
+    #[test]
+    fn what_a_tool_is_given_is_shown_as_it_would_stand_in_a_file() {
+        check(
+            &json!({"path": "a.txt", "content": "one\n\u{1b}[2J\n"}),
+            "  path: a.txt\n  content: 2 lines, 9 characters\n    | one\n    | \\u{1b}[2J\n",
+        );
+        check(
+            &json!({"edits": [{"oldText": "a\nb", "newText": "c"}], "dryRun": false}),
+            "  edits: 1 edit\n    - a\n    - b\n    + c\n  dryRun: false\n",
+        );
+        check(
+            &json!({"edits": [{"oldText": "a"}]}),
+            "  edits: [{\"oldText\":\"a\"}]\n",
+        );
+        check(&json!({"paths": []}), "  paths: []\n");
+        check(&json!("text"), "  with: text\n");
+    }
+
+    #[test]
+    fn what_is_long_is_shortened_and_its_length_told() {
+        let mut shown = Vec::new();
+        let mut output = Output::to(std::io::sink(), &mut shown);
+        show_input(&json!({"content": "x\n".repeat(4000)}), &mut output);
+        drop(output);
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains("4000 lines, 8000 characters"), "{shown}");
+        assert!(shown.ends_with("    and 3960 more lines\n"), "{shown}");
+        assert_eq!(shown.lines().count(), TEXT_LINES_MAX + 2);
     }
 }

@@ -32,7 +32,9 @@ use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
 use crate::orchestrator::review::reviewer;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
+use crate::permissions::path_rules::Ruling;
 use crate::spending::models::ModelList;
+use crate::world::ask_socket;
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::consents::ConsentFile;
@@ -114,12 +116,23 @@ pub(crate) async fn show(
     let may_ask = person == Person::Present && reads_streams && !arguments.automation;
     let only_asks = matches!(reader, Reader::Agents(_));
     let (reviewer, questions) = reviewer();
+    let to = match &arguments.ask_file {
+        Some(socket) => {
+            let socket = order.base.join(socket);
+            ask_socket::expect(&socket)?;
+            To::Socket(socket)
+        }
+        None if may_ask => To::Terminal(reviewer.clone()),
+        None => To::Nobody,
+    };
+    if matches!(to, To::Nobody) && has_questions(&order.config) {
+        output.warning(
+            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
+             `--ask-file` says where answers come from",
+        );
+    }
     order.people = People {
-        to: match &arguments.ask_file {
-            Some(socket) => To::Socket(order.base.join(socket)),
-            None if may_ask => To::Terminal(reviewer.clone()),
-            None => To::Nobody,
-        },
+        to,
         consents: order.people.consents.clone(),
         always: order.machine.home.as_ref().map(ConsentFile::of),
     };
@@ -171,6 +184,15 @@ pub(crate) async fn show(
         session,
         log_dir,
     })
+}
+
+/// Whether a rule of an agent's has people asked.
+fn has_questions(config: &Config) -> bool {
+    let mut rules = config
+        .agents
+        .iter()
+        .flat_map(|agent| agent.permissions.rules.iter());
+    rules.any(|rule| rule.ruling == Ruling::Ask)
 }
 
 /// A run that has ended.

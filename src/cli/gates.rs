@@ -22,7 +22,7 @@ use crate::cli::mcp_arguments::ServeArguments;
 use crate::cli::output::{Form, Output};
 use crate::cli::sandbox;
 use crate::cli::shell::{Hold, Shell};
-use crate::cli::team::checked;
+use crate::cli::team::{checked, checked_in_silence};
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
@@ -398,7 +398,7 @@ fn of_grants_file(
 /// A team as a run would have it, of which nothing is made yet.
 fn planned(config: Option<&str>, host: &Host, output: &mut Output<'_>) -> Result<Team> {
     let host = environment::complete(host).host;
-    let config = checked(&team_file(config, &host, output)?, &host, output)?;
+    let config = checked_in_silence(&team_file(config, &host, output)?, &host, output)?;
     let layout = Layout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     Team::assemble(&config, &layout, &host.cwd, Inherited::default())
 }
@@ -425,7 +425,13 @@ fn of_team(
     output: &mut Output<'_>,
 ) -> Result<Gates> {
     let host = environment::complete(host).host;
-    let mut config = checked(&team_file(config, &host, output)?, &host, output)?;
+    let file = team_file(config, &host, output)?;
+    let mut config = match needs {
+        Needs::Session(..) => checked(&file, &host, output)?,
+        Needs::Decisions | Needs::Files | Needs::Commands(_) => {
+            checked_in_silence(&file, &host, output)?
+        }
+    };
     if let Some(off) = needs.read_before_delete() {
         for agent in &mut config.agents {
             agent.read_before_delete = off;

@@ -31,6 +31,8 @@ Examples:
   massgen explain prompt \"Review @src/main.rs and fix @tests/:w\" --json
   massgen explain calls --grants grants.json < calls.jsonl
 
+A line for `explain calls`: {\"tool\": \"write_file\", \"args\": {\"path\": \"a.txt\", \"content\": \"x\"}}
+
 Exit status of `explain command`: 0 it may be run, 4 it is refused.";
 
 pub(crate) const MODELS_EXAMPLES: &str = "\

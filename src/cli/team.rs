@@ -7,6 +7,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::output::Output;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
+use crate::config::Loaded;
 use crate::config::diagnostic::Severity;
 use crate::config::team::{LocalServer, Quick, Workspaces, from_surroundings, quick};
 use crate::config::vendors::{KeyNeed, VENDORS, Vendor, Wire};
@@ -92,13 +93,28 @@ fn described(arguments: &RunArguments) -> Option<Quick<'_>> {
 
 /// The team that a config describes. Its findings are shown, and errors end the run.
 pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Config> {
+    let loaded = loaded(file, host, output)?;
+    for warning in loaded.warning_lines() {
+        output.warning(&warning);
+    }
+    Ok(loaded.config)
+}
+
+/// As [`checked`], for what is asked about single calls, again and again: its warnings are left to runs
+/// and to `massgen config check`.
+pub(crate) fn checked_in_silence(
+    file: &TeamFile,
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<Config> {
+    loaded(file, host, output).map(|loaded| loaded.config)
+}
+
+fn loaded(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Loaded> {
     match file.load(host) {
         Ok(loaded) => {
-            for warning in loaded.warning_lines() {
-                output.warning(&warning);
-            }
             file.trust(&loaded.config, host)?;
-            Ok(loaded.config)
+            Ok(loaded)
         }
         Err(invalid) => {
             output.note(&invalid.render());

@@ -56,6 +56,18 @@ pub struct SimpleCommand {
     pub starts: Starts,
     /// Whether it calls, beside other commands, the function that it stands in.
     pub multiplies: Multiplies,
+    /// Whether it is given more arguments than are written.
+    pub given: Given,
+}
+
+/// Whether a command is given more arguments than are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// It has those that are written.
+    #[default]
+    Written,
+    /// Others follow that only the run shows (`xargs`).
+    More,
 }
 
 /// What a command starts by its arguments or its input.
@@ -155,6 +167,14 @@ pub enum Piece {
 }
 
 impl Word {
+    /// Any number of words that only the run shows.
+    pub fn unknown() -> Self {
+        Self {
+            raw: "…".to_owned(),
+            pieces: vec![Piece::Unknown("…".to_owned())],
+        }
+    }
+
     /// A word that is what it says.
     pub fn literal(text: &str) -> Self {
         Self {
@@ -186,6 +206,28 @@ impl Word {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let name = shown.split_once('=').map(|(name, _)| name);
         name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+    }
+
+    /// The word where another program puts something in the place of each `mark` in it: what that is,
+    /// only the run shows.
+    pub(super) fn filled(self, mark: &str) -> Self {
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for piece in self.pieces {
+            let Piece::Text(text) = piece else {
+                pieces.push(piece);
+                continue;
+            };
+            for (place, between) in text.split(mark).enumerate() {
+                if place > 0 {
+                    pieces.push(Piece::Unknown(mark.to_owned()));
+                }
+                if !between.is_empty() {
+                    pieces.push(Piece::Text(between.to_owned()));
+                }
+            }
+        }
+        let raw = self.raw;
+        Self { raw, pieces }
     }
 
     /// The end of the word that is known: all of it, or what follows the last unknown piece if a

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
-use crate::commands::line::{Line, Multiplies, SimpleCommand, Starts, Step, Unread};
+use crate::commands::line::{Given, Line, Multiplies, SimpleCommand, Starts, Step, Unread};
 use crate::commands::starters::{Started, started};
 use crate::commands::tree::{command_at, has_escape, is_ambiguous};
 use crate::commands::word::text_of;
@@ -195,6 +195,13 @@ impl Reading {
         match started {
             Started::Nothing | Started::Unknown => Ok(()),
             Started::OneInstead(words) => self.take(SimpleCommand::of_words(words), &inner),
+            Started::Given(words) => self.take(
+                SimpleCommand {
+                    given: Given::More,
+                    ..SimpleCommand::of_words(words)
+                },
+                &inner,
+            ),
             Started::Commands(commands) => {
                 let mut commands = commands.into_iter();
                 commands.try_for_each(|words| self.take(SimpleCommand::of_words(words), &inner))

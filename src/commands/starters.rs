@@ -10,6 +10,8 @@ pub(super) enum Started {
     Nothing,
     /// Commands with these words.
     Commands(Vec<Vec<Word>>),
+    /// A command with these words, and with arguments that its input gives.
+    Given(Vec<Word>),
     /// This one command, and the starter does nothing else.
     OneInstead(Vec<Word>),
     /// What a shell reads in this text.
@@ -28,7 +30,9 @@ impl Started {
     pub(super) fn kind(&self) -> Starts {
         match self {
             Started::Nothing => Starts::Nothing,
-            Started::Commands(_) | Started::Script { is_whole: true, .. } => Starts::Commands,
+            Started::Commands(_) | Started::Given(_) | Started::Script { is_whole: true, .. } => {
+                Starts::Commands
+            }
             Started::OneInstead(_) => Starts::OneInstead,
             Started::Unknown
             | Started::Script {
@@ -61,12 +65,16 @@ enum How {
     Instead,
     /// The words after its options are the command.
     Words,
+    /// As `Words`, and its input gives further arguments, or what stands for a mark in them.
+    Given,
     /// As `Instead`, and the command may be the first one in braces, with a name before them.
     Coprocess,
     /// It is a shell: `-c`, a file, or its input.
     Shell,
     /// The words after its options, joined by spaces, are read by a shell.
     Joined,
+    /// As `Joined`, with more words that only the run shows.
+    JoinedWithMore,
     /// The first word after its options is read by a shell.
     First,
     /// `-exec` and its like.
@@ -164,7 +172,7 @@ static STARTERS: &[Starter] = &[
     },
     Starter {
         names: &["xargs"],
-        how: How::Words,
+        how: How::Given,
         letters: "adEILnPs",
         long: &[
             "arg-file",
@@ -266,7 +274,7 @@ static STARTERS: &[Starter] = &[
     },
     Starter {
         names: &["parallel"],
-        how: How::Joined,
+        how: How::JoinedWithMore,
         letters: "jIaNnsLdEPS",
         long: &[
             "jobs", "arg-file", "max-args", "delay", "timeout", "results", "joblog", "colsep",
@@ -322,10 +330,25 @@ pub(super) fn started(command: &SimpleCommand, is_fed: bool) -> Started {
             Started::OneInstead(inner.to_vec())
         }
         (How::Words, words) => Started::Commands(vec![words.to_vec()]),
+        (How::Given, words) => match rest.mark {
+            Some(mark) => Started::Commands(vec![filled(words, &mark)]),
+            None => Started::Given(words.to_vec()),
+        },
         (How::First, [first, ..]) => script_of(std::slice::from_ref(first)),
-        (How::Joined, words) => {
+        (How::Joined, words) => script_of(words),
+        (How::JoinedWithMore, words) => {
             let is_list = |word: &Word| word.raw.starts_with(":::");
-            script_of(words.split(is_list).next().unwrap_or_default())
+            match script_of(words.split(is_list).next().unwrap_or_default()) {
+                Started::Script { text, .. } => Started::Script {
+                    text,
+                    is_whole: false,
+                },
+                other @ (Started::Nothing
+                | Started::Commands(_)
+                | Started::Given(_)
+                | Started::OneInstead(_)
+                | Started::Unknown) => other,
+            }
         }
     }
 }
@@ -336,6 +359,8 @@ struct Rest<'a> {
     letters: String,
     /// The command line that an option holds.
     script: Option<Word>,
+    /// What `xargs` puts its input in the place of, if not behind the other words.
+    mark: Option<String>,
     /// The words after options and operands.
     words: &'a [Word],
 }
@@ -345,6 +370,7 @@ impl<'a> Rest<'a> {
         let mut rest = Self {
             letters: String::new(),
             script: None,
+            mark: None,
             words,
         };
         let mut operands = starter.operands;
@@ -373,6 +399,9 @@ impl<'a> Rest<'a> {
         if let Some(long) = written.strip_prefix("--") {
             let (name, value) = long.split_once('=').unwrap_or((long, ""));
             let is_script = starter.script.1.contains(&name);
+            if starter.how == How::Given && name == "replace" {
+                self.mark = Some(mark(value));
+            }
             if is_script && long.contains('=') {
                 self.script = Some(Word::literal(value));
             } else if is_script {
@@ -385,6 +414,11 @@ impl<'a> Rest<'a> {
         let mut letters = written.chars().skip(1);
         while let Some(letter) = letters.next() {
             self.letters.push(letter);
+            let is_mark = starter.how == How::Given && matches!(letter, 'I' | 'i');
+            if is_mark && letter == 'i' {
+                self.mark = Some(mark(&letters.collect::<String>()));
+                return;
+            }
             if !starter.letters.contains(letter) {
                 continue;
             }
@@ -394,6 +428,9 @@ impl<'a> Rest<'a> {
             } else {
                 Some(Word::literal(&glued))
             };
+            if is_mark {
+                self.mark = Some(mark(&value.as_ref().map(Word::shown).unwrap_or_default()));
+            }
             if starter.script.0.contains(letter) {
                 self.script = value;
             }
@@ -405,6 +442,22 @@ impl<'a> Rest<'a> {
         self.words = after;
         Some(first.clone())
     }
+}
+
+/// What `find` and `xargs` put something in the place of, unless another mark is named.
+const MARK: &str = "{}";
+
+/// The mark that an option of `xargs` names.
+fn mark(named: &str) -> String {
+    Some(named)
+        .filter(|named| !named.is_empty())
+        .unwrap_or(MARK)
+        .to_owned()
+}
+
+/// The words with what only the run shows in the place of each mark.
+fn filled(words: &[Word], mark: &str) -> Vec<Word> {
+    words.iter().map(|word| word.clone().filled(mark)).collect()
 }
 
 /// What a shell runs: the text of `-c`, or its input if it is given no file.
@@ -452,7 +505,8 @@ fn executed(words: &[Word]) -> Started {
     while let Some(word) = rest.next() {
         if is(word, &["-exec", "-execdir", "-ok", "-okdir"]) {
             let command = rest.by_ref().take_while(|word| !is(word, &[";", "+"]));
-            commands.push(command.cloned().collect());
+            let command: Vec<Word> = command.cloned().collect();
+            commands.push(filled(&command, MARK));
         }
     }
     if commands.is_empty() {

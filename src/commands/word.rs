@@ -30,6 +30,9 @@ pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
 
 /// Two words that stand side by side without a space are one.
 pub(super) fn join(word: &mut Word, next: Word) {
+    if is_translated(&word.raw, &next.raw) {
+        without_dollar(&mut word.pieces);
+    }
     word.raw.push_str(&next.raw);
     word.pieces.extend(next.pieces);
     word.pieces = merged(std::mem::take(&mut word.pieces));
@@ -41,10 +44,15 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
     match node.kind() {
         "concatenation" | "command_name" => {
             let mut cursor = node.walk();
-            let mut braces = false;
+            let (mut braces, mut before) = (false, "");
             for child in node.children(&mut cursor) {
-                braces |= text_of(child, source) == "{";
+                let text = text_of(child, source);
+                braces |= text == "{";
+                if is_translated(before, text) {
+                    without_dollar(out);
+                }
                 pieces_of(child, source, out);
+                before = text;
             }
             if braces && (raw.contains(',') || raw.contains("..")) {
                 *out = vec![Piece::Unknown(raw.to_owned())];
@@ -52,7 +60,12 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
         }
         "raw_string" => out.push(Piece::Text(between(raw, "'", "'").to_owned())),
         "ansi_c_string" => out.push(Piece::Text(ansi_c(between(raw, "$'", "'")))),
-        "string" | "translated_string" => string(node, source, out),
+        "string" => string(node, source, out),
+        "translated_string" => {
+            if let Some(text) = node.named_child(0) {
+                string(text, source, out);
+            }
+        }
         "word" | "number" | "variable_name" | "test_operator" | "extglob_pattern" => {
             out.push(unquoted(raw));
         }
@@ -64,13 +77,11 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
 /// A text in double quotes: between its expansions, all of it is text.
 fn string(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
     let raw = text_of(node, source);
-    let is_open = |c: char| c == '$' || c == '"';
-    let opening = raw.len() - raw.trim_start_matches(is_open).len();
-    let opening = opening.min(raw.find('"').unwrap_or(0).saturating_add(1));
+    let opening = raw.find('"').unwrap_or(0).saturating_add(1);
     let mut from = node.start_byte().saturating_add(opening);
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
-        if !child.is_named() || child.kind() == "string_content" || child.kind() == "string" {
+        if !child.is_named() || child.kind() == "string_content" {
             continue;
         }
         let before = source.get(from..child.start_byte()).unwrap_or_default();
@@ -84,6 +95,24 @@ fn string(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
     out.push(Piece::Text(double_quoted(
         rest.strip_suffix('"').unwrap_or(rest),
     )));
+}
+
+/// Whether a `$` at the end of `before` belongs to the double quotes that follow it: `$"…"` is a text
+/// that is looked up in the language of the user, and stays as it is where there is none.
+fn is_translated(before: &str, next: &str) -> bool {
+    let escapes = before.strip_suffix('$').map(|rest| {
+        let escapes = rest.chars().rev().take_while(|c| *c == '\\');
+        escapes.count()
+    });
+    next.starts_with('"') && escapes.is_some_and(|count| count % 2 == 0)
+}
+
+fn without_dollar(pieces: &mut [Piece]) {
+    if let Some(Piece::Text(text)) = pieces.last_mut()
+        && text.ends_with('$')
+    {
+        text.pop();
+    }
 }
 
 /// Text outside of quotes. A pattern of file names can become anything.

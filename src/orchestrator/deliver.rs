@@ -36,6 +36,9 @@ use crate::world::verdict::Refused;
 
 /// How much is told of why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
+/// What the user is told where the final agent has left it to massgen to deliver.
+const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
+                       delivered";
 
 /// What the final phase came to.
 #[derive(Debug)]
@@ -115,10 +118,14 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     };
     let has_written = delivered(&worked.changes, &permissions).any(is_done);
     delivery.apply(&mut worked).await?;
-    let is_done = has_written || delivered(&worked.changes, &permissions).any(is_done);
-    if end == End::Agreed && !is_done {
+    let has_delivered = has_written || delivered(&worked.changes, &permissions).any(is_done);
+    if end == End::Agreed && !has_delivered {
         worked.add(delivery.carry_workspace().await?);
         delivery.apply(&mut worked).await?;
+        if delivered(&worked.changes, &permissions).any(is_done) {
+            let message = CARRIED.to_owned();
+            emit(&mind.events, Event::Warning { message }).await;
+        }
     }
     let name = delivery.held.as_ref().map(|held| held.name().to_owned());
     if delivered(&worked.changes, &permissions).any(is_in_place) {

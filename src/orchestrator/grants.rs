@@ -1,6 +1,7 @@
 //! Owns the lowering of a turn's paths to grants: workspaces, context paths, mentions and folder
 //! guards become grants here, and nothing else does. It opens nothing; the gate does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::brief::Place;
@@ -34,10 +35,11 @@ pub struct ContextGrants {
 }
 
 impl ContextGrants {
-    /// Follows the context paths that all agents share, and what the user's prompts opened. All that
-    /// are missing, and all that are no directories, are named in one error.
+    /// Follows the context paths that all agents share, and what the user's prompts opened; what folder
+    /// guards list must be there. All that are missing, and all that are no directories, are named in one error.
     pub fn follow(config: &Config, layout: &Layout, inherited: Inherited<'_>) -> Result<Self> {
         let state_dir = real(&layout.state)?;
+        require_directories(&of_guards(config, layout), "folder guard directories")?;
         let mut shared = follow_all(&config.orchestrator.context_paths, &state_dir)?;
         for opened in inherited.opened {
             let grant = match locate(&opened.path)? {
@@ -103,15 +105,11 @@ impl ContextGrants {
         guarded: &Guarded,
         workspace: Option<&AbsPath>,
     ) -> Result<()> {
-        let is_made = |path: &&AbsPath| is_within(path, workspace);
         let listed = [
             (&guarded.read, Permission::Read),
             (&guarded.write, Permission::Write),
         ];
         for (paths, permission) in listed {
-            let users = paths.iter().filter(|path| !is_made(path));
-            let users: Vec<AbsPath> = users.cloned().collect();
-            require_directories(&users, "folder guard directories")?;
             for path in paths {
                 merge(grants, self.guarded(path, permission, workspace)?);
             }
@@ -179,6 +177,18 @@ pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Resul
         grant.ruled = Arc::clone(&all);
     }
     Ok(grants)
+}
+
+/// The directories of the user's that the folder guards of all agents list, each once.
+fn of_guards(config: &Config, layout: &Layout) -> Vec<AbsPath> {
+    let users = config.agents.iter().flat_map(|agent| {
+        let workspace = layout.workspaces.get(&agent.id);
+        let workspace = workspace.map(|workspace| &workspace.path);
+        let listed = agent.folder_guard.directories();
+        listed.filter(move |path| !is_within(path, workspace))
+    });
+    let users: BTreeSet<&AbsPath> = users.collect();
+    users.into_iter().cloned().collect()
 }
 
 /// The directories that must be made before the grants of `agent` can be opened.
@@ -278,7 +288,10 @@ pub fn places(manager: &PathPermissionManager) -> Vec<Place> {
             },
             (GrantKind::TempWorkspace, _) => "files of all answers, by label (agent1.1), read",
             (GrantKind::PreviousTurn, _) => "result of an earlier turn, read",
-            (GrantKind::BuiltIn, _) => "read and write",
+            (GrantKind::BuiltIn, _) => match grant.permission {
+                Permission::Write => "read and write",
+                Permission::Read => "read",
+            },
             (GrantKind::Context, Phase::Coordination) => match grant.permission {
                 Permission::Read => "the user's, read",
                 Permission::Write => "the user's, read; the winner may write at the end",

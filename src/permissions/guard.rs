@@ -8,7 +8,7 @@ use crate::permissions::grant::Permission;
 pub const DOWNLOADS: &str = "Downloads";
 
 /// Whether an agent is held to listed directories. `Off` and two empty lists are different things:
-/// the second gives no access at all.
+/// the second opens none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FolderGuard {
     /// The agent has its workspace and the context paths.

@@ -12,14 +12,14 @@ use crate::programs::source::Source;
 /// What is said instead of things that open files.
 const FILES: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
 /// What is said instead of things that start processes.
-const COMMANDS: &str = "use `workspace_tools.ExecuteCommand`, where you have it";
+pub(super) const COMMANDS: &str = "use `workspace_tools.ExecuteCommand`";
 /// What is said of the network.
 const NETWORK: &str = "programs have no network";
 /// What is said of what passes by the types.
 const BEHIND: &str = "work with values; files are reached by `workspace_tools` alone";
 /// What is said of packages that are not listed.
 const PACKAGES_LISTED: &str = "use the packages for data (`strings`, `encoding/json`, \
-                               `encoding/csv`, `sort`, `regexp`, …); files and commands are in \
+                               `encoding/csv`, `sort`, `regexp`, …); what touches files is in \
                                `workspace_tools`";
 
 /// What a comment begins with that is meant for the compiler.

@@ -17,7 +17,8 @@ pub mod offer;
 #[cfg(test)]
 mod tests;
 
-use crate::programs::finding::Refusal;
+use crate::programs::finding::{Finding, Refusal};
+use crate::tools::menu::Commands;
 
 /// The longest program, in bytes.
 pub const PROGRAM_BYTES_MAX: usize = 256 * 1024;
@@ -80,14 +81,26 @@ impl Language {
     }
 }
 
-/// Looks for what a program must not do. It is the first of three layers and no wall: the package
+/// Looks for what a program must not do. Commands are recommended to who has them. It is the first of three layers and no wall: the package
 /// looks at paths, the gate decides about each call, and the sandbox holds what runs.
 ///
 /// # Errors
 /// What was found, with its places.
-pub fn judge(language: Language, program: &str) -> Result<(), Refusal> {
-    match language {
-        Language::Python => python::judge(program),
-        Language::Go => go::judge(program),
-    }
+pub fn judge(language: Language, program: &str, commands: Commands) -> Result<(), Refusal> {
+    let (judged, recommends) = match language {
+        Language::Python => (python::judge(program), python_names::COMMANDS),
+        Language::Go => (go::judge(program), go::COMMANDS),
+    };
+    judged.map_err(|mut refusal| {
+        let recommending = |finding: &&mut Finding| finding.instead == recommends;
+        if commands == Commands::NotOffered {
+            for finding in refusal.findings.iter_mut().filter(recommending) {
+                NO_COMMANDS.clone_into(&mut finding.instead);
+            }
+        }
+        refusal
+    })
 }
+
+/// What is said instead of things that start processes to who has no commands.
+const NO_COMMANDS: &str = "you have no commands: do it in the program itself";

@@ -5,7 +5,7 @@
 pub(super) const FILES: &str =
     "use `workspace_tools.read_text_file` and `workspace_tools.write_file`";
 /// What is said instead of things that start processes.
-pub(super) const COMMANDS: &str = "use `workspace_tools.execute_command`, where you have it";
+pub(super) const COMMANDS: &str = "use `workspace_tools.execute_command`";
 /// What is said instead of things that run texts.
 pub(super) const TEXTS: &str =
     "write the code itself, or take data apart with `json` or `ast.literal_eval`";
@@ -15,7 +15,7 @@ pub(super) const WALKS: &str = "work with values; files are reached by `workspac
 pub(super) const NETWORK: &str = "programs have no network";
 /// What is said of modules that are not listed.
 pub(super) const MODULES_LISTED: &str = "use the modules for data (`json`, `csv`, `re`, `math`, `datetime`, \
-                              `collections`, …); files and commands are in `workspace_tools`";
+                              `collections`, …); what touches files is in `workspace_tools`";
 
 /// Names of Python's own that are closed, and what to use instead.
 pub(super) const NAMES: &[(&str, &str)] = &[

@@ -8,7 +8,7 @@ const GO: Language = Language::Go;
 /// Whether `program` may run: nothing, or the place and the beginning of what is said of it.
 #[track_caller]
 fn check(language: Language, program: &str, expected: &str) {
-    let told = match judge(language, program) {
+    let told = match judge(language, program, Commands::Offered) {
         Ok(()) => String::new(),
         Err(refusal) => {
             let first = &refusal.findings[0];
@@ -113,7 +113,7 @@ fn walks_from_objects_to_what_lies_behind_are_refused() {
         "import workspace_tools\nworkspace_tools._call",
         "class A:\n    def __getattribute__(self, n): pass",
     ] {
-        let refused = judge(PYTHON, walk).is_err();
+        let refused = judge(PYTHON, walk, Commands::Offered).is_err();
         assert!(refused, "{walk}");
     }
     for ordinary in [
@@ -169,7 +169,10 @@ fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
         "\"./x\"",
         "\"example.org/x\"",
     ] {
-        assert!(judge(GO, &importing(spec)).is_err(), "{spec}");
+        assert!(
+            judge(GO, &importing(spec), Commands::Offered).is_err(),
+            "{spec}"
+        );
     }
     for spec in [
         "\"fmt\"",
@@ -208,9 +211,35 @@ fn a_go_program_tells_the_compiler_nothing() {
 }
 
 #[test]
+fn commands_are_recommended_to_who_has_them() {
+    let programs = [
+        (
+            PYTHON,
+            "import subprocess\n",
+            "use `workspace_tools.execute_command`",
+        ),
+        (
+            GO,
+            "package main\n\nimport \"os/exec\"\n",
+            "use `workspace_tools.ExecuteCommand`",
+        ),
+    ];
+    for (language, program, way_out) in programs {
+        let told = |commands| judge(language, program, commands).unwrap_err().to_string();
+        assert!(told(Commands::Offered).ends_with(way_out), "{program}");
+        let without = told(Commands::NotOffered);
+        assert!(without.ends_with(NO_COMMANDS), "{without}");
+    }
+    let files = judge(PYTHON, "open('a')", Commands::NotOffered).unwrap_err();
+    assert!(files.to_string().contains("workspace_tools.read_text_file"));
+}
+
+#[test]
 fn a_refusal_names_all_places_up_to_some() {
     let program = "open('a')\n".repeat(12);
-    let told = judge(PYTHON, &program).unwrap_err().to_string();
+    let told = judge(PYTHON, &program, Commands::Offered)
+        .unwrap_err()
+        .to_string();
     assert_eq!(told.lines().count(), 11);
     assert!(told.ends_with("and 2 more"), "{told}");
 }

@@ -2,16 +2,22 @@
 //! servers, each where the agent has what they need. It permits nothing.
 
 use crate::commands::judge::judge;
+use crate::permissions::PathPermissionManager;
 use crate::tools::call::ToolCall;
+use crate::tools::menu::Commands;
 use crate::tools::served::OutsideEffects;
 use crate::world::mcp::Outside;
 use crate::world::policy::GatePolicy;
 use crate::world::verdict::{Denial, Refused};
 
-/// Whether `policy` lets such calls be made.
-pub(super) fn admit(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+/// Whether `policy` lets such calls be made, with these permissions.
+pub(super) fn admit(
+    policy: &GatePolicy,
+    permissions: &PathPermissionManager,
+    call: &ToolCall,
+) -> Result<(), Denial> {
     command(policy, call)?;
-    program(policy, call)?;
+    program(policy, permissions, call)?;
     server(policy, call)
 }
 
@@ -44,7 +50,11 @@ fn command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
 }
 
 /// Looks for what a program must not do.
-fn program(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+fn program(
+    policy: &GatePolicy,
+    permissions: &PathPermissionManager,
+    call: &ToolCall,
+) -> Result<(), Denial> {
     let ToolCall::ExecuteCode { code, .. } = call else {
         return Ok(());
     };
@@ -56,8 +66,12 @@ fn program(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let Some(programs) = &policy.programs else {
         return Err(denial("no-programs", "you may not run programs".to_owned()));
     };
+    let commands = match &policy.commands {
+        Some(_) => Commands::Offered,
+        None => Commands::NotOffered,
+    };
     programs
-        .judge(code)
+        .judge(code, permissions, commands)
         .map_err(|refusal| denial("program", refusal.to_string()))
 }
 

@@ -1,13 +1,17 @@
 //! Owns the question to a program that listens at a socket of the user's: one line of JSON goes there,
 //! one comes back. It must never take anything for a yes that is not one.
 
+use std::os::unix::fs::FileTypeExt;
+
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
+use crate::error::{Error, ErrorKind};
 use crate::event::Said;
 use crate::path::AbsPath;
 use crate::wording::one_line;
+use crate::world::sys::own::file;
 
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -23,6 +27,21 @@ pub struct Reply {
     /// Why, if it refuses; the model reads it.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// Fails unless there is a socket. Whether somebody listens shows with the first question: who listens
+/// would have to answer if they were tried.
+///
+/// # Errors
+/// That there is none.
+pub fn expect(socket: &AbsPath) -> crate::error::Result<()> {
+    let message = match file::kind(socket) {
+        Ok(found) if found.is_socket() => return Ok(()),
+        Ok(_) => format!("`{socket}` is no socket"),
+        Err(error) => format!("nobody listens at `{socket}`: {error}"),
+    };
+    Err(Error::new(ErrorKind::Usage, message)
+        .hint("start the program that answers first; `--ask-file` names the socket that it made"))
 }
 
 /// Sends `question` to whoever listens at `socket`, and waits for the answer. The error says why there

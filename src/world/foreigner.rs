@@ -12,6 +12,10 @@ use crate::world::verdict::Denial;
 const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
                             nothing that is closed";
 
+/// Why a command is denied to such a program.
+const UNHELD: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
+                      asks runs in a sandbox with these grants";
+
 /// Another program that works with the grants of an agent.
 #[derive(Clone, Debug)]
 pub struct Foreigner {
@@ -48,7 +52,10 @@ impl Foreigner {
             }
             Foreign::Command { line, dir } => {
                 let Some(texts) = &self.commands else {
-                    return Err("denied: you may not run commands here".to_owned());
+                    return Err(match self.held {
+                        Held::ByNothing => UNHELD.to_owned(),
+                        Held::BySandbox => "denied: you may not run commands here".to_owned(),
+                    });
                 };
                 judge(texts, &line).map_err(|refused| {
                     let (command, reason) = (refused.command, refused.reason);

@@ -223,7 +223,7 @@ impl Gate {
     /// Follows every path of `call` and asks the manager about it, then the user's hooks, and then
     /// whoever is to be asked. The call is used up either way.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
-        admit(&self.0.policy, &call)?;
+        admit(&self.0.policy, &self.0.manager, &call)?;
         let asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
         let told = (self.is_ruled() || self.hooks().is_some())
@@ -429,12 +429,27 @@ impl Gate {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
             && dir.as_str() == WORKSPACE
-            && !self.allows(&self.0.policy.base, Permission::Read)
-            && let Some(open) = self.first_directory()
+            && let Some(open) = self.commands_begin()
         {
             *dir = open;
         }
         call
+    }
+
+    /// Where relative paths begin.
+    pub(super) fn base(&self) -> &RealPath {
+        &self.0.policy.base
+    }
+
+    /// Whether the agent is held to the directories of a folder guard.
+    pub fn is_guarded(&self) -> bool {
+        self.0.policy.parents == ParentNames::Refused
+    }
+
+    /// Where commands begin, if that is not where relative paths do.
+    pub(super) fn commands_begin(&self) -> Option<UserPath> {
+        let is_open = self.allows(&self.0.policy.base, Permission::Read);
+        (!is_open).then(|| self.first_directory()).flatten()
     }
 
     /// The first directory that the agent may read; those that the user names come before those that

@@ -13,6 +13,9 @@ use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::world::commands::Commands;
 
+/// The tool that runs commands.
+const COMMAND: &str = "execute_command";
+
 /// The programs of one agent. A clone is the same, in every phase of a run.
 #[derive(Clone, Debug)]
 pub struct Programs(Arc<Inner>);
@@ -71,12 +74,23 @@ impl Programs {
         self.0.layers
     }
 
-    /// Looks through a program.
-    pub(super) fn judge(&self, program: &str) -> Result<(), Refusal> {
-        match self.0.layers.analysis {
-            Checks::Made => judge(self.0.language, program),
-            Checks::LeftOut => Ok(()),
+    /// Looks through a program of an agent with these permissions, with or without commands.
+    pub(super) fn judge(
+        &self,
+        program: &str,
+        permissions: &PathPermissionManager,
+        commands: OfferedCommands,
+    ) -> Result<(), Refusal> {
+        if self.0.layers.analysis == Checks::LeftOut {
+            return Ok(());
         }
+        let tools = self.tools(permissions, commands);
+        let offered = if tools.iter().any(|tool| tool.name == COMMAND) {
+            OfferedCommands::Offered
+        } else {
+            OfferedCommands::NotOffered
+        };
+        judge(self.0.language, program, offered)
     }
 
     /// The tools that they may call under these permissions, of an agent with or without commands.

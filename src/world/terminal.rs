@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
     tcgetattr, tcsetattr,
@@ -67,8 +68,11 @@ impl Drop for Keyboard {
     }
 }
 
+/// The longest line that answers a question, in bytes: as much as a terminal keeps of one.
+const LINE_BYTES_MAX: usize = 4096;
+
 /// The terminal while a question is asked in the middle of a run: it shows what is typed and edits the
-/// line itself. What was typed unseen before the question is no answer to it, and goes.
+/// line itself. What was typed before the question is no answer to it, and goes.
 #[derive(Debug)]
 pub struct Asking {
     before: Termios,
@@ -78,9 +82,7 @@ impl Asking {
     /// Begins to ask; nothing if standard input is no terminal.
     pub fn begin() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
-        if !before.local_modes.contains(LocalModes::ECHO) {
-            tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
-        }
+        tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
         let mut shown = before.clone();
         shown
             .local_modes
@@ -94,6 +96,23 @@ impl Drop for Asking {
     fn drop(&mut self) {
         set(&self.before);
     }
+}
+
+/// The next line of standard input without its end; `None` if there is none. A terminal gives one line
+/// at a time, and what follows stays with it: nothing is kept here that the next question could take.
+pub fn line() -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; LINE_BYTES_MAX];
+    while bytes.len() < LINE_BYTES_MAX && !bytes.ends_with(b"\n") {
+        match rustix::io::read(stdin(), &mut piece) {
+            Ok(count @ 1..) => bytes.extend(piece.iter().take(count)),
+            Ok(0) if bytes.is_empty() => return None,
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 fn set(modes: &Termios) {

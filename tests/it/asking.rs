@@ -122,6 +122,31 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 }
 
 #[test]
+fn what_is_typed_before_a_question_answers_nothing() {
+    let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 2000\n  calls", 1);
+    let mut terminal = Terminal::open(project(&late), 100);
+    terminal.says("waiting for a");
+    terminal.types("a\ro\ro");
+    terminal.says(OFFERED);
+    // two answers at once: the second is none to the next question
+    terminal.types("o\rs\r");
+    terminal.wait(
+        || times(&terminal, OFFERED) == 2,
+        || "a second question".to_owned(),
+    );
+    terminal.types("n\r");
+    terminal.says("the user refuses it");
+    let project = terminal.ends(0);
+    assert_eq!(written(&project), "one");
+    let said: Vec<Value> = answers(&project)
+        .iter()
+        .map(|event| field(event, "answer").clone())
+        .collect();
+    assert_eq!(said, ["once", "no"]);
+    assert!(!project.home(KEPT).exists());
+}
+
+#[test]
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.says(OFFERED);
@@ -363,15 +388,37 @@ fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
         "{}",
         finished.stderr()
     );
-    let nobody = finished
-        .then(["task", "--ask-file", "/nowhere/ask.sock"])
-        .success();
-    assert!(
-        nobody
-            .stderr()
-            .contains("nobody listens at `/nowhere/ask.sock`"),
+}
+
+#[test]
+fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
+    for (socket, why) in [
+        ("/nowhere/ask.sock", "nobody listens at `/nowhere/ask.sock`"),
+        ("/etc/hostname", "`/etc/hostname` is no socket"),
+    ] {
+        let refused = project(WRITES_TWICE)
+            .args(["--ask-file", socket])
+            .failure(2);
+        assert!(refused.stderr().contains(why), "{}", refused.stderr());
+        assert_eq!(answers(refused.project()), Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn where_nobody_can_be_asked_that_is_said_at_the_start() {
+    let warning = "nobody can be asked here";
+    let alone = project(WRITES_TWICE).success();
+    assert_eq!(
+        alone.stderr().matches(warning).count(),
+        1,
         "{}",
-        nobody.stderr()
+        alone.stderr()
+    );
+    let (answered, _answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    assert!(
+        !answered.stderr().contains(warning),
+        "{}",
+        answered.stderr()
     );
 }
 
@@ -430,6 +477,7 @@ fn a_socket_that_agents_could_replace_is_refused() {
     let replies = "- {text: done, repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
     let project = Project::new().config(&config).dir("out");
+    let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
     let finished = project
         .args(["task", "--ask-file", "out/ask.sock"])
         .failure(2);

@@ -3,6 +3,7 @@
 
 use massgen::programs::package::Checks;
 use massgen::programs::{Language, judge};
+use massgen::tools::menu::Commands;
 use massgen::world::programs::Layers;
 
 use crate::program_scene::{CANARY, Given, Row, Scene, rows, told};
@@ -53,7 +54,7 @@ fn check_all(language: Language) {
 fn check_analysis(language: Language) {
     for attack in attacks(language) {
         let expected = attack.rest[0].contains("analysis");
-        let refused = judge(language, &attack.text).is_err();
+        let refused = judge(language, &attack.text, Commands::Offered).is_err();
         assert_eq!(refused, expected, "{}", attack.name);
     }
 }
@@ -77,7 +78,7 @@ fn check_gate_and_sandbox(language: Language) {
 fn check_package(language: Language) {
     let held = |row: &Row| row.rest[0].contains("package");
     let attacks: Vec<Row> = attacks(language).into_iter().filter(held).collect();
-    assert!(attacks.len() >= 5);
+    assert!(attacks.len() >= 4);
     let leads_out = |attack: &Row, layers: Layers| {
         let ran = Scene::new().run(language, layers, Given::Guarded, &attack.text);
         let calls = told(&ran.unwrap(), "calls").to_string();

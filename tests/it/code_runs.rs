@@ -181,3 +181,59 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
         assert!(!finished.stdout().contains("asked"));
     }
 }
+
+/// What one program of an agent with commands comes to, in the coordination. `$SRC` is open to it for
+/// writing at the end.
+fn program(code: &str) -> Value {
+    let keys = "cwd: w1\nenable_code_based_tools: true\nenable_mcp_command_line: true";
+    let rest = "orchestrator: {context_paths: [{path: src, permission: write}]}\n";
+    let config = team(&[agent("one", keys, "- {text: done}")], rest);
+    let project = Project::new()
+        .file("team.yaml", config)
+        .file("src/old.txt", "old\n");
+    let code = code.replace("$SRC", project.path("src").to_str().unwrap());
+    let arguments = json!({"code": code}).to_string();
+    let words = [
+        "tool",
+        "execute_code",
+        "--config",
+        "team.yaml",
+        "--args",
+        &arguments,
+    ];
+    let ran = project.args(words).run();
+    let told: Value = serde_json::from_str(ran.stdout()).unwrap();
+    serde_json::from_str(told["output"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_command_that_ends_is_a_result_and_is_named() {
+    let told = program(
+        "import json, workspace_tools as w\n\
+         came = json.loads(w.execute_command('echo half; exit 3'))\n\
+         print(came['exit_code'], came['stdout'])\n\
+         w.execute_command('true')\n",
+    );
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(told["stdout"], "3 half\n\n", "{told}");
+    let calls = [
+        "execute_command `echo half; exit 3`: status 3",
+        "execute_command `true`: done",
+    ];
+    assert_eq!(told["calls"], json!(calls), "{told}");
+}
+
+#[test]
+fn a_program_is_told_why_a_call_fails_and_not_what_massgen_tells_models() {
+    let told = program(
+        "import workspace_tools as w\n\
+         for call in [lambda: w.delete_file('nothing.txt'),\n\
+         \x20            lambda: w.write_file('$SRC/new.txt', 'x')]:\n\
+         \x20   try:\n        call()\n\
+         \x20   except w.ToolError as error:\n        print(error)\n",
+    );
+    let said = told["stdout"].as_str().unwrap();
+    assert!(!said.contains("\"success\""), "{said}");
+    assert!(said.starts_with("cannot "), "{said}");
+    assert!(said.contains("read-only until the final phase"), "{said}");
+}

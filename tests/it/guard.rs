@@ -139,6 +139,27 @@ fn a_root_without_the_directories_is_an_error_that_names_them() {
 }
 
 #[test]
+fn all_directories_that_are_missing_are_named_at_once() {
+    let agent = |id: &str, preset: &str| {
+        format!(
+            "  - id: {id}\n    folder_guard: {{preset: {preset}, root: flow}}\n    \
+             backend: {{type: scripted, cwd: {id}, replies: [{{text: a}}]}}\n"
+        )
+    };
+    let config = format!(
+        "agents:\n{}{}",
+        agent("a", "planning"),
+        agent("b", "validation")
+    );
+    let here = Project::new().file("team.yaml", config);
+    let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
+    for dir in ["learnings", "planning", "execution", "validation"] {
+        let said = ran.stderr();
+        assert!(said.contains(&format!("flow/{dir}\n")), "{dir}: {said}");
+    }
+}
+
+#[test]
 fn every_path_is_read_from_the_root_and_climbs_nowhere() {
     let mut here = project("preset: execution, root: flow");
     for (path, expected) in [
@@ -191,4 +212,62 @@ fn descriptions_name_the_directories_and_writing_is_offered_where_it_can_be_done
         !told.contains("write_file") && told.contains("read_text_file"),
         "{told}"
     );
+}
+
+#[test]
+fn an_agent_is_told_where_its_paths_and_commands_begin() {
+    let told = |guard: &str| {
+        let (_, ok, told) = call(project(guard), "list_allowed_directories", &json!({}));
+        assert!(ok, "{told}");
+        told
+    };
+    let inner = told("preset: execution");
+    assert!(inner.contains("/execution (in your workspace)"), "{inner}");
+    assert!(!inner.contains("relative paths begin here"), "{inner}");
+    let base = inner
+        .lines()
+        .find(|line| line.contains("relative paths begin in"));
+    assert!(base.unwrap().contains("/workspaces/w1"), "{inner}");
+    let rooted = told("preset: execution, root: flow");
+    assert!(rooted.contains("/flow\n"), "{rooted}");
+}
+
+#[test]
+fn a_prompt_says_of_a_guard_what_is_so() {
+    let prompt = |guard: &str| {
+        let ran = project(guard).args(["--config", "team.yaml", "--dry-run", "task"]);
+        let ran = ran.success();
+        ran.stdout().to_owned() + ran.stderr()
+    };
+    let reads = prompt("preset: read_only");
+    assert!(reads.contains("/Downloads: read\n"), "{reads}");
+    assert!(!reads.contains("Put the files you make"), "{reads}");
+    let writes = prompt("preset: execution");
+    assert!(writes.contains("/Downloads: read and write\n"), "{writes}");
+    assert!(writes.contains("Put the files you make"), "{writes}");
+}
+
+#[test]
+fn what_would_change_a_denial_is_what_a_guard_has() {
+    let explained = |path: &str| {
+        let words = ["explain", "path", path, "--config", "team.yaml"];
+        let ran = project("preset: execution, root: flow")
+            .args(words)
+            .success();
+        ran.stdout().to_owned()
+    };
+    let outside = explained("flow/planning/there.txt");
+    assert!(
+        outside.contains("add its directory to `read` or `write` of `folder_guard`"),
+        "{outside}"
+    );
+    let read = explained("flow/learnings/there.txt");
+    assert!(
+        read.contains("add its directory to `write` of `folder_guard`"),
+        "{read}"
+    );
+    for text in [outside, read] {
+        assert!(!text.contains("context_paths"), "{text}");
+        assert!(!text.contains("on context"), "{text}");
+    }
 }

@@ -1,11 +1,11 @@
 //! Owns `massgen apply`: what was not taken of a delivery is applied after all, or what was taken back
 //! once more, or the answer of another agent.
 
-use std::io::stdin;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ApplyArguments;
 use crate::cli::conduct::Person;
-use crate::cli::deliveries::review::{review, typed_line};
+use crate::cli::deliveries::review::{Typed, review};
 use crate::cli::deliveries::undo::{Remedy, tell};
 use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
 use crate::cli::logs;
@@ -97,8 +97,9 @@ fn agrees(
         let path = shown(&path, &host.cwd);
         output.line(&[(Style::Strong, word), (Style::Plain, &format!(" {path}"))]);
     }
+    let mut lines = Typed::until(CancellationToken::new());
     output.ask("[a]pply what was taken back, [n]othing?");
-    let answer = typed_line(&mut stdin().lock());
+    let answer = lines.next();
     answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
 }
 
@@ -194,8 +195,8 @@ fn take(
     let choice = if asked.yes || Person::at(host) == Person::Absent {
         Some(Choice::everything(&planned))
     } else {
-        let mut input = stdin().lock();
-        review(delivery, &planned, output, &mut || typed_line(&mut input))?
+        let mut lines = Typed::until(CancellationToken::new());
+        review(delivery, &planned, output, &mut || lines.next())?
     };
     let Some(choice) = choice else {
         output.note("nothing was applied");

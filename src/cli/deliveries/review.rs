@@ -1,7 +1,6 @@
 //! Owns the review of a delivery on a terminal: what would change is listed, and the user takes all of
 //! it, nothing, or chooses file by file and hunk by hunk, as `git add -p` asks.
 
-use std::io::BufRead;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use crate::wording::{counted, spelled};
 use crate::world::delivery::contents::{Difference, Side, difference};
 use crate::world::delivery::store::Delivery;
 use crate::world::exec::compare::compared;
-use crate::world::terminal::{Asking, has_input};
+use crate::world::terminal::{Asking, has_input, line};
 
 /// How often a question looks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,7 +34,8 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
-    /// Reads standard input until somebody stops.
+    /// Reads standard input until somebody stops. Begun just before a question is shown: what was typed
+    /// before that goes.
     pub(crate) fn until(stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -56,16 +56,7 @@ impl Typed {
                 return None;
             }
         }
-        typed_line(&mut std::io::stdin().lock())
-    }
-}
-
-/// The next line of `input`, without its end; `None` if there is none.
-pub(crate) fn typed_line(input: &mut impl BufRead) -> Option<String> {
-    let mut line = String::new();
-    match input.read_line(&mut line) {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(line.trim().to_owned()),
+        line()
     }
 }
 

@@ -101,18 +101,33 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
         })
     };
     let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));
+    let held = if gates.gate(phase).is_guarded() {
+        Held::ByGuard
+    } else {
+        Held::ByGrants
+    };
     let followed = read.real.as_ref().map(ToString::to_string);
     PathDecision {
         agent: gates.agent.as_ref().map(ToString::to_string),
         phase,
         path: followed.unwrap_or_else(|| path.as_str().to_owned()),
-        read: AccessDecision::of(read),
-        write: AccessDecision::of(write),
+        read: AccessDecision::of(read, held),
+        write: AccessDecision::of(write, held),
     }
 }
 
+/// What opens paths to an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Context paths and mentions.
+    ByGrants,
+    /// The lists of its folder guard, and nothing else.
+    ByGuard,
+}
+
 impl AccessDecision {
-    fn of(verdict: Verdict) -> Self {
+    fn of(verdict: Verdict, held: Held) -> Self {
+        let wanted = verdict.wanted;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
         let named = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
@@ -131,7 +146,7 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: what_would_change(refusal.rule, &named),
+                change: what_would_change(refusal.rule, (wanted, held), &named),
                 reason: match refusal.rule {
                     // The gate says it to the agent, about the agent's directories.
                     OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
@@ -144,11 +159,26 @@ impl AccessDecision {
 }
 
 /// What the user could do so that the access is allowed; `None` where nothing helps.
-fn what_would_change(rule: &str, grant: &str) -> Option<String> {
+fn what_would_change(
+    rule: &str,
+    (wanted, held): (Permission, Held),
+    grant: &str,
+) -> Option<String> {
+    let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
+    if held == Held::ByGuard && is_guards {
+        let list = match wanted {
+            Permission::Read => "`read` or `write`",
+            Permission::Write => "`write`",
+        };
+        return Some(format!("add its directory to {list} of `folder_guard`"));
+    }
     Some(match rule {
         OUTSIDE_GRANTS => "add it to `orchestrator.context_paths`, or mention it in the prompt as \
                              `@PATH`, or `@PATH:w` for writing"
             .to_owned(),
+        "coordination-phase" if held == Held::ByGuard => {
+            "the final agent may write, if `folder_guard` lists the directory in `write`".to_owned()
+        }
         "coordination-phase" => "the final agent may write, if the path was given with \
                                  `permission: write`"
             .to_owned(),

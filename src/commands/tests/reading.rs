@@ -1,6 +1,6 @@
 //! The parse: which commands there are, how each is reached, what its words are.
 
-use crate::commands::line::{SimpleCommand, Starts, Unread, Word};
+use crate::commands::line::{Given, SimpleCommand, Starts, Unread, Word};
 use crate::commands::parse::{LINE_BYTES_MAX, parse};
 
 /// Every simple command of a line as `text <- step, step`.
@@ -248,6 +248,12 @@ fn words_are_what_shells_make_of_them() {
     word("--x='y z'", Some("--x=y z"));
     word("a\\ b", Some("a b"));
     word("12", Some("12"));
+    word("$\"push\"", Some("push"));
+    word("a$\"b\"c", Some("abc"));
+    word("$\"a\\\"b\"", Some("a\"b"));
+    word("$\"a $b\"", None);
+    word("\\$\"b\"", Some("$b"));
+    word("'$'\"b\"", Some("$b"));
     word("$1", None);
     word("*.rs", None);
     word("'*'.rs", Some("*.rs"));
@@ -256,6 +262,49 @@ fn words_are_what_shells_make_of_them() {
     word("a{1..3}", None);
     word("~/x", None);
     word("x~", Some("x~"));
+}
+
+#[test]
+fn what_starters_put_into_a_command_only_the_run_shows() {
+    #[track_caller]
+    fn check(line: &str, given: Given, expected: &[Option<&str>]) {
+        let commands = parse(line).commands;
+        let last = commands.last().unwrap();
+        let words: Vec<Option<String>> = last.words.iter().map(Word::value).collect();
+        let expected: Vec<Option<String>> = expected
+            .iter()
+            .map(|word| word.map(str::to_owned))
+            .collect();
+        assert_eq!((last.given, words), (given, expected), "{line}");
+    }
+    let git = Some("git");
+    check("xargs git", Given::More, &[git]);
+    check("xargs -0 -n 1 git add", Given::More, &[git, Some("add")]);
+    for mark in ["-I {} ", "-I{} ", "-i ", "--replace ", "--replace={} "] {
+        let line = format!("xargs {mark} git {{}} x");
+        check(&line, Given::Written, &[git, None, Some("x")]);
+    }
+    check(
+        "xargs -I % git a%b {}",
+        Given::Written,
+        &[git, None, Some("{}")],
+    );
+    check("xargs -i@ git @", Given::Written, &[git, None]);
+    check("find . -exec git {} \\;", Given::Written, &[git, None]);
+    check("find . -exec git x/{} +", Given::Written, &[git, None]);
+    check("git {}", Given::Written, &[git, Some("{}")]);
+    check("timeout 5 git", Given::Written, &[git]);
+    for (line, starts) in [
+        ("find . -exec sh -c 'rm {}' \\;", Starts::Unknown),
+        ("find . -exec sh -c 'rm \"$1\"' _ {} \\;", Starts::Commands),
+        ("parallel rm", Starts::Unknown),
+    ] {
+        let commands = parse(line).commands;
+        assert!(
+            commands.iter().any(|found| found.starts == starts),
+            "{line}"
+        );
+    }
 }
 
 #[test]

@@ -54,6 +54,15 @@ impl Checker<'_> {
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
         };
         let agents = self.agents(&root, shared);
+        let of_all: Vec<Arc<ServerConfig>> = match &agents {
+            Some(agents) => agents
+                .iter()
+                .flat_map(|agent| &agent.servers)
+                .cloned()
+                .collect(),
+            None => Vec::new(),
+        };
+        self.unmatched_rules(&holders, &of_all);
         let limits = self.limits(&root);
         let config = Config {
             agents: agents?,
@@ -160,6 +169,7 @@ impl Checker<'_> {
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.with(shared.permissions);
+        self.unmatched_rules(&[view, &view_of_backend], &servers);
         let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
         let permissions = servers.iter().fold(permissions, |permissions, server| {
             permissions.with(&Permissions {

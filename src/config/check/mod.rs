@@ -25,6 +25,7 @@ mod parameters;
 mod paths;
 mod permissions;
 mod servers;
+mod unmatched;
 mod view;
 mod walk;
 

@@ -75,7 +75,7 @@ pub static FOLDER_GUARD: Section = Section {
     path: "agents[].folder_guard",
     doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
           that massgen is started in. An empty `write` makes the agent read-only; two empty lists \
-          give it no access at all. Without `folder_guard` there is no guard.",
+          open none of them. Without `folder_guard` there is no guard.",
     others: Others::Refused,
     keys: &[
         Key::served(

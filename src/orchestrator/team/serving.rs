@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::WeakSender;
 
+use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::servers::{Instances, Link, ServerConfig};
 use crate::config::{AgentConfig, Planning};
@@ -15,7 +16,7 @@ use crate::orchestrator::shells::Runner;
 use crate::orchestrator::team::{Member, Reach, Team, for_checks};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::tools::served::ServerName;
+use crate::tools::served::{Catalogue, ServerName};
 use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::mcp::tokens::TokenFile;
@@ -162,4 +163,23 @@ pub(super) async fn met(gate: &Gate) -> Result<Vec<String>> {
     let gate = gate.clone();
     let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
     met.map_err(|_| Error::bug("the servers could not be met"))?
+}
+
+/// Says which `rules` about `servers` fit none of the tools that they offer.
+pub(super) fn unmatched(
+    rules: &CallRules,
+    servers: &[Serving],
+    offered: &Catalogue,
+) -> Vec<String> {
+    let names: Vec<&str> = offered.names().collect();
+    let of_server = |server: &Serving| {
+        // What the server's own keys close need not be offered.
+        let closed = server.config.call_rules();
+        let server = server.config.name().as_str();
+        let rules = rules.unmatched_at(server, &names);
+        let rules = rules.filter(|rule| closed.iter().all(|closed| closed != *rule));
+        let says = |rule: &CallRule| format!("`{rule}` fits no tool that `{server}` offers");
+        rules.map(says).collect::<Vec<_>>()
+    };
+    servers.iter().flat_map(of_server).collect()
 }

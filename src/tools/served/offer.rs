@@ -133,7 +133,11 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
     let listed = rules.allowed.iter().flatten();
     let listed = listed.map(|name| (name, "allowed_tools"));
     let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
-    let unknown = listed.chain(by_rule).filter(|(name, _)| !known(name));
+    let excluded = rules.excluded.iter().map(|name| (name, "exclude_tools"));
+    let unknown = listed
+        .chain(excluded)
+        .chain(by_rule)
+        .filter(|(name, _)| !known(name));
     notes.extend(
         unknown.map(|(name, key)| format!("`{server}` has no tool `{name}`, which `{key}` names")),
     );

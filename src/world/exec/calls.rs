@@ -1,17 +1,19 @@
 //! Owns the answering of the calls that a program makes: each is read, asked about at the gate and
 //! carried out like a call of its agent's own. Their number and their bytes are bounded.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
+use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use crate::brief::not_offered;
 use crate::programs::frame::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
-use crate::tools::call::ToolCall;
+use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical, parse};
 use crate::tools::served::Catalogue;
 use crate::tools::spec::ToolOffer;
@@ -53,7 +55,7 @@ pub(super) struct Calls {
 #[derive(Debug, Default)]
 pub(super) struct Made {
     /// The first of them: the tool, where it worked, and how it ended.
-    calls: Vec<(String, &'static str)>,
+    calls: Vec<(String, Cow<'static, str>)>,
     count: usize,
     bytes: usize,
     /// What they changed.
@@ -67,7 +69,7 @@ pub(super) struct Made {
 impl Made {
     /// A line for each call, for the model.
     pub(super) fn told(&self) -> Vec<String> {
-        let line = |(call, outcome): &(String, &str)| format!("{call}: {outcome}");
+        let line = |(call, ended): &(String, Cow<'_, str>)| format!("{call}: {ended}");
         let mut lines: Vec<String> = self.calls.iter().map(line).collect();
         match self.count.saturating_sub(lines.len()) {
             0 => {}
@@ -85,6 +87,25 @@ impl Made {
             count
         } else {
             format!("{count}: {first}")
+        }
+    }
+}
+
+/// What a call came to.
+struct Came {
+    /// What the program is told.
+    outcome: &'static str,
+    content: String,
+    /// What the model is told beside the call.
+    told: Cow<'static, str>,
+}
+
+impl Came {
+    fn to(outcome: &'static str, content: String) -> Self {
+        Self {
+            outcome,
+            content,
+            told: outcome.into(),
         }
     }
 }
@@ -199,27 +220,30 @@ impl Calls {
             tool,
             arguments,
         } = frame;
-        let (outcome, content, told) = match parse(&tool, arguments.get(), &self.catalogue) {
+        let (came, told) = match parse(&tool, arguments.get(), &self.catalogue) {
             _ if !self.offers(&tool) => {
                 let content = not_offered(&one_line(&tool, PATH_CHARS_MAX));
-                ("denied", content, tool)
+                (Came::to("denied", content), tool)
             }
-            Err(error) => ("failed", error.to_string(), tool),
-            Ok(call) => self.through_gate(call, over),
+            Err(error) => (Came::to("failed", error.to_string()), tool),
+            Ok(call) => {
+                let told = told(&call);
+                (self.through_gate(call, over), told)
+            }
         };
         let mut made = self.lock();
         if made.calls.len() < CALLS_TOLD_MAX {
-            made.calls.push((one_line(&told, PATH_CHARS_MAX), outcome));
+            made.calls
+                .push((one_line(&told, PATH_CHARS_MAX), came.told));
         }
         Answered {
             id,
-            outcome,
-            content,
+            outcome: came.outcome,
+            content: came.content,
         }
     }
 
-    fn through_gate(&self, call: ToolCall, over: &Interrupt) -> (&'static str, String, String) {
-        let told = told(&call);
+    fn through_gate(&self, call: ToolCall, over: &Interrupt) -> Came {
         let (_together, _alone);
         if call.only_reads() {
             _together = self.turn.read().unwrap_or_else(PoisonError::into_inner);
@@ -230,17 +254,21 @@ impl Calls {
             Err(denial) => {
                 let content = denial.to_string();
                 self.lock().denied.push(denial);
-                ("denied", content, told)
+                Came::to("denied", content)
             }
             Ok(permitted) => {
                 let observation = run_until(permitted, Some(over));
                 self.lock().changes.extend(observation.changes);
-                let outcome = match observation.outcome {
-                    Outcome::Done => "done",
-                    Outcome::Failed => "failed",
-                    Outcome::Denied => "denied",
-                };
-                (outcome, observation.content, told)
+                match (observation.outcome, observation.exit_code) {
+                    // A command that ended by itself is a result, whatever its status says.
+                    (Outcome::Failed, Some(status)) => Came {
+                        told: format!("status {status}").into(),
+                        ..Came::to("done", observation.content)
+                    },
+                    (Outcome::Done, _) => Came::to("done", observation.content),
+                    (Outcome::Failed, None) => Came::to("failed", reason(observation.content)),
+                    (Outcome::Denied, _) => Came::to("denied", reason(observation.content)),
+                }
             }
         }
     }
@@ -296,10 +324,22 @@ impl Calls {
     }
 }
 
-/// A call in a few words: the tool and its paths.
+/// Why a call came to nothing: what a tool tells as JSON, as the text in it.
+fn reason(content: String) -> String {
+    #[derive(Deserialize)]
+    struct Told {
+        error: String,
+    }
+    serde_json::from_str::<Told>(&content).map_or(content, |told| told.error)
+}
+
+/// A call in a few words: the tool, what it gives to the shell, and its paths.
 fn told(call: &ToolCall) -> String {
     let accesses = call.accesses();
     let paths = accesses.iter().map(|access| access.path.as_str());
-    let words = std::iter::once(call.name()).chain(paths);
-    words.collect::<Vec<_>>().join(" ")
+    let command = call.command().map(|command| format!("`{command}`"));
+    let mut words = vec![call.name()];
+    words.extend(command.as_deref());
+    words.extend(paths.filter(|path| command.is_none() || *path != WORKSPACE));
+    words.join(" ")
 }

@@ -9,6 +9,9 @@ use crate::world::sandbox::{Ended, Finished};
 /// The exit status that is told of a process that did not end by itself.
 const EXIT_CODE_NONE: i32 = -1;
 
+/// What Python writes before the calls that led to an error.
+const TRACE: &str = "Traceback (most recent call last):";
+
 /// What a model is told of a process, with what `more` there is to tell of it and its `notes`.
 pub(super) fn told<const N: usize>(
     finished: &Finished,
@@ -52,7 +55,7 @@ pub(super) fn told<const N: usize>(
     }
 }
 
-/// For people: how a process ended, after how long, and the first line that it wrote.
+/// For people: how a process ended, after how long, and the line that says most of what it wrote.
 pub(super) fn summary(finished: &Finished) -> String {
     let Finished { ended, elapsed, .. } = finished;
     let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
@@ -65,14 +68,55 @@ pub(super) fn summary(finished: &Finished) -> String {
         | Ended::DiskFull
         | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
     };
-    let mut lines = texts.into_iter().flat_map(|text| text.lines());
-    let said = lines.find(|line| !line.trim().is_empty());
+    let said = texts.into_iter().find_map(|text| telling(text));
     let said = said.map_or_else(String::new, |line| format!(": {line}"));
     format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
+}
+
+/// The first line of a text that says something; of a trace of Python's, its last, which says what went
+/// wrong.
+fn telling(text: &str) -> Option<&str> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let is_heading = |line: &str| line.starts_with("# ");
+    if text.lines().any(|line| line.trim_end() == TRACE) {
+        return lines.next_back();
+    }
+    let first = lines.next()?;
+    // Go writes the name of the package before what is wrong with it.
+    Some(lines.next().filter(|_| is_heading(first)).unwrap_or(first))
 }
 
 /// Milliseconds as seconds with three digits after the point.
 fn seconds(millis: u128) -> Value {
     let millis = u32::try_from(millis).unwrap_or(u32::MAX);
     json!(f64::from(millis) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_says_most_is_told() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(telling(text), expected, "{text}");
+        };
+        check("", None);
+        check("\n \none\ntwo\n", Some("one"));
+        let trace = "Traceback (most recent call last):\n  File \"x\", line 1\n";
+        check(
+            &format!("{trace}AttributeError: no f\n"),
+            Some("AttributeError: no f"),
+        );
+        check(
+            &format!("a warning\n{trace}KeyError: 1"),
+            Some("KeyError: 1"),
+        );
+        check(
+            "# program\n./main.go:3:2: undefined: x\n",
+            Some("./main.go:3:2: undefined: x"),
+        );
+        check("# a comment alone\n", Some("# a comment alone"));
+        check("panic: no\n\ngoroutine 1 [running]:\n", Some("panic: no"));
+    }
 }

@@ -12,6 +12,7 @@ use crate::world::exec::answer::{Answer, OUTPUT_BYTES_MAX, Stop, shown_path};
 use crate::world::exec::text::{self, NoText};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
+use crate::world::verdict::Root;
 
 /// `read_text_file`
 pub(super) fn read_text_file(gate: &Gate, place: &Place, lines: Lines) -> Answer {
@@ -65,9 +66,14 @@ pub(super) fn get_file_info(gate: &Gate, place: &Place) -> Answer {
 
 /// `list_allowed_directories`
 pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
-    let lines = gate.roots().into_iter().map(|root| {
+    let base = gate.base();
+    let roots = gate.roots();
+    let lines = roots.iter().map(|root| {
         let what = match (root.kind, root.scope) {
-            (GrantKind::Workspace, _) => "your workspace; relative paths begin here",
+            (GrantKind::Workspace, _) if root.path == *base => {
+                "your workspace; relative paths begin here"
+            }
+            (GrantKind::Workspace, _) => "in your workspace",
             (GrantKind::TempWorkspace, _) => "snapshots of all agents' work",
             (GrantKind::PreviousTurn, _) => "what an earlier turn left",
             (GrantKind::Context, Scope::Tree) => "the user's directory",
@@ -76,10 +82,18 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
         };
         format!("{:5} {} ({what})\n", root.permission.to_string(), root.path)
     });
-    let text: String = lines.collect();
-    Observation::done(if text.is_empty() {
-        "you were given no directories\n".to_owned()
-    } else {
-        text
-    })
+    let mut text: String = lines.collect();
+    if text.is_empty() {
+        return Observation::done("you were given no directories\n".to_owned());
+    }
+    let is_told = |root: &Root| root.kind == GrantKind::Workspace && root.path == *base;
+    if !roots.iter().any(is_told) {
+        let _ = writeln!(text, "relative paths begin in {base}");
+    }
+    if gate.commands().is_some()
+        && let Some(begin) = gate.commands_begin()
+    {
+        let _ = writeln!(text, "commands begin in {}", begin.as_str());
+    }
+    Observation::done(text)
 }

@@ -115,6 +115,11 @@ pub enum Ended {
     },
 }
 
+/// How the last step of a sandbox begins, which is the start of what it was built for.
+const STARTING: &str = "starting ";
+/// What the system says of a program that is not there.
+const NOT_THERE: &str = "No such file or directory";
+
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,9 +132,16 @@ impl fmt::Display for Ended {
             Ended::OutOfTime => f.write_str("it took too long and was killed"),
             Ended::Interrupted => f.write_str("it was interrupted"),
             Ended::DiskFull => f.write_str("it was killed because the disk was nearly full"),
-            Ended::Refused { step, why } => {
-                write!(f, "its sandbox could not be built: {step}: {why}")
-            }
+            Ended::Refused { step, why } => match step.strip_prefix(STARTING) {
+                Some(program) if why.starts_with(NOT_THERE) => {
+                    write!(
+                        f,
+                        "there is no program {program}, or none that is open to it"
+                    )
+                }
+                Some(program) => write!(f, "{program} could not be started: {why}"),
+                None => write!(f, "its sandbox could not be built: {step}: {why}"),
+            },
         }
     }
 }

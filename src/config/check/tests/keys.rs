@@ -466,3 +466,57 @@ fn values_have_the_shape_of_their_key() {
     }
     check(&timeout("604800"), &[]);
 }
+
+#[test]
+fn rules_that_fit_nothing_are_warned_of() {
+    let rules = |list: &str, rule: &str| {
+        let servers = "cwd: w\nmcp_servers: [{name: every, command: npx, args: [x]}]";
+        let yaml = format!(
+            "permissions: {{{list}: ['{rule}']}}\n{}",
+            with_backend(servers)
+        );
+        findings(&yaml)
+    };
+    let check = |list: &str, rule: &str, expected: &str| {
+        let found = rules(list, rule);
+        let fits = found.iter().any(|found| found.contains(expected));
+        assert!(fits, "{rule}\n{found:#?}\n{expected}");
+    };
+    let fits = |list: &str, rule: &str| {
+        let found = rules(list, rule);
+        let is_about = |found: &String| found.contains("fits nothing") || found.contains("alone");
+        assert!(!found.iter().any(is_about), "{rule}\n{found:#?}");
+    };
+    check("deny", "mcp(evry/*)", "no server is called `evry`");
+    check("deny", "mcp(evry/*)", "did you mean `every`?");
+    check("ask", "mcp(evry)", "no server is called `evry`");
+    check("deny", "tool(mcp__evry__x)", "no server is called `evry`");
+    check(
+        "deny",
+        "tool(no_such_tool)",
+        "massgen has no tool `no_such_tool`",
+    );
+    check("allow", "tool(write_fil)", "did you mean `write_file`?");
+    check("deny", "tool(delet_*)", "massgen has no tool `delet_*`");
+    check("deny", "command(curl)", "`command(curl *)` is all of it");
+    for rule in [
+        "mcp(every/anything)",
+        "mcp(*/delete_file)",
+        "mcp(ev*/x)",
+        "mcp",
+        "tool(mcp__every__x)",
+        "tool(mcp__*)",
+        "tool(*_file)",
+        "tool(read_file)",
+        "tool(new_answer)",
+        "tool(WebFetch)",
+        "*",
+        "command(curl *)",
+        "command(cur*)",
+        "command(git push)",
+        "read_file(secrets/**)",
+    ] {
+        fits("deny", rule);
+    }
+    fits("allow", "command(curl)");
+}

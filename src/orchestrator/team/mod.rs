@@ -4,7 +4,7 @@
 mod seating;
 pub mod serving;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
@@ -15,7 +15,7 @@ use crate::agent::{Mind, emit};
 use crate::backend::Model;
 use crate::backend::conversation::Conversation;
 use crate::brief::commands::{Held, Shell};
-use crate::brief::{self, Standing};
+use crate::brief::{self, Makes, Standing};
 use crate::call_rules::CallRules;
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
@@ -35,7 +35,7 @@ use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
 use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
-use crate::orchestrator::team::serving::{ServerGround, Serving, met, servings};
+use crate::orchestrator::team::serving::{ServerGround, Serving, met, servings, unmatched};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -102,6 +102,17 @@ impl Member {
         roots.map(with_consent).collect()
     }
 
+    /// What it can make in its workspace.
+    fn makes(&self) -> Makes {
+        let is_own = |grant: &Grant| {
+            grant.kind == GrantKind::Workspace && grant.permission == Permission::Write
+        };
+        match self.grants.iter().any(is_own) {
+            true => Makes::Files,
+            false => Makes::Nothing,
+        }
+    }
+
     /// Where relative paths of its calls begin, if its guard or its workspace says so.
     fn begins_at(&self) -> Option<AbsPath> {
         let workspace = self.workspace.as_ref();
@@ -131,6 +142,8 @@ pub struct Team {
     wings: Option<Wings>,
     asker: Option<Asker>,
     hook_ground: Option<HookGround>,
+    /// What has been said of servers: they start anew for each phase, and say it again.
+    said: Mutex<BTreeSet<String>>,
 }
 
 /// How far the final agent reaches.
@@ -198,6 +211,7 @@ impl Team {
             wings: None,
             asker: None,
             hook_ground: None,
+            said: Mutex::default(),
         })
     }
 
@@ -511,6 +525,12 @@ impl Team {
         Gate::open(grants::manager(&member.grants, phase), policy).map(Some)
     }
 
+    /// Whether nothing like `message` has been said of servers before.
+    fn is_news(&self, message: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.insert(message.to_owned())
+    }
+
     /// What `member`'s model is told first in `phase`.
     pub fn system(&self, member: &Member, phase: Phase) -> String {
         let places = grants::places(&grants::manager(&member.grants, phase));
@@ -527,6 +547,7 @@ impl Team {
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
+            makes: member.makes(),
             shell: self.shell(member),
             programs: seating::work(&member.config),
             checks: &self.config.checks.list,
@@ -632,8 +653,12 @@ impl Team {
     ) -> Result<Mind> {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
-            for message in met(gate).await? {
-                emit(&line.events, Event::Warning { message }).await;
+            let mut said = met(gate).await?;
+            said.extend(unmatched(&member.rules, &member.servers, &gate.catalogue()));
+            for message in said {
+                if self.is_news(&message) {
+                    emit(&line.events, Event::Warning { message }).await;
+                }
             }
         }
         let left = line.memory.as_ref().map_or(0, |memory| memory.models_left);
