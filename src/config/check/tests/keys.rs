@@ -87,6 +87,18 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}checks: [{{command: make, {line}}}]\n", with_backend("")),
                     format!("{}checks: [make]\n", with_backend("")),
                 ),
+                "hooks" => (
+                    format!("{}hooks: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
+                "hooks.PreToolUse[]" => (
+                    with_hooks(&format!("[{{hooks: ['true'], {line}}}]")),
+                    with_hooks("[{hooks: ['true']}]"),
+                ),
+                "hook" => (
+                    with_hooks(&format!("[{{hooks: [{{command: 'true', {line}}}]}}]")),
+                    with_hooks("[{hooks: [{command: 'true'}]}]"),
+                ),
                 "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
                 other => panic!("no case for `{other}`"),
             };
@@ -101,6 +113,11 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
         }
     }
     assert!(written > 15, "only {written} defaults were tried");
+}
+
+/// A config whose hooks before calls are these.
+fn with_hooks(groups: &str) -> String {
+    format!("{}hooks: {{PreToolUse: {groups}}}\n", with_backend(""))
 }
 
 /// A config with every key that is served.
