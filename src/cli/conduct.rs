@@ -29,7 +29,7 @@ use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::asking::{People, To};
 use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
-use crate::orchestrator::review::reviewer;
+use crate::orchestrator::review::{Question, reviewer};
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::Ruling;
@@ -112,33 +112,7 @@ pub(crate) async fn show(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let reads_streams = matches!(reader, Reader::Streams);
-    let may_ask = person == Person::Present && reads_streams && !arguments.automation;
-    let only_asks = matches!(reader, Reader::Agents(_));
-    let (reviewer, questions) = reviewer();
-    let to = match &arguments.ask_file {
-        Some(socket) => {
-            let socket = order.base.join(socket);
-            ask_socket::expect(&socket)?;
-            To::Socket(socket)
-        }
-        None if may_ask => To::Terminal(reviewer.clone()),
-        None => To::Nobody,
-    };
-    if matches!(to, To::Nobody) && has_questions(&order.config) {
-        output.warning(
-            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
-             `--ask-file` says where answers come from",
-        );
-    }
-    order.people = People {
-        to,
-        consents: order.people.consents.clone(),
-        always: order.machine.home.as_ref().map(ConsentFile::of),
-    };
-    if only_asks || (may_ask && !arguments.delivery.yes) {
-        order.reviewer = Some(reviewer);
-    }
+    let questions = seat_people(&mut order, (person, arguments), &reader, output)?;
     let asking = stop.soon.clone();
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -193,6 +167,44 @@ fn has_questions(config: &Config) -> bool {
         .iter()
         .flat_map(|agent| agent.permissions.rules.iter());
     rules.any(|rule| rule.ruling == Ruling::Ask)
+}
+
+/// Says who is asked about the calls and the delivery of `order`. Gives the questions that come to the
+/// terminal.
+fn seat_people(
+    order: &mut Order,
+    (person, arguments): (Person, &RunArguments),
+    reader: &Reader<'_>,
+    output: &mut Output<'_>,
+) -> Result<mpsc::Receiver<Question>> {
+    let reads_streams = matches!(reader, Reader::Streams);
+    let may_ask = person == Person::Present && reads_streams && !arguments.automation;
+    let only_asks = matches!(reader, Reader::Agents(_));
+    let (reviewer, questions) = reviewer();
+    let to = match &arguments.ask_file {
+        Some(socket) => {
+            let socket = order.base.join(socket);
+            ask_socket::expect(&socket)?;
+            To::Socket(socket)
+        }
+        None if may_ask => To::Terminal(reviewer.clone()),
+        None => To::Nobody,
+    };
+    if matches!(to, To::Nobody) && has_questions(&order.config) {
+        output.warning(
+            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
+             `--ask-file` says where answers come from",
+        );
+    }
+    order.people = People {
+        to,
+        consents: order.people.consents.clone(),
+        always: order.machine.home.as_ref().map(ConsentFile::of),
+    };
+    if only_asks || (may_ask && !arguments.delivery.yes) {
+        order.reviewer = Some(reviewer);
+    }
+    Ok(questions)
 }
 
 /// A run that has ended.

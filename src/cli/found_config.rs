@@ -49,24 +49,8 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
     if let Some(what) = commands.find_map(opened_to_commands) {
         return Err(beyond(what));
     }
-    let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    if let Some(server) = servers.next() {
-        return Err(beyond(names_server(server)));
-    }
-    let mut agents = config.agents.iter();
-    if let Some(what) = agents.find_map(starts_guest) {
+    if let Some(what) = starts_programs(config) {
         return Err(beyond(what));
-    }
-    if let Some(hook) = config
-        .agents
-        .iter()
-        .flat_map(|agent| agent.hooks.iter())
-        .next()
-    {
-        return Err(beyond(format!(
-            "would run the hook `{}`",
-            one_line(&hook.command, COMMAND_CHARS_MAX)
-        )));
     }
     let root = locate(base)?.into_real();
     for path in opened(config)
@@ -101,6 +85,19 @@ pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result
         }
     }
     Ok(())
+}
+
+/// A server, an agent or a hook that is a program, if the config has one.
+fn starts_programs(config: &Config) -> Option<String> {
+    let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let mut agents = config.agents.iter();
+    let mut hooks = config.agents.iter().flat_map(|agent| agent.hooks.iter());
+    let server = servers.next().map(|server| names_server(server));
+    let program = server.or_else(|| agents.find_map(starts_guest));
+    program.or_else(|| {
+        let command = one_line(&hooks.next()?.command, COMMAND_CHARS_MAX);
+        Some(format!("would run the hook `{command}`"))
+    })
 }
 
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of

@@ -161,11 +161,7 @@ impl Run {
         let earlier = order.session.as_ref().map_or(&[][..], Session::earlier);
         let (told, left) = (told(earlier), left(earlier));
         let mut workspaces = workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
-        let inherited = Inherited {
-            opened: &order.opened,
-            workspaces: &left,
-        };
-        let mut team = Team::assemble(&config, &layout, &order.base, inherited)?;
+        let mut team = assembled((&config, &layout), &order.base, (&order.opened, &left))?;
         let session = begin_or_go_on(order.session, &layout, &order.redactor)?;
         let mut beginning = Beginning::of(order.resumed.as_ref(), &team, &order.models);
         beginning.forget_conflicts(&session, &config);
@@ -314,6 +310,16 @@ impl Run {
         session.end();
         Ok(played.result)
     }
+}
+
+/// The team of a run, with what prompts opened and earlier turns left.
+fn assembled(
+    (config, layout): (&Config, &Layout),
+    base: &AbsPath,
+    (opened, workspaces): (&[Opened], &[AbsPath]),
+) -> Result<Team> {
+    let inherited = Inherited { opened, workspaces };
+    Team::assemble(config, layout, base, inherited)
 }
 
 /// The last event of a run.

@@ -120,12 +120,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     delivery.apply(&mut worked).await?;
     let has_delivered = has_written || delivered(&worked.changes, &permissions).any(is_done);
     if end == End::Agreed && !has_delivered {
-        worked.add(delivery.carry_workspace().await?);
-        delivery.apply(&mut worked).await?;
-        if delivered(&worked.changes, &permissions).any(is_done) {
-            let message = CARRIED.to_owned();
-            emit(&mind.events, Event::Warning { message }).await;
-        }
+        delivery.carry(&mut worked, &permissions).await?;
     }
     let name = delivery.held.as_ref().map(|held| held.name().to_owned());
     if delivered(&worked.changes, &permissions).any(is_in_place) {
@@ -354,6 +349,21 @@ impl Delivery<'_> {
                 let reason = reason.clone();
                 change.kind = ChangeKind::TakenBack { reason };
             }
+        }
+        Ok(())
+    }
+
+    /// Delivers what the agent left in its workspace, and says so.
+    async fn carry(
+        &mut self,
+        worked: &mut Worked,
+        permissions: &PathPermissionManager,
+    ) -> Result<()> {
+        worked.add(self.carry_workspace().await?);
+        self.apply(worked).await?;
+        if delivered(&worked.changes, permissions).any(is_done) {
+            let message = CARRIED.to_owned();
+            emit(&self.events, Event::Warning { message }).await;
         }
         Ok(())
     }

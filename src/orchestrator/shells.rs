@@ -174,24 +174,12 @@ impl Shells {
             shells.serving.insert(key, commands);
         }
         for (guest, runner) in guests {
-            let path = machine.env.get("PATH").map_or("", String::as_str);
-            let command = found(&guest.command, path, guest.package)?;
-            let room = builder.rooms.guest_of(runner.id)?;
-            let commands = builder.commands(runner, &room)?;
-            if let Some(error) = nothing_holds_guest(runner.id, &commands) {
-                return Err(error);
-            }
-            let key = runner.id.clone();
-            shells.guests.insert(key, (commands, command));
+            let held = builder.guest(guest, runner)?;
+            shells.guests.insert(runner.id.clone(), held);
         }
         for runner in hooked {
-            let room = builder.rooms.hooks_of(runner.id)?;
-            let commands = builder.commands(runner, &room)?;
-            if commands.tier() == Tier::D {
-                let what = format!("the hooks about `{}`", runner.id);
-                return Err(nothing_holds(&what, &commands.enclosure()));
-            }
-            shells.hooks.insert(runner.id.clone(), commands);
+            let held = builder.hooks(runner)?;
+            shells.hooks.insert(runner.id.clone(), held);
         }
         shells.rooms = Some(builder.rooms);
         Ok(shells)
@@ -376,6 +364,33 @@ impl Builder<'_> {
             env: &self.machine.env,
             home: self.machine.home.as_ref(),
         }))
+    }
+
+    /// What a guest runs in, and its command as it is found.
+    fn guest(
+        &mut self,
+        guest: &GuestConfig,
+        runner: Runner<'_>,
+    ) -> Result<(Commands, Vec<String>)> {
+        let path = self.machine.env.get("PATH").map_or("", String::as_str);
+        let command = found(&guest.command, path, guest.package)?;
+        let room = self.rooms.guest_of(runner.id)?;
+        let commands = self.commands(runner, &room)?;
+        match nothing_holds_guest(runner.id, &commands) {
+            Some(error) => Err(error),
+            None => Ok((commands, command)),
+        }
+    }
+
+    /// What the hooks about an agent run in.
+    fn hooks(&mut self, runner: Runner<'_>) -> Result<Commands> {
+        let room = self.rooms.hooks_of(runner.id)?;
+        let commands = self.commands(runner, &room)?;
+        if commands.tier() == Tier::D {
+            let what = format!("the hooks about `{}`", runner.id);
+            return Err(nothing_holds(&what, &commands.enclosure()));
+        }
+        Ok(commands)
     }
 
     fn sandbox(&mut self, runner: Runner<'_>, room: &Room) -> Result<Sandbox> {

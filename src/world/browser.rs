@@ -22,9 +22,9 @@ impl Browser {
     /// Shows the page at `url` on the screen that `env` names. `None` if there is none, or nothing that
     /// shows pages.
     pub fn show(url: &Url, env: &BTreeMap<String, String>) -> Option<Self> {
-        let has = |name: &&str| env.get(*name).is_some_and(|screen| !screen.is_empty());
+        let has = |name: &str| env.get(name).is_some_and(|screen| !screen.is_empty());
         let is_page = matches!(url.scheme(), "http" | "https");
-        if !is_page || !SCREENS.iter().any(|name| has(&name)) {
+        if !is_page || !SCREENS.iter().any(|name| has(name)) {
             return None;
         }
         let mut command = Command::new(OPENER);

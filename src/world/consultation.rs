@@ -2,6 +2,7 @@
 //! person agrees. It must never answer for them: whatever is no clear yes is a no.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -45,9 +46,13 @@ pub(super) fn whole(input: &Value) -> String {
         return text;
     }
     let digest = Sha256::digest(text.as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let start = beginning(&text, INPUT_BYTES_MAX);
-    format!("{start} ({} bytes, SHA-256 {digest})", text.len())
+    let mut deed = format!("{start} ({} bytes, SHA-256 ", text.len());
+    for byte in digest {
+        write!(deed, "{byte:02x}").unwrap_or_default();
+    }
+    deed.push(')');
+    deed
 }
 
 /// What somebody says to a question.

@@ -84,9 +84,10 @@ async fn sign_in(
     let signing_in = SigningIn::begin(server, file, redirect, &asked.scope).await?;
     let address = signing_in.address();
     output.note(&format!("sign in at {}:\n{address}", place(address)));
-    let browser = match asked.no_browser {
-        true => None,
-        false => Browser::show(address, &host.env),
+    let browser = if asked.no_browser {
+        None
+    } else {
+        Browser::show(address, &host.env)
     };
     if browser.is_none() {
         output.note("if the browser cannot come back here, paste the address that it ends at");

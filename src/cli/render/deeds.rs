@@ -46,16 +46,12 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
             summary,
             ..
         } => {
-            let (style, verb) = if *success {
-                (Style::Faint, "did")
+            let rest = one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
+            if *success {
+                (Style::Faint, "did", rest)
             } else {
-                (Style::Warn, "failed")
-            };
-            (
-                style,
-                verb,
-                one_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX),
-            )
+                (Style::Warn, "failed", rest)
+            }
         }
         Event::Answered { label, .. } => (Style::Good, "answers", format!("as {label}:")),
         Event::Voted {

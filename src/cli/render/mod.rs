@@ -103,15 +103,8 @@ impl<'o, 'w> Render<'o, 'w> {
                 by,
                 leaves_open,
             } => self.confined(agents, by, leaves_open),
-            Event::ServerWorks { server, text } => {
-                self.activity = Activity::Shown;
-                self.output
-                    .line(&[(Style::Faint, &format!("{server}: {text}"))]);
-            }
-            Event::Warning { message } => {
-                self.activity = Activity::Shown;
-                self.output.warning(message);
-            }
+            Event::ServerWorks { server, text } => self.server_works(server, text),
+            Event::Warning { message } => self.warn(message),
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { agent, .. } => self.asking(agent),
             Event::FinalStarted { agent } => {
@@ -130,10 +123,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 self.act(agent, event);
             }
             Event::Replied { .. } | Event::Failed { .. } | Event::CutShort { .. } => {}
-            Event::LimitMet { agent: None, limit } => {
-                self.activity = Activity::Shown;
-                self.output.warning(limit);
-            }
+            Event::LimitMet { agent: None, limit } => self.warn(limit),
             Event::LimitMet {
                 agent: Some(agent), ..
             }
@@ -156,6 +146,17 @@ impl<'o, 'w> Render<'o, 'w> {
             }
         }
         Ok(())
+    }
+
+    fn warn(&mut self, message: &str) {
+        self.activity = Activity::Shown;
+        self.output.warning(message);
+    }
+
+    fn server_works(&mut self, server: &str, text: &str) {
+        self.activity = Activity::Shown;
+        let told = format!("{server}: {text}");
+        self.output.line(&[(Style::Faint, &told)]);
     }
 
     fn asking(&mut self, agent: &AgentId) {

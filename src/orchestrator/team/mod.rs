@@ -107,9 +107,10 @@ impl Member {
         let is_own = |grant: &Grant| {
             grant.kind == GrantKind::Workspace && grant.permission == Permission::Write
         };
-        match self.grants.iter().any(is_own) {
-            true => Makes::Files,
-            false => Makes::Nothing,
+        if self.grants.iter().any(is_own) {
+            Makes::Files
+        } else {
+            Makes::Nothing
         }
     }
 

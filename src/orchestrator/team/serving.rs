@@ -84,9 +84,10 @@ impl Team {
                 commands: shells
                     .and_then(|shells| shells.serving(&member.id, name))
                     .cloned(),
-                log: ground.logs.join(match serving.config.is_shared() {
-                    true => format!("{name}.shared.log"),
-                    false => format!("{}.{name}.{phase}.log", member.id),
+                log: ground.logs.join(if serving.config.is_shared() {
+                    format!("{name}.shared.log")
+                } else {
+                    format!("{}.{name}.{phase}.log", member.id)
                 }),
                 redactor: ground.redactor.clone(),
                 tokens: ground.tokens.clone(),

@@ -70,9 +70,10 @@ impl From<ServiceError> for Fault {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        let missing = match &error {
-            ServiceError::TransportSend(error) => remote::missing_scopes(error),
-            _ => None,
+        let missing = if let ServiceError::TransportSend(error) = &error {
+            remote::missing_scopes(error)
+        } else {
+            None
         };
         if missing.is_some() {
             Fault::Closed(missing)
@@ -135,15 +136,12 @@ impl Link {
             Some(tokens) => signed_in(remote, tokens).await.map_err(Fault::Failed)?,
             None => None,
         };
-        let service = match signed_in {
-            Some(manager) => {
-                let transport = remote::transport(remote, AuthClient::new(client, manager));
-                serve_client(host, Watched::new(transport, &changes)).await
-            }
-            None => {
-                let transport = remote::transport(remote, client);
-                serve_client(host, Watched::new(transport, &changes)).await
-            }
+        let service = if let Some(manager) = signed_in {
+            let transport = remote::transport(remote, AuthClient::new(client, manager));
+            serve_client(host, Watched::new(transport, &changes)).await
+        } else {
+            let transport = remote::transport(remote, client);
+            serve_client(host, Watched::new(transport, &changes)).await
         };
         let service = service.map_err(|error| match remote::told(&error) {
             Refusal::SignIn(missing) => Fault::Closed(missing),

@@ -391,7 +391,9 @@ impl Seat {
                 "the server `{name}` has ended, and what became of the call is not known{}",
                 link.last_words()
             ),
-            fault => link.hide(format!("the server `{name}`: {}", self.why(fault))),
+            fault @ (Fault::Closed(_) | Fault::Failed(_)) => {
+                link.hide(format!("the server `{name}`: {}", self.why(fault)))
+            }
         }
     }
 
@@ -430,7 +432,8 @@ fn asking_for(scopes: &str) -> String {
     let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
     let scopes = scopes.split_ascii_whitespace().filter(plain);
     let scopes = scopes.take(SCOPES_MAX);
-    scopes.map(|scope| format!(" --scope {scope}")).collect()
+    let words: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
+    words.concat()
 }
 
 fn late() -> String {

@@ -77,17 +77,14 @@ impl SigningIn {
             (asked, _) => asked.to_vec(),
         };
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let secret = match &server.sign_in.client {
-            Some(client) => {
-                let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
-                let known = known_as(&client.id, secret.map(str::to_owned), redirect);
-                manager.configure_client(known).map_err(refused)?;
-                None
-            }
-            None => {
-                let registered = manager.register_client(CLIENT_NAME, redirect, &scopes);
-                registered.await.map_err(refused)?.client_secret
-            }
+        let secret = if let Some(client) = &server.sign_in.client {
+            let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
+            let known = known_as(&client.id, secret.map(str::to_owned), redirect);
+            manager.configure_client(known).map_err(refused)?;
+            None
+        } else {
+            let registered = manager.register_client(CLIENT_NAME, redirect, &scopes);
+            registered.await.map_err(refused)?.client_secret
         };
         let address = manager.get_authorization_url(&scopes).await;
         let address = judge(server, &address.map_err(refused)?)?;

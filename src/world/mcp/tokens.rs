@@ -244,26 +244,26 @@ impl ServerTokens {
 #[async_trait::async_trait]
 impl CredentialStore for ServerTokens {
     async fn load(&self) -> std::result::Result<Option<StoredCredentials>, AuthError> {
-        let kept = self.kept().map_err(failed)?;
+        let kept = self.kept().map_err(|error| failed(&error))?;
         Ok(kept.map(|kept| kept.given))
     }
 
     async fn save(&self, given: StoredCredentials) -> std::result::Result<(), AuthError> {
-        self.replace(Some(given)).map_err(failed)
+        self.replace(Some(given)).map_err(|error| failed(&error))
     }
 
     async fn clear(&self) -> std::result::Result<(), AuthError> {
-        self.replace(None).map_err(failed)
+        self.replace(None).map_err(|error| failed(&error))
     }
 
     async fn acquire_refresh_guard(
         &self,
     ) -> std::result::Result<Option<CredentialRefreshGuard>, AuthError> {
-        let turn = self.turn().await.map_err(failed)?;
+        let turn = self.turn().await.map_err(|error| failed(&error))?;
         Ok(turn.map(CredentialRefreshGuard::new))
     }
 }
 
-fn failed(error: Error) -> AuthError {
+fn failed(error: &Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }

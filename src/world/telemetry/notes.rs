@@ -66,11 +66,8 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
             reason: why,
             ..
         } => {
-            let vote = choice("massgen.candidate", candidate, *label);
-            (
-                "massgen.vote",
-                vote.into_iter().chain(reason(why)).collect(),
-            )
+            let vote = choice("massgen.candidate", candidate, *label).into_iter();
+            ("massgen.vote", vote.chain(reason(why)).collect())
         }
         Event::Refused { reason: why, .. } => ("massgen.refused", reasons(why)),
         Event::Informed { labels, .. } => {
