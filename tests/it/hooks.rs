@@ -147,7 +147,7 @@ fn a_hook_that_takes_too_long_denies_and_leaves_nothing() {
         "{}",
         late.stdout()
     );
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(begun.elapsed() < Duration::from_mins(1));
     assert_eq!(running("987654"), 0);
 }
 
@@ -169,8 +169,8 @@ echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exi
     let asked = call(before_writes(script), "write_file", &write());
     let report: Value = serde_json::from_str(asked.stdout()).unwrap();
     let told = report["output"].as_str().unwrap();
-    let begin = told.find('{').unwrap();
-    let mut lines = told[begin..].lines();
+    let (_, told) = told.split_at(told.find('{').unwrap());
+    let mut lines = told.lines();
     let text = lines.next().unwrap();
     let (request, rest) = text.split_at(text.rfind('}').unwrap() + 1);
     let request: Value = serde_json::from_str(request).unwrap();
@@ -792,8 +792,9 @@ fn a_run_that_is_gone_on_with_asks_no_hook_again() {
     let log = run.unwrap().unwrap().path().join("turn_1/events.jsonl");
     let text = fs::read_to_string(&log).unwrap();
     let last = text.rfind("\"type\":\"answered\"").unwrap();
-    let end = last + text[last..].find('\n').unwrap() + 1;
-    fs::write(&log, &text[..end]).unwrap();
+    let (before, after) = text.split_at(last);
+    let (event, _) = after.split_once('\n').unwrap();
+    fs::write(&log, format!("{before}{event}\n")).unwrap();
     fs::remove_file(log.with_file_name("status.json")).unwrap();
     for session in fs::read_dir(state.join("sessions")).unwrap() {
         let turn = session.unwrap().path().join("turn_1");

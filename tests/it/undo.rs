@@ -326,13 +326,17 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     let mut child = pty.slave.spawn_command(command).unwrap();
     drop(pty.slave);
     let mut keyboard = pty.master.take_writer().unwrap();
-    keyboard.write_all(keys.as_bytes()).unwrap();
+    let mut screen = pty.master.try_clone_reader().unwrap();
     let mut shown = Vec::new();
-    let _ended = pty
-        .master
-        .try_clone_reader()
-        .unwrap()
-        .read_to_end(&mut shown);
+    // What is typed before the first question is thrown away.
+    while !String::from_utf8_lossy(&shown).contains("[n]othing?") {
+        let mut piece = [0; 1024];
+        let count = screen.read(&mut piece).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&shown));
+        shown.extend(piece.iter().take(count));
+    }
+    keyboard.write_all(keys.as_bytes()).unwrap();
+    let _ended = screen.read_to_end(&mut shown);
     let status = child.wait().unwrap().exit_code();
     (String::from_utf8_lossy(&shown).into_owned(), status)
 }
