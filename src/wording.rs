@@ -1,6 +1,8 @@
 //! Owns how values become parts of a sentence: texts cut to a length, lists and counts. It knows no
 //! sentence itself.
 
+use std::fmt::Write as _;
+
 /// The beginning of `text`, with `…` where something was cut off.
 pub fn beginning(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
@@ -73,6 +75,16 @@ pub fn listed(names: &[&str], conjunction: &str) -> String {
         Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
         None => String::new(),
     }
+}
+
+/// Bytes as lower-case hexadecimal digits, two for each.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        write!(text, "{byte:02x}").unwrap_or_default();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::delivery::merge::MERGE_BYTES_MAX;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::Version;
+use crate::wording::hexadecimal;
 use crate::world::sys::content::Content;
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
@@ -134,9 +135,7 @@ impl Kept {
             .take(size_bytes)
             .read_to_end(&mut text)
             .ok()?;
-        let digits = Sha256::digest(&text).into_iter();
-        let digits = digits.map(|byte| format!("{byte:02x}"));
-        let path = self.dir.join(digits.collect::<Vec<_>>().concat());
+        let path = self.dir.join(hexadecimal(&Sha256::digest(&text)));
         dir::create_all(&self.dir, Audience::User).ok()?;
         file::replace(&path, &text, Durability::Process).ok()?;
         self.bytes = bytes;

@@ -2,14 +2,13 @@
 //! person agrees. It must never answer for them: whatever is no clear yes is a no.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::permissions::grant::Phase;
-use crate::wording::beginning;
+use crate::wording::{beginning, hexadecimal};
 
 /// Who is asked about a call of one agent. Asking blocks.
 pub trait Consult: fmt::Debug + Send + Sync {
@@ -45,14 +44,9 @@ pub(super) fn whole(input: &Value) -> String {
     if text.len() <= INPUT_BYTES_MAX {
         return text;
     }
-    let digest = Sha256::digest(text.as_bytes());
+    let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
     let start = beginning(&text, INPUT_BYTES_MAX);
-    let mut deed = format!("{start} ({} bytes, SHA-256 ", text.len());
-    for byte in digest {
-        write!(deed, "{byte:02x}").unwrap_or_default();
-    }
-    deed.push(')');
-    deed
+    format!("{start} ({} bytes, SHA-256 {digest})", text.len())
 }
 
 /// What somebody says to a question.

@@ -76,6 +76,15 @@ fn answers(project: &Project) -> Vec<Value> {
         .collect()
 }
 
+/// What was answered to each question, in their order.
+fn said(project: &Project) -> Vec<Value> {
+    let answers = answers(project);
+    let answers = answers.iter();
+    answers
+        .map(|event| field(event, "answer").clone())
+        .collect()
+}
+
 /// A field of an event, wherever the log keeps it.
 fn field<'e>(event: &'e Value, name: &str) -> &'e Value {
     match event.get(name) {
@@ -113,11 +122,7 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     terminal.says("the user refuses it");
     let project = terminal.ends(0);
     assert_eq!(written(&project), "one");
-    let said: Vec<Value> = answers(&project)
-        .iter()
-        .map(|event| field(event, "answer").clone())
-        .collect();
-    assert_eq!(said, ["once", "no"]);
+    assert_eq!(said(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
 }
 
@@ -138,11 +143,7 @@ fn what_is_typed_before_a_question_answers_nothing() {
     terminal.says("the user refuses it");
     let project = terminal.ends(0);
     assert_eq!(written(&project), "one");
-    let said: Vec<Value> = answers(&project)
-        .iter()
-        .map(|event| field(event, "answer").clone())
-        .collect();
-    assert_eq!(said, ["once", "no"]);
+    assert_eq!(said(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
 }
 

@@ -6,9 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, events};
 use crate::runs::status;
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -56,17 +54,6 @@ fn project(checks: &str, keys: &str) -> Project {
 fn winner(finished: &Finished) -> String {
     let status = status(finished);
     status["results"]["winner"].as_str().unwrap().to_owned()
-}
-
-/// The events of the run of one type.
-fn events(finished: &Finished, kind: &str) -> Vec<Value> {
-    let logs = finished.project().path(".massgen/massgen_logs");
-    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|event| event["type"] == kind).collect()
 }
 
 #[test]

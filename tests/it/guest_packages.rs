@@ -5,9 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
-use crate::mcp::events;
 use crate::mcp_servers::installed;
-use crate::project::Project;
+use crate::project::{Project, events};
 
 /// What is handed in.
 const ANSWER: &str = "forty-two";

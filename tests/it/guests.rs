@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::mcp::{HOSTILE, events};
-use crate::project::{Finished, Project};
+use crate::mcp::HOSTILE;
+use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 /// The program that stands in.

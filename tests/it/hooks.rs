@@ -8,7 +8,7 @@ use massgen::confinement::tier::Tier;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 /// A project whose one agent has these `hooks`, in one line, and may write to `src`. The script of the
@@ -520,17 +520,6 @@ hooks: {PreToolUse: ['touch \"$TMPDIR/4\"'], PostToolUse: ['ls \"$TMPDIR\" >&2; 
     assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
     let told = done.stdout();
     assert!(told.contains(r"1\n2\n3\n4"), "{told}");
-}
-
-/// The events of a run of one type.
-fn events(finished: &Finished, kind: &str) -> Vec<Value> {
-    let logs = finished.project().path(".massgen/massgen_logs");
-    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|event| event["type"] == kind).collect()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// A server that misbehaves where it is asked to.
@@ -67,17 +68,6 @@ pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
         .fold(String::new(), |replies, (tool, arguments)| {
             replies + &format!("- calls: [{{name: {tool}, arguments: {arguments}}}]\n")
         })
-}
-
-/// The events of a run of one type.
-pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
-    let logs = finished.project().path(".massgen/massgen_logs");
-    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|event| event["type"] == kind).collect()
 }
 
 /// What the model read of each of its calls, in their order: what was carried out, or why not.
@@ -389,15 +379,20 @@ fn a_secret_of_a_server_reaches_it_and_nothing_else() {
     let answer = &read(&finished)[0];
     assert!(answer.contains("\"word\": \"[redacted]\""), "{answer}");
     assert!(!answer.contains("TOKEN"), "{answer}");
-    let state = finished.project().path(".massgen");
-    let mut dirs = vec![state];
+    stands_nowhere(SECRET, finished.project().path(".massgen"));
+}
+
+/// Expects that no file in or below `dir` holds `secret`.
+#[track_caller]
+pub(crate) fn stands_nowhere(secret: &str, dir: PathBuf) {
+    let mut dirs = vec![dir];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 dirs.push(path);
             } else if let Ok(text) = fs::read_to_string(&path) {
-                assert!(!text.contains(SECRET), "{}", path.display());
+                assert!(!text.contains(secret), "{}", path.display());
             }
         }
     }

@@ -10,9 +10,9 @@ use std::process::Stdio;
 use url::Url;
 
 use crate::http_server::{Answer, Endpoint};
-use crate::mcp::{calls_of, events, read};
+use crate::mcp::{calls_of, read, stands_nowhere};
 use crate::oauth_server::{Manner, OauthServer, TOKEN};
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Where what is given is kept.
@@ -82,17 +82,7 @@ fn a_server_is_used_by_whoever_has_signed_in() {
     let finished = finished.then(RUN).success();
     assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
     assert!(!finished.stderr().contains(TOKEN));
-    let mut dirs = vec![finished.project().path("")];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                dirs.push(path);
-            } else if let Ok(text) = fs::read_to_string(&path) {
-                assert!(!text.contains(TOKEN), "{}", path.display());
-            }
-        }
-    }
+    stands_nowhere(TOKEN, finished.project().path(""));
 
     let logout = ["mcp", "logout", "t", "--config", "team.yaml"];
     let finished = finished.then(logout).success();

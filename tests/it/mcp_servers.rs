@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::mcp::{calls_of, events, read};
+use crate::mcp::{calls_of, read};
 use crate::mcp_login::BROWSER;
-use crate::project::{Finished, Project, binary};
+use crate::project::{Finished, Project, binary, events};
 use crate::scripted_team::{agent, team};
 
 /// The variable that names the directory that the servers are installed in.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use massgen::orchestrator::shells::Machine;
 use massgen::path::AbsPath;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A run that takes longer hangs.
@@ -274,6 +275,17 @@ impl Finished {
         assert!(found.is_err(), "{path} exists\n{}", self.stderr);
         self
     }
+}
+
+/// The events of a run of one type.
+pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == kind).collect()
 }
 
 /// The machine as commands of a run in this process would know it.

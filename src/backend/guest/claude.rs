@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::backend::guest::tongue::{
-    Around, Asked, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
+    Around, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
 };
 use crate::spending::Usage;
 use crate::spending::money::Money;
@@ -96,14 +96,6 @@ impl Tongue for Claude {
             "result" => self.ended(&message),
             _ => Ok(Vec::new()),
         }
-    }
-
-    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
-        None
-    }
-
-    fn grant(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
-        None
     }
 
     fn life(&self) -> Life {

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::backend::guest::tongue::{
-    Around, Asked, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
+    Around, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
 };
 use crate::spending::Usage;
 
@@ -88,14 +88,6 @@ impl Tongue for Codex {
             "turn.failed" => failed("/error/message"),
             _ => Ok(Vec::new()),
         }
-    }
-
-    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
-        None
-    }
-
-    fn grant(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
-        None
     }
 
     fn life(&self) -> Life {

@@ -114,10 +114,14 @@ pub(super) trait Tongue: Send + Sync + std::fmt::Debug {
     fn prompt(&mut self, text: String) -> Vec<String>;
     /// What a line says.
     fn hear(&mut self, line: &str) -> Result<Vec<Heard>, Trouble>;
-    /// The line that answers a question whether a tool may be used.
-    fn permit(&self, id: &Value, asked: &Asked, allowed: bool) -> Option<String>;
-    /// The line that answers another wish.
-    fn grant(&self, id: &Value, given: Result<Value, String>) -> Option<String>;
+    /// The line that answers a question whether a tool may be used; none where nobody asks so.
+    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
+        None
+    }
+    /// The line that answers another wish; none where there are none.
+    fn grant(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
+        None
+    }
     /// How long its process lives.
     fn life(&self) -> Life;
 }

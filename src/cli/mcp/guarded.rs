@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::mcp::hints::announced;
 use crate::cli::output::Output;
-use crate::error::{Error, Result as OurResult};
+use crate::error::Result as OurResult;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical, parse};
 use crate::tools::spec::ToolOffer;
@@ -80,9 +80,7 @@ impl Guarded {
             return Ok(());
         }
         let meeting = || async {
-            let gate = gate.clone();
-            let met = spawn_blocking(move || served::meet(&gate)).await;
-            warn(&met.map_err(|_| Error::bug("the servers could not be met"))??);
+            warn(&served::meet(gate).await?);
             Ok(())
         };
         self.0.met.get_or_try_init(meeting).await.copied()

@@ -35,7 +35,7 @@ use crate::orchestrator::grants::{self, ContextGrants, Inherited, ruled};
 use crate::orchestrator::hooks::{self, HookGround, Unrecorded};
 use crate::orchestrator::review::Deliveries;
 use crate::orchestrator::shells::{Machine, Programmer, Runner, Runners, Shells};
-use crate::orchestrator::team::serving::{ServerGround, Serving, met, servings, unmatched};
+use crate::orchestrator::team::serving::{ServerGround, Serving, servings, unmatched};
 use crate::orchestrator::wings::{Performance, Rest, Wings};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -49,6 +49,7 @@ use crate::tools::spec::ToolOffer;
 use crate::tools::workflow;
 use crate::world::commands::Commands;
 use crate::world::delivery::store::Delivery;
+use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::hooks::{Held as HooksHeld, Hooks};
 use crate::world::mcp::{Known, Pool};
@@ -654,7 +655,7 @@ impl Team {
     ) -> Result<Mind> {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
-            let mut said = met(gate).await?;
+            let mut said = served::meet(gate).await?;
             said.extend(unmatched(&member.rules, &member.servers, &gate.catalogue()));
             for message in said {
                 if self.is_news(&message) {

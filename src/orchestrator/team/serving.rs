@@ -7,9 +7,9 @@ use tokio::sync::mpsc::WeakSender;
 
 use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::servers::{Instances, Link, ServerConfig};
+use crate::config::servers::{Instances, Link, ServerConfig, ServerProgram};
 use crate::config::{AgentConfig, Planning};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::grants;
 use crate::orchestrator::shells::Runner;
@@ -17,7 +17,6 @@ use crate::orchestrator::team::{Member, Reach, Team, for_checks};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::tools::served::{Catalogue, ServerName};
-use crate::world::exec::served;
 use crate::world::gate::Gate;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::{Equipped, Listener, Outside, Servers};
@@ -135,35 +134,26 @@ impl Team {
 pub(super) fn servings(agent: &AgentConfig) -> Vec<Serving> {
     let guest = agent.backend.guest.as_ref();
     let of_guest = guest.map(|guest| guest.held.sandbox);
+    let held = |program: &ServerProgram| {
+        let (commands, sandbox) = match program.instances {
+            Instances::PerAgent => (agent.commands.as_ref(), of_guest),
+            Instances::One => (None, None),
+        };
+        CommandLineConfig {
+            mode: ExecutionMode::Local,
+            network: program.network.clone(),
+            env: program.env.clone(),
+            ..for_checks(commands, sandbox)
+        }
+    };
     let serving = |config: &Arc<ServerConfig>| Serving {
         held: match &config.link {
             Link::Remote(_) => None,
-            Link::Program(program) => Some(CommandLineConfig {
-                mode: ExecutionMode::Local,
-                network: program.network.clone(),
-                env: program.env.clone(),
-                ..for_checks(
-                    match program.instances {
-                        Instances::PerAgent => agent.commands.as_ref(),
-                        Instances::One => None,
-                    },
-                    match program.instances {
-                        Instances::PerAgent => of_guest,
-                        Instances::One => None,
-                    },
-                )
-            }),
+            Link::Program(program) => Some(held(program)),
         },
         config: Arc::clone(config),
     };
     agent.servers.iter().map(serving).collect()
-}
-
-/// Finds out which tools the servers of a gate have. Only the first agent with a server waits for it.
-pub(super) async fn met(gate: &Gate) -> Result<Vec<String>> {
-    let gate = gate.clone();
-    let met = tokio::task::spawn_blocking(move || served::meet(&gate)).await;
-    met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
 /// Says which `rules` about `servers` fit none of the tools that they offer.

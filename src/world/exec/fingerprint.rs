@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use sha2::{Digest, Sha256};
 
 use crate::tools::call::{ToolCall, UserPath};
+use crate::wording::hexadecimal;
 use crate::world::gate::{Action, Gate};
 use crate::world::sys::content::Content;
 
@@ -56,12 +57,8 @@ fn of(mut content: Content) -> io::Result<Fingerprint> {
         digest.update(next);
         bytes = bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
     }
-    let digits = digest
-        .finalize()
-        .into_iter()
-        .map(|byte| format!("{byte:02x}"));
     Ok(Fingerprint {
-        sha256: digits.collect(),
+        sha256: hexadecimal(&digest.finalize()),
         bytes,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::config::servers::Instances;
 use crate::confinement::Confinement;
@@ -21,12 +22,19 @@ use crate::world::gate::{Gate, Place};
 use crate::world::mcp::{Answered, Launch, Success, Wanted};
 use crate::world::sandbox::interrupt::Interrupt;
 
-/// Finds out which tools the agent's servers have, and says what the user should know of them. It
-/// blocks; servers that nobody has heard of yet are started.
+/// Finds out which tools the agent's servers have, and says what the user should know of them.
+/// Servers that nobody has heard of yet are started; only the first agent with a server waits for it.
 ///
 /// # Errors
 /// A server cannot be used.
-pub fn meet(gate: &Gate) -> Result<Vec<String>> {
+pub async fn meet(gate: &Gate) -> Result<Vec<String>> {
+    let gate = gate.clone();
+    let met = spawn_blocking(move || meet_now(&gate)).await;
+    met.map_err(|_| Error::bug("the servers could not be met"))?
+}
+
+/// It blocks: a start is the work of threads.
+fn meet_now(gate: &Gate) -> Result<Vec<String>> {
     let Some(servers) = gate.policy().servers.clone() else {
         return Ok(Vec::new());
     };

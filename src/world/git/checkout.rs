@@ -41,12 +41,7 @@ impl Checkout {
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        let (dir, index) = (self.dir.to_string(), self.index.to_string());
-        let env = [("GIT_WORK_TREE", dir.as_str()), ("GIT_INDEX_FILE", &index)];
-        let answer = self.hub.run_in(&self.dir, arguments, &env, b"").await?;
-        match answer.code {
-            0 => Ok(answer.output),
-            _ => Err(self.hub.failed(arguments, &answer.errors)),
-        }
+        let files = (&self.dir, &self.index);
+        self.hub.ask_of_files(files, arguments).await
     }
 }

@@ -125,7 +125,7 @@ impl Hub {
             "--end-of-options",
             &reference,
         ];
-        let answer = self.try_to(&words, &[], b"").await?;
+        let answer = self.try_to(&words).await?;
         match answer.code {
             0 => id(&answer.output).map(Some),
             _ => Ok(None),
@@ -189,7 +189,7 @@ impl Hub {
             ours.as_str(),
             theirs.as_str(),
         ];
-        let answer = self.try_to(&words, &[], b"").await?;
+        let answer = self.try_to(&words).await?;
         let mut parts = answer.output.split(|byte| *byte == 0);
         let tree = || parts.next().map(id).transpose();
         match (answer.code, { tree }()?) {
@@ -213,7 +213,7 @@ impl Hub {
             ancestor.as_str(),
             commit.as_str(),
         ];
-        let answer = self.try_to(&words, &[], b"").await?;
+        let answer = self.try_to(&words).await?;
         match answer.code {
             0 => Ok(true),
             1 => Ok(false),
@@ -247,45 +247,59 @@ impl Hub {
 
     /// What git answers about the repository, if all went well.
     async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
-        let answer = self.try_to(words, env, input).await?;
-        match answer.code {
-            0 => Ok(answer.output),
-            _ => Err(self.failed(words, &answer.errors)),
-        }
-    }
-
-    async fn try_to(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Answer> {
-        self.run_in(&self.dir, words, env, input).await
-    }
-
-    /// What git answers about the repository when it is run in the directory `dir`.
-    pub(super) async fn run_in(
-        &self,
-        dir: &AbsPath,
-        arguments: &[&str],
-        env: &[(&str, &str)],
-        input: &[u8],
-    ) -> Result<Answer> {
         let git_dir = self.dir.to_string();
         let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
         let call = Call {
-            dir,
-            arguments,
             env: &env,
             input,
+            ..self.call(words)
+        };
+        self.git.ask(call).await
+    }
+
+    /// What git answers about the files in `dir`, on which its notes are in `index`.
+    pub(super) async fn ask_of_files(
+        &self,
+        (dir, index): (&AbsPath, &AbsPath),
+        words: &[&str],
+    ) -> Result<Vec<u8>> {
+        let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
+        let index = index.to_string();
+        let env = [
+            ("GIT_DIR", git_dir.as_str()),
+            ("GIT_WORK_TREE", &tree),
+            ("GIT_INDEX_FILE", &index),
+        ];
+        let call = Call {
+            dir,
+            env: &env,
+            ..self.call(words)
+        };
+        self.git.ask(call).await
+    }
+
+    /// What git answers about the repository, whatever its status.
+    async fn try_to(&self, words: &[&str]) -> Result<Answer> {
+        let git_dir = self.dir.to_string();
+        let call = Call {
+            env: &[("GIT_DIR", &git_dir)],
+            ..self.call(words)
         };
         self.git.try_to(call).await
     }
 
     /// That git ended otherwise than it should.
-    pub(super) fn failed(&self, arguments: &[&str], why: &str) -> Error {
-        let call = Call {
+    fn failed(&self, words: &[&str], why: &str) -> Error {
+        self.call(words).failed(why)
+    }
+
+    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
+        Call {
             dir: &self.dir,
             arguments,
             env: &[],
             input: b"",
-        };
-        call.failed(why)
+        }
     }
 }
 

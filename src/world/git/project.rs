@@ -99,14 +99,9 @@ impl Project {
         };
         let index = hub.dir().join("project-index");
         file::replace(&index, &notes, Durability::Process)?;
-        let (index, root) = (index.to_string(), self.root.to_string());
-        let env = [("GIT_WORK_TREE", root.as_str()), ("GIT_INDEX_FILE", &index)];
         let asked = ["diff-index", "--name-only", "-z", head.as_str()];
-        let answer = hub.run_in(&self.root, &asked, &env, b"").await?;
-        if answer.code != 0 {
-            return Err(hub.failed(&asked, &answer.errors));
-        }
-        let names = answer.output.split(|byte| *byte == 0);
+        let names = hub.ask_of_files((&self.root, &index), &asked).await?;
+        let names = names.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
         let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
         Ok(names.collect())

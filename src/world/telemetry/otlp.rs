@@ -5,9 +5,9 @@
 //! names are in camel case, ids are hexadecimal and numbers of 64 bits are strings:
 //! <https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding>.
 
-use std::fmt::Write as _;
-
 use serde::{Serialize, Serializer};
+
+use crate::wording;
 
 /// `SPAN_KIND_INTERNAL`: work of this process.
 pub(crate) const KIND_INTERNAL: i32 = 1;
@@ -211,12 +211,7 @@ pub(crate) fn attribute(key: &str, value: impl Into<Value>) -> Attribute {
 }
 
 fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
-    for byte in bytes {
-        // Writing to a `String` cannot fail.
-        write!(text, "{byte:02x}").unwrap_or_default();
-    }
-    serializer.serialize_str(&text)
+    serializer.serialize_str(&wording::hexadecimal(bytes))
 }
 
 fn as_text<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
