@@ -559,10 +559,7 @@ impl Gates {
             excluded: config.map_or(&[], |config| &config.tools.excluded),
             permissions: gate.manager(),
             directories: Directories::Named,
-            commands: match gate.commands() {
-                Some(_) => Commands::Offered,
-                None => Commands::NotOffered,
-            },
+            commands: Commands::run_in(gate.commands()),
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
             output.warning(

@@ -34,6 +34,16 @@ pub enum Commands {
     NotOffered,
 }
 
+impl Commands {
+    /// They are offered where there is something to run them in.
+    pub fn run_in<T>(place: Option<&T>) -> Self {
+        match place {
+            Some(_) => Self::Offered,
+            None => Self::NotOffered,
+        }
+    }
+}
+
 /// Whether the descriptions of tools name the directories that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directories {

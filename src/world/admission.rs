@@ -66,10 +66,7 @@ fn program(
     let Some(programs) = &policy.programs else {
         return Err(denial("no-programs", "you may not run programs".to_owned()));
     };
-    let commands = match &policy.commands {
-        Some(_) => Commands::Offered,
-        None => Commands::NotOffered,
-    };
+    let commands = Commands::run_in(policy.commands.as_ref());
     programs
         .judge(code, permissions, commands)
         .map_err(|refusal| denial("program", refusal.to_string()))

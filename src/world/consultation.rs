@@ -7,7 +7,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::permissions::grant::Phase;
+use crate::path::RealPath;
+use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::wording::{beginning, hexadecimal};
 
 /// Who is asked about a call of one agent. Asking blocks.
@@ -47,6 +48,18 @@ pub(super) fn whole(input: &Value) -> String {
     let digest = hexadecimal(&Sha256::digest(text.as_bytes()));
     let start = beginning(&text, INPUT_BYTES_MAX);
     format!("{start} ({} bytes, SHA-256 {digest})", text.len())
+}
+
+/// A path below a grant as people are asked about it. The name of a workspace is another in each run;
+/// what is agreed to of its files is meant for the next run too.
+pub(super) fn told(path: &RealPath, grant: &Grant) -> String {
+    if grant.kind != GrantKind::Workspace {
+        return path.to_string();
+    }
+    match path.below(&grant.root) {
+        Some(rel) if !rel.is_root() => format!("`{rel}` in the workspace"),
+        Some(_) | None => "the workspace".to_owned(),
+    }
 }
 
 /// What somebody says to a question.

@@ -52,7 +52,7 @@ use crate::world::admission::admit;
 use crate::world::bases::Occasion;
 use crate::world::calling::{Calling, CarriedOut, DENIED_BY_HOOK, Hooked};
 use crate::world::commands::Commands;
-use crate::world::consultation::{Answer, Question, whole};
+use crate::world::consultation::{Answer, Question, told, whole};
 use crate::world::hooks::{Hooks, Moment};
 use crate::world::mcp::Servers;
 use crate::world::policy::{GatePolicy, ParentNames, cannot_open};
@@ -226,7 +226,8 @@ impl Gate {
         admit(&self.0.policy, &self.0.manager, &call)?;
         let asked = self.check_rules(&call)?;
         let call = self.begun_where_open(call);
-        let told = (self.is_ruled() || self.hooks().is_some())
+        let told = self
+            .is_told()
             .then(|| (call.name().to_owned(), call.input()));
         let deeds = call.command().map(str::to_owned).into_iter().collect();
         let placed = self.placed(call, (asked, deeds))?;
@@ -276,7 +277,7 @@ impl Gate {
         call: ToolCall,
         (mut asked, mut deeds): (Option<String>, Vec<String>),
     ) -> std::result::Result<Placed, Denial> {
-        let is_told = self.is_ruled() || self.hooks().is_some();
+        let is_told = self.is_told();
         // What a command changes is not known before it runs: for it, what is asked is closed.
         let consent = if call.is_about_commands() {
             Consent::Missing
@@ -295,7 +296,7 @@ impl Gate {
                 let (_, outcome) = self.place(&path, (wanted, link), consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_told {
-                    deeds.push(format!("{wanted} {}", told_to_people(&place)));
+                    deeds.push(format!("{wanted} {}", told(place.real(), place.grant())));
                 }
                 let here = (place.real(), wanted);
                 if consent == Consent::Given
@@ -314,6 +315,11 @@ impl Gate {
             deeds,
             to_agree,
         })
+    }
+
+    /// Whether somebody may have to be told what a call would do.
+    fn is_told(&self) -> bool {
+        self.is_ruled() || self.hooks().is_some()
     }
 
     /// Asks `permissions` of the config about the tool and the command of `call`. Gives the reason why
@@ -758,18 +764,6 @@ impl Gate {
 /// Why a person is asked about a path.
 fn asked_by(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
-}
-
-/// A place as people are asked about it. The name of a workspace is another in each run; what is
-/// agreed to of its files is meant for the next run too.
-fn told_to_people(place: &Place) -> String {
-    if place.grant().kind != GrantKind::Workspace {
-        return place.real().to_string();
-    }
-    match place.real().below(&place.grant().root) {
-        Some(rel) if !rel.is_root() => format!("`{rel}` in the workspace"),
-        Some(_) | None => "the workspace".to_owned(),
-    }
 }
 
 /// A grant with its handle: on the machine, or on the stage.

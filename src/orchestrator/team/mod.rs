@@ -610,10 +610,7 @@ impl Team {
                 FolderGuard::Off => Directories::Unnamed,
                 FolderGuard::On { .. } => Directories::Named,
             },
-            commands: match self.shell(member) {
-                Some(_) => OfferedCommands::Offered,
-                None => OfferedCommands::NotOffered,
-            },
+            commands: OfferedCommands::run_in(self.shell(member).as_ref()),
         };
         let mut offers = match (&member.config.backend.guest, member.config.programs) {
             (Some(_), _) => Vec::new(),

@@ -64,10 +64,7 @@ pub fn offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
 
 /// The tools that the programs of an agent may call, those of its servers among them.
 fn callable(gate: &Gate, programs: &Programs) -> Vec<ToolOffer> {
-    let commands = match gate.commands() {
-        Some(_) => OfferedCommands::Offered,
-        None => OfferedCommands::NotOffered,
-    };
+    let commands = OfferedCommands::run_in(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
     tools.extend(gate.catalogue().offers());
     tools
