@@ -19,6 +19,7 @@ use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
 use crate::config::servers::ServerConfig;
 use crate::config::vendors::Vendor;
+use crate::config::workflow::Workflow;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::hooks::Hooks;
 use crate::id::AgentId;
@@ -54,6 +55,7 @@ pub mod servers;
 pub mod size;
 pub mod team;
 pub mod vendors;
+pub mod workflow;
 
 /// Where the text of a config comes from.
 #[derive(Clone, Debug)]
@@ -197,6 +199,8 @@ pub struct Config {
     pub checks: Checks,
     /// What is denied and asked of every agent.
     pub permissions: Permissions,
+    /// The pipeline that the agents work in; without one, all have the same task at once.
+    pub workflow: Option<Workflow>,
 }
 
 /// Whether the user looks at what is delivered before it is.

@@ -302,6 +302,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         session_id: None,
         checks: Checks::default(),
         limits: Limits::default(),
+        workflow: None,
     }
 }
 

@@ -4,10 +4,13 @@
 pub mod context;
 pub mod course;
 pub mod table;
+pub mod trail;
 pub mod word;
 
 use std::collections::BTreeSet;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 use crate::path::RelPath;
@@ -20,7 +23,8 @@ const RESERVED: &[&str] = &["main", "supervisor", "head", "shared"];
 
 /// The name of a role, which its directory and its branch have too: lower-case letters, digits and
 /// `-`, beginning with a letter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RoleName(String);
 
 /// Why a text is no name of a role.
@@ -50,6 +54,20 @@ impl RoleName {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for RoleName {
+    type Error = InvalidRoleName;
+
+    fn try_from(text: String) -> Result<Self, InvalidRoleName> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RoleName> for String {
+    fn from(name: RoleName) -> Self {
+        name.0
     }
 }
 
@@ -96,8 +114,9 @@ pub enum Writes {
     OwnDirectory,
     /// In that, and in these directories of the shared tree.
     Also(Vec<RelPath>),
-    /// Everywhere in the shared tree but in the directories of other roles.
-    AllButOthers,
+    /// Where the pipeline works on a project, everywhere in it but in the directories of other roles;
+    /// where it began empty, in its own.
+    Project,
 }
 
 /// Whose outputs a role is told.

@@ -12,8 +12,19 @@ pub struct Row {
     pub purpose: &'static str,
     /// What it may do beside reading.
     pub rights: &'static [Right],
+    /// Where it may do that.
+    pub place: Place,
     /// The file that it leaves in its directory; for `understand`, one that massgen writes.
     pub output: Option<&'static str>,
+}
+
+/// Where a role of the table works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the directory that has its name.
+    Own,
+    /// In a project, where the work is.
+    Project,
 }
 
 /// The role that asks before anybody works.
@@ -27,36 +38,42 @@ pub const ROLES: &[Row] = &[
         name: UNDERSTAND,
         purpose: "gathers what is asked and what is unclear; changes nothing",
         rights: &[],
+        place: Place::Own,
         output: None,
     },
     Row {
         name: "planner",
         purpose: "reads what is there and writes the plan",
         rights: &[Right::Write],
+        place: Place::Own,
         output: Some("PLAN.md"),
     },
     Row {
         name: "implementer",
         purpose: "does what the plan says; runs nothing",
         rights: &[Right::Write, Right::Edit],
+        place: Place::Project,
         output: Some("IMPLEMENTATION.md"),
     },
     Row {
         name: "reviewer",
         purpose: "reads the work and writes what is wrong with it; mends nothing",
         rights: &[Right::Write],
+        place: Place::Own,
         output: Some("REVIEW.md"),
     },
     Row {
         name: "tester",
         purpose: "writes tests, runs them, and tells how the work is used",
         rights: &[Right::Write, Right::Edit, Right::Bash],
+        place: Place::Own,
         output: Some("USAGE.md"),
     },
     Row {
         name: USER,
         purpose: "uses the work as its user would, and says whether it is good",
         rights: &[Right::Write, Right::Bash],
+        place: Place::Own,
         output: Some("FEEDBACK.md"),
     },
 ];
@@ -69,7 +86,10 @@ pub fn built_in(name: &RoleName) -> Option<Role> {
         purpose: row.purpose.to_owned(),
         prompt: None,
         rights: row.rights.iter().copied().collect(),
-        writes: Writes::OwnDirectory,
+        writes: match row.place {
+            Place::Own => Writes::OwnDirectory,
+            Place::Project => Writes::Project,
+        },
         reads: Reads::AllEarlier,
         output: row.output.map(str::to_owned),
     })

@@ -78,6 +78,7 @@ impl Checker<'_> {
             },
             checks: self.checks(&root),
             permissions,
+            workflow: None,
         };
         self.overlaps(&root, &config);
         Some(config)

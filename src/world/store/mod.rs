@@ -13,6 +13,7 @@ pub mod trace;
 pub mod event_log;
 pub mod records;
 pub mod naming;
+pub mod pipelines;
 pub mod runs;
 pub mod sandboxes;
 pub mod scratch;

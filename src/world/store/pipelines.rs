@@ -1,0 +1,229 @@
+//! Owns the pipelines of a directory: which there are, which one is meant, where the parts of one lie,
+//! and what is written down of how it began. What it has come to is told by its shared branch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::roles::RoleName;
+use crate::world::clock;
+use crate::world::store::naming::{LAST, Named};
+use crate::world::store::redact::Redactor;
+use crate::world::sys::own::clear;
+use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
+use crate::world::sys::own::file::{self, Durability};
+
+/// What the names of pipelines begin with.
+const PREFIX: &str = "pipeline_";
+/// How pipelines are named.
+const PIPELINE: Named = Named {
+    noun: "pipeline",
+    name: "name",
+    prefix: PREFIX,
+};
+/// How many hexadecimal digits end the name of a pipeline.
+const SUFFIX_DIGITS: usize = 8;
+/// The file that tells how a pipeline began.
+const RECORD: &str = "pipeline.json";
+/// The largest one that is read, in bytes.
+const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A pipeline on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineDir {
+    dir: AbsPath,
+}
+
+/// A pipeline that this process works on: as long as this lives, no other does.
+#[derive(Debug)]
+pub struct HeldPipeline {
+    _lock: DirLock,
+}
+
+/// How a pipeline began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The task as the user wrote it.
+    pub task: String,
+    /// The directory that the user stood in.
+    pub cwd: AbsPath,
+    /// When it began, as [`clock::Moment::iso`] writes it.
+    pub began: String,
+    /// The config file, if there was one.
+    pub config_path: Option<AbsPath>,
+    /// The config's text, without keys.
+    pub config: Option<String>,
+    /// The words of the command line.
+    pub arguments: Vec<String>,
+    /// The roles of the stages, in their order.
+    pub roles: Vec<RoleName>,
+    /// The directory of the tree in which roles have theirs; empty for its root.
+    pub directory: RelPath,
+    /// Where the checkouts of the roles lie.
+    pub workspace: AbsPath,
+    /// The project that it works on; none if it began empty.
+    pub project: Option<Origin>,
+}
+
+/// The project that a pipeline works on, as it was at its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The directory of its tree.
+    pub root: AbsPath,
+    /// The branch that was checked out, if one was.
+    pub branch: Option<String>,
+    /// The commit that was checked out, if there was one.
+    pub head: Option<String>,
+}
+
+/// All pipelines below `pipelines`, newest first.
+pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
+    let mut names = dir::names_if_there(pipelines)?;
+    names.retain(|name| name.starts_with(PREFIX));
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    let found = names.into_iter().map(|name| PipelineDir {
+        dir: pipelines.join(name),
+    });
+    Ok(found.filter(PipelineDir::is_there).collect())
+}
+
+/// The pipeline that `wanted` means: `last`, a name, or the only one that begins or ends so; `None` if
+/// none does.
+pub fn known(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
+    let all = list(pipelines)?;
+    if wanted == LAST {
+        return Ok(all.into_iter().next());
+    }
+    if let Some(short) = all.iter().find(|pipeline| pipeline.short() == wanted) {
+        return Ok(Some(short.clone()));
+    }
+    let meant = PIPELINE.meant(wanted, &all, PipelineDir::name)?;
+    Ok(meant.cloned())
+}
+
+/// As [`known`]; it is an error if no pipeline is meant.
+pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
+    known(wanted, pipelines)?.ok_or_else(|| {
+        let message = match wanted {
+            LAST => format!("there is no pipeline in `{pipelines}`"),
+            _ => format!("there is no pipeline `{wanted}`"),
+        };
+        Error::new(ErrorKind::Usage, message)
+            .hint("`massgen branches` shows the last pipeline of this directory")
+            .hint("name a pipeline by its name, the beginning of it, or `last`")
+    })
+}
+
+impl PipelineDir {
+    /// Makes the directory of a new pipeline below `pipelines`.
+    pub fn make(pipelines: &AbsPath) -> Result<Self> {
+        dir::create_all(pipelines, Audience::User)?;
+        let stem = format!("{PREFIX}{}", clock::now().short_name());
+        let dir = dir::create_unique(pipelines, &stem, SUFFIX_DIGITS)?;
+        Ok(Self { dir })
+    }
+
+    /// Its name, such as `pipeline_20261102_140322_0a1b2c3d`.
+    pub fn name(&self) -> String {
+        let name = self.dir.as_path().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The end of its name, which its branches carry.
+    pub fn short(&self) -> String {
+        let name = self.name();
+        let short = name.rsplit_once('_').map(|(_, short)| short.to_owned());
+        short.unwrap_or(name)
+    }
+
+    /// The directory of all its parts.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// Its repository.
+    pub fn hub(&self) -> AbsPath {
+        self.dir.join("hub.git")
+    }
+
+    /// Where git's notes lie on the checkout of this name.
+    pub fn index(&self, checkout: &str) -> AbsPath {
+        self.dir.join("index").join(checkout)
+    }
+
+    /// The directory of all those notes.
+    pub fn indexes(&self) -> AbsPath {
+        self.dir.join("index")
+    }
+
+    /// Where the sessions of a seat lie.
+    pub fn sessions(&self, seat: &str) -> AbsPath {
+        self.dir.join("agents").join(seat)
+    }
+
+    /// Where the checkouts lie unless the config names another place.
+    pub fn workspace(&self) -> AbsPath {
+        self.dir.join("workspace")
+    }
+
+    /// The checkout in which checks run on what would be merged.
+    pub fn merge(&self) -> AbsPath {
+        self.dir.join("merge")
+    }
+
+    /// Holds it for this process. It is an error if another one works on it.
+    pub fn hold(&self) -> Result<HeldPipeline> {
+        match dir::hold(&self.dir)? {
+            Hold::Held(lock) => Ok(HeldPipeline { _lock: lock }),
+            Hold::Taken => {
+                let message = format!("another process works on `{}`", self.name());
+                Err(Error::new(ErrorKind::Environment, message).hint("wait until it has ended"))
+            }
+            Hold::Unsupported => {
+                let message = format!(
+                    "the file system of `{}` cannot tell who works on it",
+                    self.dir
+                );
+                Err(Error::new(ErrorKind::Environment, message)
+                    .hint("work in a directory of a local file system"))
+            }
+        }
+    }
+
+    /// Whether a process works on it.
+    pub fn is_running(&self) -> bool {
+        matches!(dir::hold(&self.dir), Ok(Hold::Taken))
+    }
+
+    /// How it began.
+    pub fn record(&self) -> Result<Record> {
+        let unreadable = || {
+            let message = format!("`{}` does not tell how it began", self.name());
+            Error::new(ErrorKind::Environment, message)
+                .hint(format!("if nobody needs it, remove `{}`", self.dir))
+        };
+        let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
+            .map_err(|error| unreadable().caused_by(error))?;
+        let bytes = bytes.ok_or_else(unreadable)?;
+        serde_json::from_slice(&bytes).map_err(|error| unreadable().caused_by(error))
+    }
+
+    /// Writes down how it begins.
+    pub fn file(&self, record: &Record, redactor: &Redactor) -> Result<()> {
+        let written = serde_json::to_value(record)
+            .map_err(|error| Error::bug("how a pipeline began has no form").caused_by(error))?;
+        let text = format!("{:#}\n", redactor.json(written));
+        file::replace(&self.dir.join(RECORD), text.as_bytes(), Durability::Power)
+    }
+
+    /// Removes it with all its parts.
+    pub fn remove(&self) -> Result<()> {
+        clear::remove(&self.dir)
+    }
+
+    /// Whether it stands there itself, with a record: a link would lead wherever whoever made it wanted.
+    fn is_there(&self) -> bool {
+        let is_directory = file::kind(&self.dir).is_ok_and(|kind| kind.is_dir());
+        is_directory && file::kind(&self.dir.join(RECORD)).is_ok()
+    }
+}
