@@ -697,7 +697,7 @@ fn for_hooks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what
 /// agents may run.
-fn for_checks(
+pub fn for_checks(
     commands: Option<&CommandLineConfig>,
     sandbox: Option<TierChoice>,
 ) -> CommandLineConfig {

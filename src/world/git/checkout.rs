@@ -1,8 +1,8 @@
 //! Owns a tree of files on the disk that belongs to a hub. What git knows of the files is kept beside
 //! the hub, never in the tree, so that nothing in the tree says how git is run.
 
-use crate::error::Result;
-use crate::path::AbsPath;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
 use crate::world::sys::own::dir::{self, Audience};
@@ -31,6 +31,29 @@ impl Checkout {
         dir::create_all(&self.dir, Audience::User)?;
         let words = ["read-tree", "--reset", "-u", commit.as_str()];
         self.ask(&words).await.map(drop)
+    }
+
+    /// Makes a directory among the files, if it is missing.
+    ///
+    /// # Errors
+    /// Something else stands on the way to it, such as a link that leads elsewhere.
+    pub fn make_directory(&self, below: &RelPath) -> Result<()> {
+        let path = self.dir.join(below.as_path());
+        dir::create_all(&path, Audience::Umask)?;
+        self.expect_plain(below)
+    }
+
+    /// Refuses a directory among the files that a link leads to, or away from: what is opened there would
+    /// be opened elsewhere.
+    pub fn expect_plain(&self, below: &RelPath) -> Result<()> {
+        let path = self.dir.join(below.as_path());
+        let (real, root) = (dir::follow(&path)?, dir::follow(&self.dir)?);
+        if real == root.join(below) {
+            return Ok(());
+        }
+        let message = format!("`{below}` of the tree is a link that leads to `{real}`");
+        Err(Error::new(ErrorKind::Environment, message)
+            .hint("a role can be started afresh: massgen reset --role NAME"))
     }
 
     /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{Author, Branch, ObjectId};
-use crate::world::git::project::Project;
+use crate::world::files::read_found;
+use crate::world::git::project::{Project, SHALLOW_BYTES_MAX};
 use crate::world::git::{Answer, Call, Git, text};
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
@@ -246,7 +247,7 @@ impl Hub {
     }
 
     /// What git answers about the repository, if all went well.
-    async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
+    pub(super) async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
         let call = Call {
@@ -263,7 +264,17 @@ impl Hub {
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
+        self.ask_elsewhere((&self.dir, dir, index), words).await
+    }
+
+    /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
+    /// `index`.
+    pub(super) async fn ask_elsewhere(
+        &self,
+        (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
+        words: &[&str],
+    ) -> Result<Vec<u8>> {
+        let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
         let env = [
             ("GIT_DIR", git_dir.as_str()),
@@ -276,6 +287,17 @@ impl Hub {
             ..self.call(words)
         };
         self.git.ask(call).await
+    }
+
+    /// How the names of its objects are made: `sha1` or `sha256`.
+    pub(super) async fn format(&self) -> Result<String> {
+        let told = self.ask(&["rev-parse", "--show-object-format"], &[], b"").await?;
+        text(&told).map(str::to_owned)
+    }
+
+    /// The commits at which it ends, if its history is not whole.
+    pub(super) fn shallow(&self) -> Result<Option<Vec<u8>>> {
+        read_found(&self.dir.join("shallow"), SHALLOW_BYTES_MAX)
     }
 
     /// What git answers about the repository, whatever its status.
@@ -312,7 +334,7 @@ pub(super) fn id(answer: &[u8]) -> Result<ObjectId> {
     })
 }
 
-fn lossy(bytes: &[u8]) -> String {
+pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

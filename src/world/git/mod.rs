@@ -3,9 +3,12 @@
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
 pub mod checkout;
+pub mod history;
 pub mod hub;
 pub mod object;
+pub mod private;
 pub mod project;
+pub mod tree;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

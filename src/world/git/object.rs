@@ -84,6 +84,11 @@ impl Author {
         }
     }
 
+    /// The name and the address.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        (&self.name, &self.address)
+    }
+
     /// The variables by which git is told who is both author and committer.
     pub(super) fn variables(&self) -> [(&'static str, &str); 4] {
         [

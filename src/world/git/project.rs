@@ -14,7 +14,7 @@ use crate::world::sys::own::file::{self, Durability};
 /// The longest index of a repository that is looked at, in bytes.
 const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// The longest list of commits at which a shallow repository ends, in bytes.
-const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A repository of the user's with a tree on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,121 @@
+//! Owns what is read of the history of branches.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::world::git::hub::{Hub, lossy};
+use crate::world::git::object::{Branch, ObjectId};
+
+/// How git is asked to write a commit down: its fields, each on a line, and then its message.
+const FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
+
+/// A commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its name.
+    pub id: ObjectId,
+    /// What it holds.
+    pub tree: ObjectId,
+    /// What it goes on from.
+    pub parents: Vec<ObjectId>,
+    /// When it was made, in seconds since 1970.
+    pub when: i64,
+    /// The name of its author.
+    pub author: String,
+    /// Its message; bytes that are no text are replaced.
+    pub message: String,
+}
+
+impl Commit {
+    /// The first line of its message.
+    pub fn subject(&self) -> &str {
+        self.message.lines().next().unwrap_or_default()
+    }
+}
+
+/// Which commits of a history are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Only those that a branch itself pointed at.
+    First,
+    /// Also those that were merged into it.
+    All,
+}
+
+impl Hub {
+    /// The history of a branch, the oldest commit first, without `since` and what that goes back to.
+    pub async fn history(
+        &self,
+        branch: &Branch,
+        since: Option<&ObjectId>,
+        line: Line,
+    ) -> Result<Vec<Commit>> {
+        let reference = branch.reference();
+        let not = since.map(|since| format!("^{since}"));
+        let mut words = vec!["log", "-z", "--reverse", "--topo-order", "--no-show-signature", FORMAT];
+        words.extend((line == Line::First).then_some("--first-parent"));
+        words.push(&reference);
+        words.extend(not.as_deref());
+        words.push("--");
+        let told = self.ask(&words, &[], b"").await?;
+        let commits = told.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        commits.map(|part| read(&lossy(part))).collect()
+    }
+
+    /// A commit.
+    pub async fn commit_of(&self, id: &ObjectId) -> Result<Commit> {
+        let words = ["log", "-1", "--no-show-signature", FORMAT, id.as_str(), "--"];
+        read(&lossy(&self.ask(&words, &[], b"").await?))
+    }
+
+    /// All branches with what they point at, by name.
+    pub async fn branches(&self) -> Result<Vec<(Branch, ObjectId)>> {
+        let format = "--format=%(objectname) %(refname:lstrip=2)";
+        let words = ["for-each-ref", format, "refs/heads"];
+        let told = lossy(&self.ask(&words, &[], b"").await?);
+        let branches = told.lines().filter_map(|line| {
+            let (id, name) = line.split_once(' ')?;
+            Some((Branch::parse(name)?, ObjectId::parse(id)?))
+        });
+        Ok(branches.collect())
+    }
+
+    /// How many commits `one` has that `other` has not, and the other way round.
+    pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
+        let both = format!("{one}...{other}");
+        let words = ["rev-list", "--left-right", "--count", &both, "--"];
+        let told = lossy(&self.ask(&words, &[], b"").await?);
+        let mut counts = told.split_whitespace().map(str::parse);
+        match (counts.next(), counts.next()) {
+            (Some(Ok(ahead)), Some(Ok(behind))) => Ok((ahead, behind)),
+            _ => Err(unreadable()),
+        }
+    }
+
+    /// Removes a branch, if it still points at `from`.
+    pub async fn remove_branch(&self, branch: &Branch, from: &ObjectId) -> Result<()> {
+        let reference = branch.reference();
+        let words = ["update-ref", "-d", &reference, from.as_str()];
+        self.ask(&words, &[], b"").await.map(drop)
+    }
+}
+
+fn read(told: &str) -> Result<Commit> {
+    let mut lines = told.splitn(6, '\n');
+    let mut line = || lines.next().ok_or_else(unreadable);
+    let (id, tree, parents) = (line()?, line()?, line()?);
+    let (when, author, message) = (line()?, line()?, line()?);
+    let parents = parents.split(' ').filter(|id| !id.is_empty());
+    let object = |id: &str| ObjectId::parse(id).ok_or_else(unreadable);
+    Ok(Commit {
+        id: object(id)?,
+        tree: object(tree)?,
+        parents: parents.map(object).collect::<Result<_>>()?,
+        when: when.parse().map_err(|_| unreadable())?,
+        author: author.to_owned(),
+        message: message.trim_end().to_owned(),
+    })
+}
+
+fn unreadable() -> Error {
+    let message = "git told of its history in a form that massgen does not know";
+    Error::new(ErrorKind::Environment, message)
+}

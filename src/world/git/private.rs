@@ -1,0 +1,76 @@
+//! Owns the repositories of agents that may run commands: each checkout has one of its own, in which an
+//! agent commits, rebases and stashes as it likes. Nothing that happens there reaches another.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::git::hub::Hub;
+use crate::world::git::object::{Author, Branch, ObjectId};
+use crate::world::sys::own::clear;
+use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::file::{self, Durability};
+
+/// The name of a repository beside its files.
+const GIT: &str = ".git";
+
+/// What a private repository begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Outset<'a> {
+    /// The branch that is checked out.
+    pub branch: &'a Branch,
+    /// Where it points.
+    pub tip: &'a ObjectId,
+    /// Where the shared branch points.
+    pub main: &'a ObjectId,
+    /// Who commits there.
+    pub author: &'a Author,
+}
+
+impl Hub {
+    /// Makes the private repository of the checkout in `dir`; one that is there goes, whatever was made of
+    /// it. It reads the hub's objects, and writes its own.
+    pub async fn make_private(&self, dir: &AbsPath, outset: Outset<'_>) -> Result<()> {
+        let git_dir = dir.join(GIT);
+        if file::kind(&git_dir).is_ok() {
+            clear::remove(&git_dir)?;
+        }
+        let format = self.format().await?;
+        let format = format!("--object-format={format}");
+        let make = ["init", "--quiet", "--template=", "--initial-branch=main", &format, "."];
+        let of_it = Private { hub: self, dir, git_dir: &git_dir };
+        of_it.ask(&make).await?;
+        let info = git_dir.join("objects/info");
+        dir::create_all(&info, Audience::Umask)?;
+        let objects = self.dir().join("objects");
+        let line = [objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
+        file::replace(&info.join("alternates"), &line, Durability::Process)?;
+        if let Some(shallow) = self.shallow()? {
+            file::replace(&git_dir.join("shallow"), &shallow, Durability::Process)?;
+        }
+        let Outset { branch, tip, main, author } = outset;
+        let (name, address) = author.parts();
+        let reference = branch.reference();
+        of_it.ask(&["update-ref", "refs/heads/main", main.as_str()]).await?;
+        of_it.ask(&["update-ref", &reference, tip.as_str()]).await?;
+        of_it.ask(&["symbolic-ref", "HEAD", &reference]).await?;
+        of_it.ask(&["config", "user.name", name]).await?;
+        of_it.ask(&["config", "user.email", address]).await?;
+        of_it.ask(&["read-tree", tip.as_str()]).await.map(drop)
+    }
+}
+
+/// A private repository.
+#[derive(Clone, Copy)]
+struct Private<'a> {
+    hub: &'a Hub,
+    dir: &'a AbsPath,
+    git_dir: &'a AbsPath,
+}
+
+impl Private<'_> {
+    async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
+        let index = self.git_dir.join("index");
+        self.hub.ask_elsewhere((self.git_dir, self.dir, &index), words).await
+    }
+}
