@@ -149,6 +149,19 @@ pub struct Role {
 }
 
 impl Role {
+    /// A role that only reads, and leaves nothing but its answer.
+    pub fn empty(name: RoleName) -> Self {
+        Self {
+            purpose: format!("does the part of {name}"),
+            name,
+            prompt: None,
+            rights: BTreeSet::new(),
+            writes: Writes::OwnDirectory,
+            reads: Reads::AllEarlier,
+            output: None,
+        }
+    }
+
     /// Whether it may do this.
     pub fn may(&self, right: Right) -> bool {
         self.rights.contains(&right)

@@ -74,6 +74,7 @@ mod openai_runs;
 mod openai_wire;
 mod output_formats;
 mod picker;
+mod pipeline;
 mod program_scene;
 mod proxy;
 mod races;

@@ -40,6 +40,7 @@ impl Checker<'_> {
             node: tree,
             path: String::new(),
         };
+        self.is_pipeline = root.get("workflow").is_some();
         let orchestrator = self.orchestrator(&root);
         let holders = [Some(root.clone()), root.section("orchestrator")];
         let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
@@ -64,8 +65,10 @@ impl Checker<'_> {
         };
         self.unmatched_rules(&holders, &of_all);
         let limits = self.limits(&root);
+        let agents = agents?;
+        let workflow = self.workflow(&root, &agents);
         let config = Config {
-            agents: agents?,
+            agents,
             orchestrator,
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
@@ -78,9 +81,10 @@ impl Checker<'_> {
             },
             checks: self.checks(&root),
             permissions,
-            workflow: None,
+            workflow,
         };
         self.overlaps(&root, &config);
+        self.refuse_what_roles_decide(&root, &config);
         Some(config)
     }
 

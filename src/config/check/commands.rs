@@ -56,7 +56,7 @@ impl Checker<'_> {
             }
             ExecutionMode::Docker(_) => {}
         }
-        if backend.get("cwd").is_none() {
+        if !self.has_workspace(backend) {
             let path = backend.path_of("enable_mcp_command_line");
             let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
             let warning = Diagnostic::warning(path, message);
@@ -76,7 +76,7 @@ impl Checker<'_> {
             self.without_effect(backend, "code_", why, remedy);
             return None;
         }
-        if backend.get("cwd").is_none() {
+        if !self.has_workspace(backend) {
             let path = backend.path_of(CODE);
             let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
             let warning = Diagnostic::warning(path, message).at(backend.span_of(CODE));

@@ -58,7 +58,7 @@ impl Checker<'_> {
                     .push(warning.at(view.span_of(key)).suggest("remove it"));
             }
         }
-        if view.get("cwd").is_none() {
+        if !self.has_workspace(view) {
             let message = "`cwd` is missing: a program needs a workspace".to_owned();
             self.refuse_of_guest(view, "cwd", message, "add `cwd: workspace1`");
         }

@@ -1,6 +1,7 @@
 //! Owns the step from a tree to a [`Config`]: first every key and value against the table of keys,
 //! then what they mean together. All that is wrong is found at once.
 
+use crate::config::check::view::View;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
@@ -28,6 +29,7 @@ mod servers;
 mod unmatched;
 mod view;
 mod walk;
+mod workflow;
 
 #[cfg(test)]
 mod tests;
@@ -92,6 +94,8 @@ struct Checker<'a> {
     text: &'a str,
     origin: &'a Origin,
     context: &'a Context<'a>,
+    /// Whether agents work where a pipeline puts them, and need no `cwd`.
+    is_pipeline: bool,
     findings: Findings,
 }
 
@@ -133,8 +137,14 @@ impl<'a> Checker<'a> {
             text,
             origin,
             context,
+            is_pipeline: false,
             findings: Findings::default(),
         }
+    }
+
+    /// Whether the agent of this backend has a workspace.
+    fn has_workspace(&self, backend: &View<'_>) -> bool {
+        self.is_pipeline || backend.get("cwd").is_some()
     }
 
     /// What was made, if nothing is wrong with it, and all findings.

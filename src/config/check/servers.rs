@@ -9,8 +9,7 @@ use url::Url;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
-use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::node::{Node, Value};
+use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::servers::{
     Addresses, Allowed, CALL_SECONDS_DEFAULT, Instances, Link, OauthClient, RemoteServer,
     ServerConfig, ServerProgram, SignIn,
@@ -82,7 +81,7 @@ impl Checker<'_> {
         of_all: &[Arc<ServerConfig>],
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
-        let has_workspace = backend.get("cwd").is_some();
+        let has_workspace = self.has_workspace(backend);
         if !servers.is_empty() && !has_workspace {
             let path = backend.path_of("mcp_servers");
             let warning = Diagnostic::warning(path, "servers need a workspace: none is started");
@@ -102,7 +101,7 @@ impl Checker<'_> {
 
     /// The servers that a mapping lists.
     pub(super) fn servers(&mut self, view: &View<'_>) -> Vec<Arc<ServerConfig>> {
-        let entries = server_views(view);
+        let entries = view.named("mcp_servers");
         if entries.len() > SERVERS_MAX {
             let message = format!(
                 "{} servers are too many: at most {SERVERS_MAX}",
@@ -480,42 +479,8 @@ impl Checker<'_> {
         }
     }
 
-    fn refuse_key(&mut self, entry: &View<'_>, key: &str, message: &str, hint: &str) {
+    pub(super) fn refuse_key(&mut self, entry: &View<'_>, key: &str, message: &str, hint: &str) {
         let error = Diagnostic::error(entry.path_of(key), message).at(entry.span_of(key));
         self.findings.push(error.suggest(hint));
-    }
-}
-
-/// The entries of `mcp_servers`, each with its name if it has one.
-fn server_views<'n>(view: &View<'n>) -> Vec<(Option<Text<'n>>, View<'n>)> {
-    let key = "mcp_servers";
-    match view.get(key).map(|node| &node.value) {
-        Some(Value::List(_)) => {
-            let items = view.items(key).into_iter();
-            let items = items.filter(|(_, node)| matches!(node.value, Value::Mapping(_)));
-            let entry = |(path, node): (String, &'n Node)| {
-                let entry = View { node, path };
-                (entry.text("name"), entry)
-            };
-            items.map(entry).collect()
-        }
-        Some(Value::Mapping(entries)) => {
-            let named = entries.iter().map(|entry| {
-                let path = format!("{}.{}", view.path_of(key), entry.key);
-                let name = named(&entry.key, path.clone(), &entry.key_span);
-                let node = &entry.value;
-                (Some(name), View { node, path })
-            });
-            named.collect()
-        }
-        Some(Value::Null | Value::Scalar(_)) | None => Vec::new(),
-    }
-}
-
-fn named<'n>(written: &'n str, path: String, span: &'n Span) -> Text<'n> {
-    Text {
-        written,
-        path,
-        span,
     }
 }

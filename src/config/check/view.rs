@@ -102,6 +102,36 @@ impl<'a> View<'a> {
             .collect()
     }
 
+    /// The entries of a list of mappings, or of a mapping of names to mappings, each with its name if it
+    /// has one.
+    pub(super) fn named(&self, key: &str) -> Vec<(Option<Text<'a>>, View<'a>)> {
+        match self.get(key).map(|node| &node.value) {
+            Some(Value::List(_)) => {
+                let items = self.items(key).into_iter();
+                let items = items.filter(|(_, node)| matches!(node.value, Value::Mapping(_)));
+                let entry = |(path, node): (String, &'a Node)| {
+                    let entry = View { node, path };
+                    (entry.text("name"), entry)
+                };
+                items.map(entry).collect()
+            }
+            Some(Value::Mapping(entries)) => {
+                let named = entries.iter().map(|entry| {
+                    let path = format!("{}.{}", self.path_of(key), entry.key);
+                    let name = Text {
+                        written: &entry.key,
+                        path: path.clone(),
+                        span: &entry.key_span,
+                    };
+                    let node = &entry.value;
+                    (Some(name), View { node, path })
+                });
+                named.collect()
+            }
+            Some(Value::Null | Value::Scalar(_)) | None => Vec::new(),
+        }
+    }
+
     fn scalar(&self, key: &str) -> Option<&'a Scalar> {
         match &self.get(key)?.value {
             Value::Scalar(scalar) => Some(scalar),

@@ -14,6 +14,7 @@ pub mod orchestrator;
 pub mod permissions;
 pub mod root;
 pub mod servers;
+pub mod workflow;
 
 /// What keys about commands begin with.
 pub const ABOUT_COMMANDS: &str = "command_line_";
@@ -261,6 +262,9 @@ pub static SECTIONS: &[&Section] = &[
     &orchestrator::CONTEXT_PATH,
     &orchestrator::COORDINATION,
     &orchestrator::TIMEOUT,
+    &workflow::WORKFLOW,
+    &workflow::STAGE,
+    &workflow::ROLE,
     &root::RETENTION,
     &root::TIMEOUT_SETTINGS,
     &root::CHECK,

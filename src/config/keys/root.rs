@@ -6,6 +6,7 @@ use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::servers;
+use crate::config::keys::workflow::{ROLE, WORKFLOW};
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The longest time that can be set, in seconds: one week.
@@ -93,10 +94,15 @@ pub static ROOT: Section = Section {
         servers::OF_ALL,
         Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
         Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
-        Key::unserved(
-            &["workflow", "roles"],
-            Shape::Any,
-            "agents work at the same time and vote",
+        Key::served(
+            &["workflow"],
+            Shape::Mapping(&WORKFLOW),
+            "The pipeline in which the agents work; without it, all work at the same time and vote.",
+        ),
+        Key::served(
+            &["roles"],
+            Shape::Named(&ROLE),
+            "Roles of the pipeline beside those that are built in, or what is different about these.",
         ),
         Key::served(
             &["rate_limits"],

@@ -1,0 +1,147 @@
+//! Owns the keys of `workflow` and `roles`: who works in a pipeline, in which order, with which rights.
+
+use crate::config::keys::{Key, Others, Section, Shape};
+
+/// The most copies of a role that work at the same time.
+const COPIES_MAX: i64 = 16;
+/// The most iterations.
+const ITERATIONS_MAX: i64 = 1_000;
+/// The most tokens of context.
+const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
+/// The most tries to put work right that does not merge.
+const MERGE_TRIES_MAX: i64 = 100;
+
+/// A pipeline.
+pub static WORKFLOW: Section = Section {
+    path: "workflow",
+    doc: "Lets the agents work one after the other instead of all at once: each stage is a role with a \
+          branch of its own. `docs/pipelines.md` tells how.",
+    others: Others::Refused,
+    keys: &[
+        Key::required(&["type"], Shape::OneOf(&["pipeline"]), "What it is."),
+        Key::required(
+            &["stages"],
+            Shape::List(&Shape::TextOr(&STAGE)),
+            "The roles in the order in which they work. Text is the name of the role.",
+        ),
+        Key::served(
+            &["max_iterations"],
+            Shape::Integer(1, ITERATIONS_MAX),
+            "How often the stages may be gone through.",
+        )
+        .or("3"),
+        Key::served(
+            &["until"],
+            Shape::Text,
+            "The role whose answer ends the pipeline, if it begins with `SATISFIED`; `user` without it, if \
+             that is a stage. With `none` the stages are gone through once.",
+        ),
+        Key::served(
+            &["context_tokens"],
+            Shape::Integer(0, CONTEXT_TOKENS_MAX),
+            "How much of what earlier roles have left a role is told, in tokens. What does not fit is \
+             named.",
+        )
+        .or("20000"),
+        Key::served(
+            &["merge_tries"],
+            Shape::Integer(0, MERGE_TRIES_MAX),
+            "How often a role may put right what does not merge, before a person is asked.",
+        )
+        .or("3"),
+        Key::served(
+            &["workspace"],
+            Shape::Text,
+            "The directory in which the checkouts of the roles lie; relative ones lie below `.massgen`. \
+             Without it, they lie with the pipeline.",
+        ),
+        Key::served(
+            &["directory"],
+            Shape::Text,
+            "The directory of the tree in which the roles have theirs: without it the root of a tree that \
+             began empty, and `.pipeline` in a project.",
+        ),
+        Key::served(
+            &["project"],
+            Shape::Text,
+            "What is worked on: `auto` for the repository around the directory that you stand in, if \
+             there is one, `none` for an empty tree, or a directory of a repository.",
+        )
+        .or("auto"),
+    ],
+};
+
+/// A stage.
+pub static STAGE: Section = Section {
+    path: "workflow.stages[]",
+    doc: "A place in the order of a pipeline.",
+    others: Others::Refused,
+    keys: &[
+        Key::required(
+            &["role"],
+            Shape::Text,
+            "The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of \
+             `roles`.",
+        ),
+        Key::served(
+            &["agent"],
+            Shape::Text,
+            "The agent that works; without it, the one with the name of the role, or the first.",
+        ),
+        Key::served(
+            &["agents"],
+            Shape::List(&Shape::Text),
+            "Several agents that answer and vote; the files of the winner count.",
+        ),
+        Key::served(
+            &["copies"],
+            Shape::Integer(1, COPIES_MAX),
+            "How many copies of the role work at the same time, each on a part of the plan.",
+        )
+        .or("1"),
+    ],
+};
+
+/// A role.
+pub static ROLE: Section = Section {
+    path: "roles[]",
+    doc: "A role of a pipeline, or what is different about one that is built in.",
+    others: Others::Refused,
+    keys: &[
+        Key::served(
+            &["name"],
+            Shape::Text,
+            "What it is called, where roles are written as a list: letters, digits and `-`.",
+        ),
+        Key::served(&["purpose"], Shape::Text, "What it is for, for tables."),
+        Key::served(
+            &["prompt"],
+            Shape::Text,
+            "What its agents are told of their part; without it, `purpose`, or the text of a role that is \
+             built in.",
+        ),
+        Key::served(
+            &["rights"],
+            Shape::List(&Shape::OneOf(&["read", "write", "edit", "bash"])),
+            "What it may do. It may read in any case; without `bash` it is offered no commands and no \
+             programs, whatever its agent could run.",
+        ),
+        Key::served(
+            &["writes"],
+            Shape::OneOfOrList(&["own", "project"]),
+            "Where it may write: in the directory that has its name (`own`), in a project everywhere but in \
+             the directories of others (`project`), or also in these directories of the tree.",
+        ),
+        Key::served(
+            &["reads"],
+            Shape::OneOfOrList(&["all"]),
+            "Whose outputs it is told: of all stages before its own (`all`), or of these roles.",
+        ),
+        Key::served(
+            &["output"],
+            Shape::Text,
+            "The file in its directory that later roles are told of. An own role without one leaves its \
+             answer.",
+        ),
+    ],
+};

@@ -1,0 +1,448 @@
+//! Pipelines from end to end, with scripted models and real git: what each role is told, may do and leaves,
+//! what is merged, and how it ends.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::agent;
+
+const DEMO: &str = "@examples/pipeline/offline_demo";
+
+/// A config of a pipeline; `keys` stand under `workflow`, `rest` at the top level.
+pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
+    let keys: String = keys.trim().lines().flat_map(|line| ["  ", line, "\n"]).collect();
+    let agents = agents.concat();
+    format!("workflow:\n  type: pipeline\n{keys}agents:\n{agents}{rest}\n")
+}
+
+/// Replies of a role: its first reply makes `calls`, then it answers.
+pub(crate) fn does(calls: &str, answer: &str) -> String {
+    let first = match calls {
+        "" => String::new(),
+        calls => format!("- when: {{last: \"You are the role\"}}\n  calls: [{calls}]\n  repeat: true\n"),
+    };
+    format!("{first}- calls: [{{name: new_answer, arguments: {{content: \"{answer}\"}}}}]\n  repeat: true\n")
+}
+
+/// A call that writes a file.
+pub(crate) fn writes(path: &str, content: &str) -> String {
+    format!("{{name: write_file, arguments: {{path: \"{path}\", content: \"{content}\"}}}}")
+}
+
+/// The directory of the only pipeline.
+pub(crate) fn place(project: &Project) -> PathBuf {
+    let all = fs::read_dir(project.path(".massgen/pipelines")).unwrap();
+    let mut all: Vec<PathBuf> = all.map(|one| one.unwrap().path()).collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.pop().unwrap()
+}
+
+/// What the git of a user says of the repository of the only pipeline.
+#[track_caller]
+pub(crate) fn git(project: &Project, words: &[&str]) -> String {
+    let hub = place(project).join("hub.git");
+    git_in(&hub, words)
+}
+
+#[track_caller]
+fn git_in(dir: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "safe.directory=*", "-c", "user.name=u", "-c", "user.email=u@u"])
+        .args(words)
+        .current_dir(dir)
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "git {words:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn subjects(project: &Project) -> Vec<String> {
+    let told = git(project, &["log", "--first-parent", "--reverse", "--format=%s", "main"]);
+    told.lines().map(str::to_owned).collect()
+}
+
+/// What happened in the runs of all parts, in the order in which they began.
+fn runs(finished: &Finished) -> Vec<Vec<Value>> {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let mut logs: Vec<PathBuf> = fs::read_dir(logs).unwrap().map(|log| log.unwrap().path()).collect();
+    logs.sort();
+    let read = |log: &PathBuf| {
+        let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    logs.iter().map(read).collect()
+}
+
+/// What the agents of each part were told, with the role first.
+fn questions(finished: &Finished) -> Vec<(String, String)> {
+    let told = runs(finished).into_iter().map(|events| {
+        let first = events.into_iter().find(|event| event["type"] == "run_started").unwrap();
+        let question = first["question"].as_str().unwrap().to_owned();
+        let role = question.split('`').nth(1).unwrap().to_owned();
+        (role, question)
+    });
+    told.collect()
+}
+
+#[test]
+fn the_example_builds_a_program_in_two_iterations() {
+    let finished = Project::new().args(["--config", DEMO, "a prime tester"]).success();
+    let stages = ["planner", "implementer", "reviewer", "tester", "user"];
+    let merged = |role: &str| format!("[supervisor] merge {role}:");
+    let mut expected = vec![
+        "[supervisor] start: a prime tester".to_owned(),
+        "[supervisor] begin iteration 1".to_owned(),
+        merged("understand"),
+    ];
+    expected.extend(stages.map(merged));
+    expected.push("[supervisor] end iteration 1".to_owned());
+    expected.push("[supervisor] begin iteration 2".to_owned());
+    expected.extend(stages.map(merged));
+    expected.push("[supervisor] end iteration 2".to_owned());
+    let found = subjects(finished.project());
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!(found.starts_with(expected), "{found}: {expected}");
+    }
+    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    let tree: Vec<&str> = tree.lines().collect();
+    assert_eq!(
+        tree,
+        [
+            "CUMULATIVE_UNDERSTANDING.md",
+            "SHARED_UNDERSTANDING.md",
+            "TASK.md",
+            "implementer/IMPLEMENTATION.md",
+            "implementer/is_prime.sh",
+            "planner/PLAN.md",
+            "reviewer/REVIEW.md",
+            "tester/USAGE.md",
+            "tester/test_is_prime.sh",
+            "user/FEEDBACK.md",
+            "user/tried.txt",
+        ]
+    );
+    let branches = git(finished.project(), &["branch", "--format=%(refname:short)"]);
+    let roles: Vec<&str> = branches.lines().filter_map(|name| name.rsplit_once('/')).map(|(_, role)| role).collect();
+    assert_eq!(roles, ["implementer", "planner", "reviewer", "tester", "understand", "user"]);
+    let role_commits = git(finished.project(), &["log", "--format=%an|%ae|%s", "--no-merges", "main"]);
+    assert!(role_commits.contains("tester (scripted)|tester@massgen.invalid|[tester] All tests pass."), "{role_commits}");
+    assert!(finished.stdout().starts_with("SATISFIED\n"), "{}", finished.stdout());
+    git(finished.project(), &["fsck", "--strict"]);
+}
+
+#[test]
+fn each_role_is_told_what_came_before_it() {
+    let finished = Project::new().args(["--config", DEMO, "a prime tester"]).success();
+    let told = questions(&finished);
+    let holds = |number: usize, role: &str, parts: &[&str], lacks: &[&str]| {
+        let (found, question) = &told[number];
+        assert_eq!(found, role);
+        for part in parts {
+            assert!(question.contains(part), "{role} is not told {part}: {question}");
+        }
+        for part in lacks {
+            assert!(!question.contains(part), "{role} is told {part}: {question}");
+        }
+    };
+    let document = |path: &str| format!("<document path=\"{path}\">");
+    let (task, shared) = (document("TASK.md"), document("SHARED_UNDERSTANDING.md"));
+    let (plan, made) = (document("planner/PLAN.md"), document("implementer/IMPLEMENTATION.md"));
+    let (program, review) = (document("implementer/is_prime.sh"), document("reviewer/REVIEW.md"));
+    let usage = document("tester/USAGE.md");
+    holds(0, "understand", &[&task, "You write no files"], &[&shared, &plan]);
+    holds(1, "planner", &[&task, &shared, "nobody answered; assumed: no"], &[&plan, &made]);
+    holds(2, "implementer", &[&task, &shared, &plan, "only in `implementer/`"], &[&made, &program]);
+    holds(3, "reviewer", &[&plan, &made, &program], &[&review]);
+    holds(4, "tester", &[&plan, &made, &program, &review], &[&usage]);
+    holds(5, "user", &[&plan, &made, &program, &review, &usage, "`SATISFIED`"], &[]);
+    holds(6, "planner", &["iteration 2 of at most 3", "I expected `no`", &plan], &[&program]);
+    assert_eq!(told.len(), 11);
+}
+
+/// What each call of a run came to: the tool, and why it was refused, if it was.
+fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
+    let mut calls = Vec::new();
+    for event in events {
+        let tool = event["tool"].as_str().unwrap_or_default().to_owned();
+        if event["type"] == "tool_called" {
+            calls.push((tool, event["denied"].as_str().map(str::to_owned)));
+        } else if event["type"] == "tool_finished" && event["success"] == false {
+            let last = calls.iter_mut().rev().find(|(name, _)| *name == tool).unwrap();
+            last.1 = Some(event["summary"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_role_does_what_it_may_and_nothing_else() {
+    let other = |path: &str| writes(path, "x");
+    let edit = r#"{name: edit_file, arguments: {path: "PATH", edits: [{oldText: "x", newText: "y"}]}}"#;
+    let edits = |path: &str| edit.replace("PATH", path);
+    let bash = |line: &str| format!("{{name: execute_command, arguments: {{command: \"{line}\"}}}}");
+    let role = |id: &str, keys: &str, calls: &[String]| agent(id, keys, &does(&calls.join(", "), "done"));
+    let commands = "enable_mcp_command_line: true";
+    let agents = [
+        role("understand", "", &[other("understand/a"), bash("true")]),
+        role("planner", "", &[other("planner/a"), other("TASK.md"), other("user/a"), edits("planner/a"), bash("true")]),
+        role("implementer", "", &[other("implementer/a"), edits("implementer/a"), other("planner/a"), bash("true")]),
+        role("tester", commands, &[
+            other("tester/a"),
+            edits("tester/a"),
+            bash("echo 1 > tester/b"),
+            bash("echo 1 > implementer/b"),
+            bash("echo 1 > b"),
+            bash("git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main"),
+            bash("git --git-dir=../../hub.git update-ref refs/heads/main HEAD"),
+            bash("mkdir -p ../../hub.git/hooks"),
+            bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
+        ]),
+        role("user", commands, &[other("user/a"), edits("user/a"), bash("echo 1 > tester/c")]),
+    ];
+    let keys = "stages: [understand, planner, implementer, tester, user]\nmax_iterations: 1\nproject: none";
+    let finished = Project::new().config(&pipeline(keys, &agents, "")).args(["go"]).failure(5);
+    let runs = runs(&finished);
+    let check = |number: usize, expected: &[(&str, bool)]| {
+        let found = calls(&runs[number]);
+        let kept: Vec<_> = found.iter().filter(|(tool, _)| tool != "new_answer").collect();
+        assert_eq!(kept.len(), expected.len(), "{kept:#?}");
+        for ((tool, denied), (expected, allowed)) in kept.iter().map(|call| (&call.0, &call.1)).zip(expected) {
+            assert_eq!(tool, expected, "{kept:#?}");
+            assert_eq!(denied.is_none(), *allowed, "{tool}: {denied:?} in {kept:#?}");
+        }
+    };
+    check(0, &[("write_file", false), ("execute_command", false)]);
+    let planner = [("write_file", true), ("write_file", false), ("write_file", false)];
+    check(1, &[&planner[..], &[("edit_file", false), ("execute_command", false)]].concat());
+    check(2, &[("write_file", true), ("edit_file", true), ("write_file", false), ("execute_command", false)]);
+    let bash = "execute_command";
+    check(3, &[
+        ("write_file", true),
+        ("edit_file", true),
+        (bash, true),
+        (bash, false),
+        (bash, false),
+        (bash, true),
+        (bash, false),
+        (bash, false),
+        (bash, true),
+    ]);
+    check(4, &[("write_file", true), ("edit_file", false), (bash, false)]);
+    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    let made: Vec<&str> = tree.lines().filter(|name| name.contains('/')).collect();
+    assert_eq!(made, ["implementer/a", "planner/a", "tester/a", "tester/b", "user/a"]);
+    let first = &subjects(finished.project())[0];
+    assert_eq!(first, "[supervisor] start: go", "the history is as it was");
+    assert!(!place(finished.project()).join("hub.git/hooks").exists());
+}
+
+/// A planner whose plan has two parts, and two implementers that write what `first` and `second` say.
+fn two_implementers(first: &str, second: &str, mend: &str) -> Vec<String> {
+    let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
+    let works = format!(
+        r#"
+- when: {{last: "Your work was not merged"}}
+  calls: [{mend}]
+- when: {{last: "You are copy 1 of 2"}}
+  calls: [{first}]
+- when: {{last: "You are copy 2 of 2"}}
+  calls: [{second}]
+- calls: [{{name: new_answer, arguments: {{content: "did it"}}}}]
+  repeat: true
+"#
+    );
+    vec![
+        agent("planner", "", &does(&plan, "planned")),
+        agent("implementer", "", &works),
+    ]
+}
+
+const TWO: &str = "stages: [planner, {role: implementer, copies: 2}]\nproject: none";
+
+#[test]
+fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
+    let (one, two) = (writes("implementer/1", "1"), writes("implementer/2", "2"));
+    let config = pipeline(TWO, &two_implementers(&one, &two, "{name: none}"), "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main", "implementer/"]);
+    assert_eq!(tree, "implementer/1\nimplementer/2\n");
+    let merges: Vec<String> = subjects(finished.project()).into_iter().filter(|s| s.contains("implementer")).collect();
+    assert_eq!(merges, ["[supervisor] merge implementer: did it", "[supervisor] merge implementer-2: did it"]);
+    let told = questions(&finished);
+    let of = |part: &str| told.iter().filter(|(_, question)| question.contains(part)).count();
+    assert_eq!((of("You are copy 1 of 2"), of("You are copy 2 of 2")), (1, 1));
+}
+
+#[test]
+fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
+    let (one, two) = (writes("implementer/f", "one\\n"), writes("implementer/f", "two\\n"));
+    let mend = format!(
+        "{{name: read_text_file, arguments: {{path: implementer/f}}}}, {}",
+        writes("implementer/f", "one\\ntwo\\n")
+    );
+    let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
+    let config = pipeline(TWO, &two_implementers(&one, &two, &mend), check);
+    let finished = Project::new().config(&config).args(["go"]).success();
+    assert_eq!(git(finished.project(), &["show", "main:implementer/f"]), "one\ntwo\n");
+    let told = questions(&finished);
+    let tasks = told.iter().filter(|(_, question)| question.contains("Your work was not merged"));
+    assert_eq!(tasks.count(), 1);
+    let read = runs(&finished).into_iter().flatten().find(|event| {
+        event["type"] == "tool_finished" && event["tool"] == "read_text_file"
+    });
+    let read = read.unwrap()["content"].as_str().unwrap_or_default().to_owned();
+    assert!(read.is_empty() || read.contains("<<<<<<<"), "{read}");
+    for commit in git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
+        let grep = Command::new("git")
+            .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
+            .current_dir(place(finished.project()).join("hub.git"))
+            .status()
+            .unwrap();
+        assert!(!grep.success(), "{commit} holds marks of a conflict");
+    }
+}
+
+#[test]
+fn red_work_goes_back_and_main_stays_green() {
+    let replies = format!(
+        r#"
+- when: {{last: "`sh run.sh` failed"}}
+  calls: [{}]
+- when: {{last: "You are the role"}}
+  calls: [{}]
+- calls: [{{name: new_answer, arguments: {{content: "did it"}}}}]
+  repeat: true
+"#,
+        writes("implementer/run.sh", "exit 0\\n"),
+        writes("implementer/run.sh", "echo broken; exit 1\\n"),
+    );
+    let agents = [agent("implementer", "", &replies)];
+    let check = "checks: [{name: sh run.sh, command: \"sh implementer/run.sh || test ! -e implementer/run.sh\"}]";
+    let config = pipeline("stages: [implementer]\nproject: none", &agents, check);
+    let finished = Project::new().config(&config).args(["go"]).success();
+    assert!(finished.stderr().contains("not merged: implementer, try 1 of 3"), "{}", finished.stderr());
+    assert_eq!(git(finished.project(), &["show", "main:implementer/run.sh"]), "exit 0\n");
+    let shown = git(finished.project(), &["log", "--first-parent", "--format=%H", "main", "--", "implementer/run.sh"]);
+    assert_eq!(shown.lines().count(), 1, "only the green state was ever part of main");
+}
+
+#[test]
+fn what_never_merges_ends_the_pipeline_with_main_green() {
+    let agents = [agent("implementer", "", &does(&writes("implementer/a", "1"), "did it"))];
+    let config = pipeline("stages: [implementer]\nproject: none\nmerge_tries: 2", &agents, "checks: [\"false\"]");
+    let finished = Project::new().config(&config).args(["go"]).failure(1);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("is not merged after 2 tries"), "{stderr}");
+    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    assert_eq!(tree, "TASK.md\n");
+}
+
+/// A planner that plans something new each time, and a user that says these words.
+fn user_says(words: &[&str]) -> Vec<String> {
+    let replies: String = words
+        .iter()
+        .map(|word| format!("- calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n"))
+        .collect();
+    let plans = (1..6).map(|number| {
+        let write = writes("planner/plan.txt", &number.to_string());
+        format!("- when: {{last: \"iteration {number} of\"}}\n  calls: [{{name: read_text_file, arguments: {{path: planner/plan.txt}}}}, {write}]\n")
+    });
+    let plans: String = plans.collect();
+    let answers = "- calls: [{name: new_answer, arguments: {content: \"planned\"}}]\n  repeat: true\n";
+    vec![
+        agent("planner", "", &format!("{plans}{answers}")),
+        agent("user", "enable_mcp_command_line: true", &replies),
+    ]
+}
+
+#[track_caller]
+fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, told: &str) -> Finished {
+    let keys = format!("stages: [planner, user]\nproject: none\n{keys}");
+    let config = pipeline(&keys, &user_says(words), rest);
+    let finished = Project::new().config(&config).args(["go"]).failure(code);
+    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    finished
+}
+
+#[test]
+fn a_pipeline_ends_for_a_reason_that_is_told() {
+    check_end("max_iterations: 3", &["SATISFIED"], "", 0, "user is satisfied");
+    check_end("max_iterations: 3", &["no", "SATISFIED"], "", 0, "user is satisfied");
+    let over = "user is not satisfied after 2 iterations";
+    check_end("max_iterations: 2", &["no", "still no"], "", 5, over);
+    let stuck = "brought the same feedback";
+    check_end("max_iterations: 9", &["no", "no", "no"], "", 1, stuck);
+    check_end("max_iterations: 9", &["no"], "limits: {max_tool_calls: 1}", 5, "the pipeline");
+    check_end("max_iterations: 9", &[], "", 1, "no agent answered");
+}
+
+#[test]
+fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
+    let agents = [agent("implementer", "", &does(
+        &[writes("src/new.txt", "new\\n"), writes(".pipeline/implementer/I.md", "did\\n"), writes(".pipeline/planner/x", "x"), writes(".pipeline/TASK.md", "x")].join(", "),
+        "did it",
+    ))];
+    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, "")).file("src/old.txt", "old\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "src"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    fs::write(root.join("src/old.txt"), "changed\n").unwrap();
+    let state = |dir: &Path| {
+        let listed = Command::new("sh").arg("-c").arg("find . -type f -exec sha256sum {} + | sort").current_dir(dir).output();
+        String::from_utf8(listed.unwrap().stdout).unwrap()
+    };
+    let before = state(&root.join(".git"));
+    let finished = project.args(["go"]).success();
+    assert_eq!(state(&root.join(".git")), before);
+    assert!(finished.stderr().contains("the changes of 1 file are not committed"), "{}", finished.stderr());
+    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    let expected = [".pipeline/CUMULATIVE_UNDERSTANDING.md", ".pipeline/TASK.md", ".pipeline/implementer/I.md", "src/new.txt", "src/old.txt"];
+    assert_eq!(tree.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(git(finished.project(), &["show", "main:src/old.txt"]), "old\n");
+    assert_eq!(git(finished.project(), &["show", "main:.pipeline/TASK.md"]), "go\n");
+    finished.has_no("src/new.txt");
+}
+
+#[test]
+fn answers_come_from_a_file() {
+    let asks = "## Open questions\\n\\n- Which port?\\n  assumption: 80";
+    let agents = [agent("understand", "", &does("", asks))];
+    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let project = Project::new().config(&config).file("answers.txt", "Port 8080.\n");
+    let finished = project.args(["--answers", "answers.txt", "go"]).success();
+    let shared = git(finished.project(), &["show", "main:SHARED_UNDERSTANDING.md"]);
+    assert!(shared.contains("## Answers of the user\n\nPort 8080."), "{shared}");
+    assert!(!shared.contains("assumed"), "{shared}");
+}
+
+#[test]
+fn a_role_can_be_a_team_that_votes() {
+    let answers = |name: &str| {
+        let write = writes("planner/PLAN.md", name);
+        format!(
+            "- when: {{last: \"You are the role\"}}\n  calls: [{write}]\n\
+             - when: {{last: \"PLAN.md\"}}\n  calls: [{{name: new_answer, arguments: {{content: \"plan of {name}\"}}}}]\n\
+             - when: {{offers: vote}}\n  calls: [{{name: vote, arguments: {{agent_id: agent2, reason: better}}}}]\n  repeat: true\n\
+             - text: \"plan of {name}\"\n  repeat: true\n"
+        )
+    };
+    let agents = [agent("ann", "", &answers("ann")), agent("ben", "", &answers("ben"))];
+    let config = pipeline("stages: [{role: planner, agents: [ann, ben]}]\nproject: none", &agents, "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    assert_eq!(git(finished.project(), &["show", "main:planner/PLAN.md"]), "ben");
+    let subjects = subjects(finished.project());
+    assert!(subjects.contains(&"[supervisor] merge planner: plan of ben".to_owned()), "{subjects:?}");
+}
