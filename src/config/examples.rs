@@ -48,6 +48,7 @@ pub static EXAMPLES: &[Example] = examples![
     "tools/filesystem/multiturn/grok4_gpt5_claude_code_filesystem_multiturn.yaml",
     "tools/filesystem/fs_permissions_test.yaml",
     "tools/agent-programs/claude_code_and_codex.yaml",
+    "pipeline/offline_demo.yaml",
 ];
 
 /// The example of this exact name, with or without `.yaml` and `@examples/`.

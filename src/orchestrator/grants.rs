@@ -98,7 +98,13 @@ impl ContextGrants {
                     let own = follow_all(&agent.context_paths, &self.state_dir)?;
                     for grant in self.shared.iter().cloned().chain(own) {
                         let permission = Permission::Read;
-                        merge(&mut grants, Grant { permission, ..grant });
+                        merge(
+                            &mut grants,
+                            Grant {
+                                permission,
+                                ..grant
+                            },
+                        );
                     }
                 }
             }

@@ -174,7 +174,10 @@ impl Ground {
     pub async fn tip(&self) -> Result<ObjectId> {
         let tip = self.hub.tip(&main()?).await?;
         tip.ok_or_else(|| {
-            let message = format!("the repository of `{}` has no shared branch", self.dir.name());
+            let message = format!(
+                "the repository of `{}` has no shared branch",
+                self.dir.name()
+            );
             Error::new(ErrorKind::Environment, message)
                 .hint(format!("if nobody needs it, remove `{}`", self.dir.dir()))
         })
@@ -202,7 +205,10 @@ impl Ground {
     pub(super) async fn trail(&self) -> Result<Vec<(Entry, String)>> {
         let head = self.record.project.as_ref();
         let head = head.and_then(|project| ObjectId::parse(project.head.as_ref()?));
-        let commits = self.hub.history(&main()?, head.as_ref(), Line::First).await?;
+        let commits = self
+            .hub
+            .history(&main()?, head.as_ref(), Line::First)
+            .await?;
         let entries = commits.iter().filter_map(|commit| {
             let (entry, text) = Entry::read(&commit.message)?;
             Some((entry, text.to_owned()))
@@ -212,7 +218,9 @@ impl Ground {
 
     /// Where a file that massgen alone writes stands in the tree.
     pub(super) fn shared_file(&self, name: &str) -> RelPath {
-        self.record.directory.join(&RelPath::new(name).unwrap_or_default())
+        self.record
+            .directory
+            .join(&RelPath::new(name).unwrap_or_default())
     }
 
     /// The directory of a role in the tree.

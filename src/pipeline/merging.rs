@@ -154,7 +154,10 @@ impl Merging<'_> {
 
     fn subject(&self, whole: &Whole) -> String {
         let role = &self.part.stage.role.name;
-        let lines = whole.answer.lines().map(|line| line.trim_matches(['#', '*', ' ']));
+        let lines = whole
+            .answer
+            .lines()
+            .map(|line| line.trim_matches(['#', '*', ' ']));
         let mut lines = lines.filter(|line| !line.is_empty());
         let first = lines.next().unwrap_or("work");
         format!("[{role}] {}", one_line(first, SUBJECT_CHARS_MAX))
@@ -167,7 +170,11 @@ impl Merging<'_> {
         tip.ok_or_else(|| Error::bug(format!("`{branch}` is gone")))
     }
 
-    async fn try_to_merge(&self, (commit, tried): (&ObjectId, u32), whole: &Whole) -> Result<Tried> {
+    async fn try_to_merge(
+        &self,
+        (commit, tried): (&ObjectId, u32),
+        whole: &Whole,
+    ) -> Result<Tried> {
         let ground = &self.pipeline.ground;
         let main = ground.tip().await?;
         let tree = match ground.hub.merge(&main, commit).await? {
@@ -180,7 +187,11 @@ impl Merging<'_> {
         let reach = Reach::of(&self.part.stage.role, &ground.record.directory);
         let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
         let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
-        let foreign: Vec<String> = names.iter().filter(|path| is_foreign(path)).cloned().collect();
+        let foreign: Vec<String> = names
+            .iter()
+            .filter(|path| is_foreign(path))
+            .cloned()
+            .collect();
         if !foreign.is_empty() {
             let role = &self.part.stage.role.name;
             let why = format!("{role} changed what is not its own: {}", listed(&foreign));
@@ -207,7 +218,9 @@ impl Merging<'_> {
             work: work.to_string(),
         });
         let subject = self.subject(whole);
-        let subject = subject.split_once("] ").map_or("work", |(_, subject)| subject);
+        let subject = subject
+            .split_once("] ")
+            .map_or("work", |(_, subject)| subject);
         let subject = format!("[supervisor] merge {}: {subject}", seat.name);
         let message = entry.message(&subject, &beginning(&whole.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
@@ -262,7 +275,10 @@ impl Merging<'_> {
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let mut text = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let said = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
-        text.push_str(&format!("\n## {}, iteration {}\n\n{said}\n", seat.name, seat.iteration));
+        text.push_str(&format!(
+            "\n## {}, iteration {}\n\n{said}\n",
+            seat.name, seat.iteration
+        ));
         files.push((path, Some(text.into_bytes())));
         let with = ground.hub.with_files(tree, &files).await?;
         let stages = self.pipeline.course().stages.iter();
@@ -304,11 +320,19 @@ impl Merging<'_> {
         let told: Vec<String> = failed
             .iter()
             .map(|finding| {
-                let Finding { check, verdict, tail, .. } = finding;
+                let Finding {
+                    check,
+                    verdict,
+                    tail,
+                    ..
+                } = finding;
                 format!("`{check}` {verdict}\n{tail}")
             })
             .collect();
-        let names: Vec<&str> = failed.iter().map(|finding| finding.check.as_str()).collect();
+        let names: Vec<&str> = failed
+            .iter()
+            .map(|finding| finding.check.as_str())
+            .collect();
         Ok(Some(Refusal {
             reason: format!("required checks do not pass: {}", names.join(", ")),
             task: format!(
@@ -364,7 +388,11 @@ impl Pipeline {
         let agents = self.config.agents.iter();
         let commands = agents.filter_map(|known| known.commands.as_ref()).next();
         let held = for_checks(commands, self.config.checks.sandbox);
-        let grants = vec![Grant::tree(real(dir)?, GrantKind::Context, Permission::Write)];
+        let grants = vec![Grant::tree(
+            real(dir)?,
+            GrantKind::Context,
+            Permission::Write,
+        )];
         let runner = Runner {
             id: agent,
             config: &held,
@@ -420,7 +448,11 @@ fn in_conflict(files: &[String], tree: ObjectId) -> Refusal {
 }
 
 fn listed(files: &[String]) -> String {
-    let named: Vec<String> = files.iter().take(NAMED_MAX).map(|file| format!("`{file}`")).collect();
+    let named: Vec<String> = files
+        .iter()
+        .take(NAMED_MAX)
+        .map(|file| format!("`{file}`"))
+        .collect();
     let more = files.len().saturating_sub(named.len());
     match more {
         0 => named.join(", "),

@@ -122,7 +122,10 @@ impl Pipeline {
         self.expect_checks().await?;
         let ended = loop {
             let trail = self.ground.trail().await?;
-            match next(self.course(), &done(&self.ground.record.roles, views(&trail))) {
+            match next(
+                self.course(),
+                &done(&self.ground.record.roles, views(&trail)),
+            ) {
                 Next::Over(over) => {
                     self.end_iteration(&trail).await?;
                     break self.over(over);
@@ -292,16 +295,16 @@ impl Pipeline {
     fn over(&self, over: Over) -> Halt {
         let iterations = self.course().iterations_max;
         let (status, why) = match (over, &self.course().until) {
-            (Over::Finished, Some(role)) => {
-                (ExitStatus::Delivered, format!("{role} is satisfied"))
-            }
+            (Over::Finished, Some(role)) => (ExitStatus::Delivered, format!("{role} is satisfied")),
             (Over::Finished, None) => (
                 ExitStatus::Delivered,
                 "all stages were gone through".to_owned(),
             ),
             (Over::OutOfIterations, Some(role)) => (
                 ExitStatus::Limit,
-                format!("{role} is not satisfied after {iterations} iterations, and there may be no more"),
+                format!(
+                    "{role} is not satisfied after {iterations} iterations, and there may be no more"
+                ),
             ),
             (Over::OutOfIterations, None) => (
                 ExitStatus::Limit,
@@ -325,7 +328,9 @@ impl Pipeline {
         });
         let answer = last.and_then(|(merge, text)| {
             let stages = self.course().stages.iter();
-            let stage = stages.into_iter().find(|stage| stage.role.name == merge.role)?;
+            let stage = stages
+                .into_iter()
+                .find(|stage| stage.role.name == merge.role)?;
             Some(FinalAnswer {
                 agent: stage.agents.first()?.clone(),
                 text: Arc::from(text.as_str()),

@@ -16,8 +16,8 @@ use crate::layout::{Layout, RunName};
 use crate::orchestrator::conduct::{Order, Run};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::{Models, TurnResult};
-use crate::path::AbsPath;
-use crate::pipeline::seat::{Desk, Reach, Seat, config_of, id_of};
+use crate::path::{AbsPath, RelPath};
+use crate::pipeline::seat::{Desk, PRIVATE, Reach, Seat, config_of, id_of};
 use crate::pipeline::{Halt, Pipeline};
 use crate::resume::{Reading, Unfinished, unfinished};
 use crate::roles::{Right, Stage};
@@ -129,7 +129,8 @@ impl Pipeline {
                 }
             }
         };
-        self.whole(part, &checkouts, (agent, answer)).map(Played::Whole)
+        self.whole(part, &checkouts, (agent, answer))
+            .map(Played::Whole)
     }
 
     /// Whose files count, and who they are by.
@@ -160,7 +161,10 @@ impl Pipeline {
         let known = agents.into_iter().find(|known| known.id == *agent);
         let model = known.map_or("", |known| known.backend.model.as_str());
         let role = &part.stage.role.name;
-        Author::new(&format!("{role} ({model})"), &format!("{role}@massgen.invalid"))
+        Author::new(
+            &format!("{role} ({model})"),
+            &format!("{role}@massgen.invalid"),
+        )
     }
 
     fn checkouts(&self, part: &Part<'_>) -> Vec<Checkout> {
@@ -276,7 +280,11 @@ impl Pipeline {
         let reach = Reach::of(&part.stage.role, &self.ground.record.directory);
         for checkout in checkouts {
             let both = reach.write.iter().chain(&reach.read);
-            both.map(|dir| checkout.make_directory(dir)).collect::<Result<()>>()?;
+            both.map(|dir| checkout.make_directory(dir))
+                .collect::<Result<()>>()?;
+            if part.stage.role.may(Right::Bash) {
+                checkout.expect_plain(&RelPath::new(PRIVATE).unwrap_or_default())?;
+            }
         }
         let dirs: Vec<AbsPath> = checkouts.iter().map(|one| one.dir().clone()).collect();
         let mut objects = vec![self.ground.hub.dir().join("objects")];
@@ -353,7 +361,10 @@ impl Pipeline {
 
     /// Carries out a part and passes on what happens in it. Gives whose answer counts, or why the pipeline
     /// ends there.
-    async fn conduct(&self, order: Order) -> Result<std::result::Result<(AgentId, Arc<str>), Halt>> {
+    async fn conduct(
+        &self,
+        order: Order,
+    ) -> Result<std::result::Result<(AgentId, Arc<str>), Halt>> {
         let run = Run::prepare(order, self.stop.clone())?;
         let (shown, mut told) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let passing = async {

@@ -52,7 +52,8 @@ impl Pipeline {
 
     /// What a person tells a role that cannot merge its work, if anything.
     pub(super) async fn advice(&self, role: &RoleName, why: &str) -> Option<String> {
-        let question = format!("the work of {role} still cannot be merged: {why}. What shall it do?");
+        let question =
+            format!("the work of {role} still cannot be merged: {why}. What shall it do?");
         let otherwise = "if you say nothing, the pipeline ends here".to_owned();
         let asked = (question, otherwise);
         self.person()?.open_question(asked, &self.stop.soon).await

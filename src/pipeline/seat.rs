@@ -2,8 +2,8 @@
 //! limits. It is the one place where rights become something that is enforced.
 
 use crate::config::place::Place;
-use crate::config::{AgentConfig, Config};
 use crate::config::vendors::Tongue;
+use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
@@ -16,6 +16,9 @@ const EDIT: &str = "edit_file";
 /// The tools of a role that may run commands. Without the right there is nothing to run them in; the names
 /// are for agents that are programs with tools of their own.
 const BASH: [&str; 2] = ["execute_command", "start_background_command"];
+
+/// The repository beside the files of a checkout, in which a role that may run commands does as it likes.
+pub(super) const PRIVATE: &str = ".git";
 
 /// A place in a stage: the role, or one of several copies of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,11 @@ pub(super) struct Seat {
 
 impl Seat {
     /// A seat of `role`.
-    pub(super) fn of(role: &Role, (iteration, stage): (u32, usize), (copy, copies): (u32, u32)) -> Self {
+    pub(super) fn of(
+        role: &Role,
+        (iteration, stage): (u32, usize),
+        (copy, copies): (u32, u32),
+    ) -> Self {
         let name = match copy {
             1 => role.name.to_string(),
             copy => format!("{}-{copy}", role.name),
@@ -157,7 +164,11 @@ pub(super) struct Desk<'a> {
 }
 
 /// The config of the run in which the agents of a seat work.
-pub(super) fn config_of(config: &Config, (stage, seat): (&Stage, &Seat), desk: &Desk<'_>) -> Result<Config> {
+pub(super) fn config_of(
+    config: &Config,
+    (stage, seat): (&Stage, &Seat),
+    desk: &Desk<'_>,
+) -> Result<Config> {
     let reach = Reach::of(&stage.role, desk.directory);
     let mut agents = Vec::new();
     for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
@@ -185,13 +196,16 @@ fn agent_of(
     desk: &Desk<'_>,
 ) -> Result<AgentConfig> {
     let below = |dirs: &[RelPath]| -> Vec<AbsPath> {
-        dirs.iter().map(|dir| checkout.join(dir.as_path())).collect()
+        dirs.iter()
+            .map(|dir| checkout.join(dir.as_path()))
+            .collect()
     };
     let role = &stage.role;
-    let mut read = below(&reach.read);
+    let (mut read, mut write) = (below(&reach.read), below(&reach.write));
     let mut lowered = agent.clone();
     if role.may(Right::Bash) {
         read.extend(desk.objects.iter().cloned());
+        write.push(checkout.join(PRIVATE));
     } else {
         lowered.commands = None;
         lowered.programs = None;
@@ -200,13 +214,12 @@ fn agent_of(
     if !role.may(Right::Edit) {
         lowered.tools.excluded.push(EDIT.to_owned());
     }
-    lowered.folder_guard = FolderGuard::Role {
-        read,
-        write: below(&reach.write),
-    };
+    lowered.folder_guard = FolderGuard::Role { read, write };
     lowered.cwd = Some(Place::Absolute(checkout.clone()));
     let used = desk.books;
-    let left = agent.limits.less(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
+    let left = agent
+        .limits
+        .less(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
     lowered.limits = left.shared_by(seat.copies);
     lowered.id = id_of(&agent.id, seat)?;
     Ok(lowered)
@@ -253,13 +266,27 @@ mod tests {
         let outside = &["planner/PLAN.md", "src/a.rs", "TASK.md", "implementers/a"];
         check(&role("implementer"), "", &["implementer/a.py"], outside);
         check(&role("understand"), "", &[], &["understand/a", "a"]);
-        let closed = &[".pipeline/TASK.md", ".pipeline/planner/PLAN.md", ".pipeline"];
+        let closed = &[
+            ".pipeline/TASK.md",
+            ".pipeline/planner/PLAN.md",
+            ".pipeline",
+        ];
         let open = &["src/a.rs", ".pipeline/implementer/I.md", "TASK.md"];
         check(&role("implementer"), ".pipeline", open, closed);
-        check(&role("tester"), ".pipeline", &[".pipeline/tester/t"], &["src/a", "tester/t"]);
+        check(
+            &role("tester"),
+            ".pipeline",
+            &[".pipeline/tester/t"],
+            &["src/a", "tester/t"],
+        );
         let mut tester = role("tester");
         tester.writes = Writes::Also(vec![path("tests")]);
-        check(&tester, ".pipeline", &["tests/a", ".pipeline/tester/t"], &["src/a"]);
+        check(
+            &tester,
+            ".pipeline",
+            &["tests/a", ".pipeline/tester/t"],
+            &["src/a"],
+        );
     }
 
     #[test]

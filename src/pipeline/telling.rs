@@ -136,7 +136,8 @@ impl Now<'_> {
     async fn documents(&self, seat: &Seat) -> Result<String> {
         let mut documents = Vec::new();
         for name in [TASK, SHARED] {
-            self.add(&self.ground.shared_file(name), &mut documents).await?;
+            self.add(&self.ground.shared_file(name), &mut documents)
+                .await?;
         }
         if let Some((iteration, text)) = self.feedback(seat.iteration) {
             documents.push(Document {
@@ -148,13 +149,18 @@ impl Now<'_> {
         for stage in &earlier {
             self.add_output(&stage.role, &mut documents).await?;
         }
-        if let Some(own) = self.pipeline.stage(seat.stage).filter(|_| seat.iteration > 1) {
+        if let Some(own) = self
+            .pipeline
+            .stage(seat.stage)
+            .filter(|_| seat.iteration > 1)
+        {
             self.add_output(&own.role, &mut documents).await?;
         }
         for stage in &earlier {
             self.add_files(&stage.role, &mut documents).await?;
         }
-        self.add(&self.ground.shared_file(CUMULATIVE), &mut documents).await?;
+        self.add(&self.ground.shared_file(CUMULATIVE), &mut documents)
+            .await?;
         let budget = self.pipeline.context_tokens_max;
         let mut text = String::from("What the roles before you have left:\n");
         for told in within(documents, budget) {
@@ -172,18 +178,19 @@ impl Now<'_> {
     fn feedback(&self, iteration: u32) -> Option<(u32, &str)> {
         let before = iteration.checked_sub(1)?;
         let until = self.pipeline.until.as_ref()?;
-        self.trail.iter().rev().find_map(|(entry, text)| match entry {
-            Entry::Merge(Merge {
-                iteration, role, ..
-            }) if *iteration == before && role == until => Some((before, text.as_str())),
-            _ => None,
-        })
+        self.trail
+            .iter()
+            .rev()
+            .find_map(|(entry, text)| match entry {
+                Entry::Merge(Merge {
+                    iteration, role, ..
+                }) if *iteration == before && role == until => Some((before, text.as_str())),
+                _ => None,
+            })
     }
 
     async fn add(&self, path: &RelPath, documents: &mut Vec<Document>) -> Result<()> {
-        let is_known = documents
-            .iter()
-            .any(|known| known.path == path.to_string());
+        let is_known = documents.iter().any(|known| known.path == path.to_string());
         if let Some(text) = self.text(path).await?.filter(|_| !is_known) {
             documents.push(Document {
                 path: path.to_string(),
@@ -200,10 +207,14 @@ impl Now<'_> {
             let path = dir.join(&RelPath::new(output).unwrap_or_default());
             return self.add(&path, documents).await;
         }
-        let last = self.trail.iter().rev().find_map(|(entry, text)| match entry {
-            Entry::Merge(merge) if merge.role == role.name => Some(text),
-            _ => None,
-        });
+        let last = self
+            .trail
+            .iter()
+            .rev()
+            .find_map(|(entry, text)| match entry {
+                Entry::Merge(merge) if merge.role == role.name => Some(text),
+                _ => None,
+            });
         if let Some(text) = last.filter(|_| role.name.as_str() != UNDERSTAND) {
             documents.push(Document {
                 path: format!("answer of {}", role.name),
@@ -261,7 +272,10 @@ impl Now<'_> {
 
 fn element(document: &Document, more: &str) -> String {
     let Document { path, text } = document;
-    format!("\n<document path=\"{path}\"{more}>\n{}\n</document>\n", text.trim_end())
+    format!(
+        "\n<document path=\"{path}\"{more}>\n{}\n</document>\n",
+        text.trim_end()
+    )
 }
 
 /// Says where a role may write.

@@ -46,7 +46,9 @@ impl Foreigner {
     pub fn decide(&self, tool: &str, foreign: Foreign) -> Result<(), String> {
         let gate = &self.gate;
         if !self.offers(tool) {
-            return Err(format!("denied: `{tool}` is not one of the tools that you are offered"));
+            return Err(format!(
+                "denied: `{tool}` is not one of the tools that you are offered"
+            ));
         }
         match foreign {
             Foreign::Nothing => ruled(gate, tool, None),
@@ -81,7 +83,8 @@ impl Foreigner {
     /// tools is for the rules alone.
     fn offers(&self, tool: &str) -> bool {
         let ToolFilter { allowed, excluded } = &self.tools;
-        let listed = |list: &[String]| names(tool).any(|name| list.iter().any(|entry| entry == name));
+        let listed =
+            |list: &[String]| names(tool).any(|name| list.iter().any(|entry| entry == name));
         let is_allowed = allowed.as_deref().is_none_or(listed);
         !listed(excluded) && (is_allowed || !is_known(tool))
     }

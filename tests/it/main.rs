@@ -75,6 +75,7 @@ mod openai_wire;
 mod output_formats;
 mod picker;
 mod pipeline;
+mod pipeline_kills;
 mod program_scene;
 mod proxy;
 mod races;

@@ -19,7 +19,11 @@ const DEMO: &str = "@examples/pipeline/offline_demo";
 
 /// A config of a pipeline; `keys` stand under `workflow`, `rest` at the top level.
 pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
-    let keys: String = keys.trim().lines().flat_map(|line| ["  ", line, "\n"]).collect();
+    let keys: String = keys
+        .trim()
+        .lines()
+        .flat_map(|line| ["  ", line, "\n"])
+        .collect();
     let agents = agents.concat();
     format!("workflow:\n  type: pipeline\n{keys}agents:\n{agents}{rest}\n")
 }
@@ -28,9 +32,13 @@ pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
 pub(crate) fn does(calls: &str, answer: &str) -> String {
     let first = match calls {
         "" => String::new(),
-        calls => format!("- when: {{last: \"You are the role\"}}\n  calls: [{calls}]\n  repeat: true\n"),
+        calls => {
+            format!("- when: {{last: \"You are the role\"}}\n  calls: [{calls}]\n  repeat: true\n")
+        }
     };
-    format!("{first}- calls: [{{name: new_answer, arguments: {{content: \"{answer}\"}}}}]\n  repeat: true\n")
+    format!(
+        "{first}- calls: [{{name: new_answer, arguments: {{content: \"{answer}\"}}}}]\n  repeat: true\n"
+    )
 }
 
 /// A call that writes a file.
@@ -56,7 +64,14 @@ pub(crate) fn git(project: &Project, words: &[&str]) -> String {
 #[track_caller]
 fn git_in(dir: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
-        .args(["-c", "safe.directory=*", "-c", "user.name=u", "-c", "user.email=u@u"])
+        .args([
+            "-c",
+            "safe.directory=*",
+            "-c",
+            "user.name=u",
+            "-c",
+            "user.email=u@u",
+        ])
         .args(words)
         .current_dir(dir)
         .env("HOME", "/nonexistent")
@@ -68,18 +83,26 @@ fn git_in(dir: &Path, words: &[&str]) -> String {
 }
 
 fn subjects(project: &Project) -> Vec<String> {
-    let told = git(project, &["log", "--first-parent", "--reverse", "--format=%s", "main"]);
+    let told = git(
+        project,
+        &["log", "--first-parent", "--reverse", "--format=%s", "main"],
+    );
     told.lines().map(str::to_owned).collect()
 }
 
 /// What happened in the runs of all parts, in the order in which they began.
 fn runs(finished: &Finished) -> Vec<Vec<Value>> {
     let logs = finished.project().path(".massgen/massgen_logs");
-    let mut logs: Vec<PathBuf> = fs::read_dir(logs).unwrap().map(|log| log.unwrap().path()).collect();
+    let mut logs: Vec<PathBuf> = fs::read_dir(logs)
+        .unwrap()
+        .map(|log| log.unwrap().path())
+        .collect();
     logs.sort();
     let read = |log: &PathBuf| {
         let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     };
     logs.iter().map(read).collect()
 }
@@ -87,7 +110,10 @@ fn runs(finished: &Finished) -> Vec<Vec<Value>> {
 /// What the agents of each part were told, with the role first.
 fn questions(finished: &Finished) -> Vec<(String, String)> {
     let told = runs(finished).into_iter().map(|events| {
-        let first = events.into_iter().find(|event| event["type"] == "run_started").unwrap();
+        let first = events
+            .into_iter()
+            .find(|event| event["type"] == "run_started")
+            .unwrap();
         let question = first["question"].as_str().unwrap().to_owned();
         let role = question.split('`').nth(1).unwrap().to_owned();
         (role, question)
@@ -97,7 +123,9 @@ fn questions(finished: &Finished) -> Vec<(String, String)> {
 
 #[test]
 fn the_example_builds_a_program_in_two_iterations() {
-    let finished = Project::new().args(["--config", DEMO, "a prime tester"]).success();
+    let finished = Project::new()
+        .args(["--config", DEMO, "a prime tester"])
+        .success();
     let stages = ["planner", "implementer", "reviewer", "tester", "user"];
     let merged = |role: &str| format!("[supervisor] merge {role}:");
     let mut expected = vec![
@@ -115,7 +143,10 @@ fn the_example_builds_a_program_in_two_iterations() {
     for (found, expected) in found.iter().zip(&expected) {
         assert!(found.starts_with(expected), "{found}: {expected}");
     }
-    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
     let tree: Vec<&str> = tree.lines().collect();
     assert_eq!(
         tree,
@@ -134,40 +165,103 @@ fn the_example_builds_a_program_in_two_iterations() {
         ]
     );
     let branches = git(finished.project(), &["branch", "--format=%(refname:short)"]);
-    let roles: Vec<&str> = branches.lines().filter_map(|name| name.rsplit_once('/')).map(|(_, role)| role).collect();
-    assert_eq!(roles, ["implementer", "planner", "reviewer", "tester", "understand", "user"]);
-    let role_commits = git(finished.project(), &["log", "--format=%an|%ae|%s", "--no-merges", "main"]);
-    assert!(role_commits.contains("tester (scripted)|tester@massgen.invalid|[tester] All tests pass."), "{role_commits}");
-    assert!(finished.stdout().starts_with("SATISFIED\n"), "{}", finished.stdout());
+    let roles: Vec<&str> = branches
+        .lines()
+        .filter_map(|name| name.rsplit_once('/'))
+        .map(|(_, role)| role)
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            "implementer",
+            "planner",
+            "reviewer",
+            "tester",
+            "understand",
+            "user"
+        ]
+    );
+    let role_commits = git(
+        finished.project(),
+        &["log", "--format=%an|%ae|%s", "--no-merges", "main"],
+    );
+    assert!(
+        role_commits.contains("tester (scripted)|tester@massgen.invalid|[tester] All tests pass."),
+        "{role_commits}"
+    );
+    assert!(
+        finished.stdout().starts_with("SATISFIED\n"),
+        "{}",
+        finished.stdout()
+    );
     git(finished.project(), &["fsck", "--strict"]);
 }
 
 #[test]
 fn each_role_is_told_what_came_before_it() {
-    let finished = Project::new().args(["--config", DEMO, "a prime tester"]).success();
+    let finished = Project::new()
+        .args(["--config", DEMO, "a prime tester"])
+        .success();
     let told = questions(&finished);
     let holds = |number: usize, role: &str, parts: &[&str], lacks: &[&str]| {
         let (found, question) = &told[number];
         assert_eq!(found, role);
         for part in parts {
-            assert!(question.contains(part), "{role} is not told {part}: {question}");
+            assert!(
+                question.contains(part),
+                "{role} is not told {part}: {question}"
+            );
         }
         for part in lacks {
-            assert!(!question.contains(part), "{role} is told {part}: {question}");
+            assert!(
+                !question.contains(part),
+                "{role} is told {part}: {question}"
+            );
         }
     };
     let document = |path: &str| format!("<document path=\"{path}\">");
     let (task, shared) = (document("TASK.md"), document("SHARED_UNDERSTANDING.md"));
-    let (plan, made) = (document("planner/PLAN.md"), document("implementer/IMPLEMENTATION.md"));
-    let (program, review) = (document("implementer/is_prime.sh"), document("reviewer/REVIEW.md"));
+    let (plan, made) = (
+        document("planner/PLAN.md"),
+        document("implementer/IMPLEMENTATION.md"),
+    );
+    let (program, review) = (
+        document("implementer/is_prime.sh"),
+        document("reviewer/REVIEW.md"),
+    );
     let usage = document("tester/USAGE.md");
-    holds(0, "understand", &[&task, "You write no files"], &[&shared, &plan]);
-    holds(1, "planner", &[&task, &shared, "nobody answered; assumed: no"], &[&plan, &made]);
-    holds(2, "implementer", &[&task, &shared, &plan, "only in `implementer/`"], &[&made, &program]);
+    holds(
+        0,
+        "understand",
+        &[&task, "You write no files"],
+        &[&shared, &plan],
+    );
+    holds(
+        1,
+        "planner",
+        &[&task, &shared, "nobody answered; assumed: no"],
+        &[&plan, &made],
+    );
+    holds(
+        2,
+        "implementer",
+        &[&task, &shared, &plan, "only in `implementer/`"],
+        &[&made, &program],
+    );
     holds(3, "reviewer", &[&plan, &made, &program], &[&review]);
     holds(4, "tester", &[&plan, &made, &program, &review], &[&usage]);
-    holds(5, "user", &[&plan, &made, &program, &review, &usage, "`SATISFIED`"], &[]);
-    holds(6, "planner", &["iteration 2 of at most 3", "I expected `no`", &plan], &[&program]);
+    holds(
+        5,
+        "user",
+        &[&plan, &made, &program, &review, &usage, "`SATISFIED`"],
+        &[],
+    );
+    holds(
+        6,
+        "planner",
+        &["iteration 2 of at most 3", "I expected `no`", &plan],
+        &[&program],
+    );
     assert_eq!(told.len(), 11);
 }
 
@@ -179,7 +273,11 @@ fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
         if event["type"] == "tool_called" {
             calls.push((tool, event["denied"].as_str().map(str::to_owned)));
         } else if event["type"] == "tool_finished" && event["success"] == false {
-            let last = calls.iter_mut().rev().find(|(name, _)| *name == tool).unwrap();
+            let last = calls
+                .iter_mut()
+                .rev()
+                .find(|(name, _)| *name == tool)
+                .unwrap();
             last.1 = Some(event["summary"].as_str().unwrap_or_default().to_owned());
         }
     }
@@ -189,63 +287,148 @@ fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
 #[test]
 fn a_role_does_what_it_may_and_nothing_else() {
     let other = |path: &str| writes(path, "x");
-    let edit = r#"{name: edit_file, arguments: {path: "PATH", edits: [{oldText: "x", newText: "y"}]}}"#;
+    let edit =
+        r#"{name: edit_file, arguments: {path: "PATH", edits: [{oldText: "x", newText: "y"}]}}"#;
     let edits = |path: &str| edit.replace("PATH", path);
-    let bash = |line: &str| format!("{{name: execute_command, arguments: {{command: \"{line}\"}}}}");
-    let role = |id: &str, keys: &str, calls: &[String]| agent(id, keys, &does(&calls.join(", "), "done"));
+    let bash =
+        |line: &str| format!("{{name: execute_command, arguments: {{command: \"{line}\"}}}}");
+    let role =
+        |id: &str, keys: &str, calls: &[String]| agent(id, keys, &does(&calls.join(", "), "done"));
     let commands = "enable_mcp_command_line: true";
     let agents = [
         role("understand", "", &[other("understand/a"), bash("true")]),
-        role("planner", "", &[other("planner/a"), other("TASK.md"), other("user/a"), edits("planner/a"), bash("true")]),
-        role("implementer", "", &[other("implementer/a"), edits("implementer/a"), other("planner/a"), bash("true")]),
-        role("tester", commands, &[
-            other("tester/a"),
-            edits("tester/a"),
-            bash("echo 1 > tester/b"),
-            bash("echo 1 > implementer/b"),
-            bash("echo 1 > b"),
-            bash("git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main"),
-            bash("git --git-dir=../../hub.git update-ref refs/heads/main HEAD"),
-            bash("mkdir -p ../../hub.git/hooks"),
-            bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
-        ]),
-        role("user", commands, &[other("user/a"), edits("user/a"), bash("echo 1 > tester/c")]),
+        role(
+            "planner",
+            "",
+            &[
+                other("planner/a"),
+                other("TASK.md"),
+                other("user/a"),
+                edits("planner/a"),
+                bash("true"),
+            ],
+        ),
+        role(
+            "implementer",
+            "",
+            &[
+                other("implementer/a"),
+                edits("implementer/a"),
+                other("planner/a"),
+                bash("true"),
+            ],
+        ),
+        role(
+            "tester",
+            commands,
+            &[
+                other("tester/a"),
+                edits("tester/a"),
+                bash("echo 1 > tester/b"),
+                bash("echo 1 > implementer/b"),
+                bash("echo 1 > b"),
+                bash("git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main"),
+                bash("git --git-dir=../../hub.git update-ref refs/heads/main HEAD"),
+                bash("mkdir -p ../../hub.git/hooks"),
+                bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
+            ],
+        ),
+        role(
+            "user",
+            commands,
+            &[other("user/a"), edits("user/a"), bash("echo 1 > tester/c")],
+        ),
     ];
     let keys = "stages: [understand, planner, implementer, tester, user]\nmax_iterations: 1\nproject: none";
-    let finished = Project::new().config(&pipeline(keys, &agents, "")).args(["go"]).failure(5);
+    let finished = Project::new()
+        .config(&pipeline(keys, &agents, ""))
+        .args(["go"])
+        .failure(5);
     let runs = runs(&finished);
     let check = |number: usize, expected: &[(&str, bool)]| {
         let found = calls(&runs[number]);
-        let kept: Vec<_> = found.iter().filter(|(tool, _)| tool != "new_answer").collect();
+        let kept: Vec<_> = found
+            .iter()
+            .filter(|(tool, _)| tool != "new_answer")
+            .collect();
         assert_eq!(kept.len(), expected.len(), "{kept:#?}");
-        for ((tool, denied), (expected, allowed)) in kept.iter().map(|call| (&call.0, &call.1)).zip(expected) {
+        for ((tool, denied), (expected, allowed)) in
+            kept.iter().map(|call| (&call.0, &call.1)).zip(expected)
+        {
             assert_eq!(tool, expected, "{kept:#?}");
-            assert_eq!(denied.is_none(), *allowed, "{tool}: {denied:?} in {kept:#?}");
+            assert_eq!(
+                denied.is_none(),
+                *allowed,
+                "{tool}: {denied:?} in {kept:#?}"
+            );
         }
     };
     check(0, &[("write_file", false), ("execute_command", false)]);
-    let planner = [("write_file", true), ("write_file", false), ("write_file", false)];
-    check(1, &[&planner[..], &[("edit_file", false), ("execute_command", false)]].concat());
-    check(2, &[("write_file", true), ("edit_file", true), ("write_file", false), ("execute_command", false)]);
-    let bash = "execute_command";
-    check(3, &[
+    let planner = [
         ("write_file", true),
-        ("edit_file", true),
-        (bash, true),
-        (bash, false),
-        (bash, false),
-        (bash, true),
-        (bash, false),
-        (bash, false),
-        (bash, true),
-    ]);
-    check(4, &[("write_file", true), ("edit_file", false), (bash, false)]);
-    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+        ("write_file", false),
+        ("write_file", false),
+    ];
+    check(
+        1,
+        &[
+            &planner[..],
+            &[("edit_file", false), ("execute_command", false)],
+        ]
+        .concat(),
+    );
+    check(
+        2,
+        &[
+            ("write_file", true),
+            ("edit_file", true),
+            ("write_file", false),
+            ("execute_command", false),
+        ],
+    );
+    let bash = "execute_command";
+    check(
+        3,
+        &[
+            ("write_file", true),
+            ("edit_file", true),
+            (bash, true),
+            (bash, false),
+            (bash, false),
+            (bash, true),
+            (bash, false),
+            // What it makes there is in its own view of the disk.
+            (bash, true),
+            (bash, true),
+        ],
+    );
+    check(
+        4,
+        &[("write_file", true), ("edit_file", false), (bash, false)],
+    );
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
     let made: Vec<&str> = tree.lines().filter(|name| name.contains('/')).collect();
-    assert_eq!(made, ["implementer/a", "planner/a", "tester/a", "tester/b", "user/a"]);
+    assert_eq!(
+        made,
+        [
+            "implementer/a",
+            "planner/a",
+            "tester/a",
+            "tester/b",
+            "user/a"
+        ]
+    );
     let first = &subjects(finished.project())[0];
     assert_eq!(first, "[supervisor] start: go", "the history is as it was");
     assert!(!place(finished.project()).join("hub.git/hooks").exists());
+    // Nothing but the sandbox was in the way.
+    git(
+        finished.project(),
+        &["update-ref", "refs/heads/other", "main"],
+    );
 }
 
 /// A planner whose plan has two parts, and two implementers that write what `first` and `second` say.
@@ -276,18 +459,40 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
     let (one, two) = (writes("implementer/1", "1"), writes("implementer/2", "2"));
     let config = pipeline(TWO, &two_implementers(&one, &two, "{name: none}"), "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main", "implementer/"]);
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main", "implementer/"],
+    );
     assert_eq!(tree, "implementer/1\nimplementer/2\n");
-    let merges: Vec<String> = subjects(finished.project()).into_iter().filter(|s| s.contains("implementer")).collect();
-    assert_eq!(merges, ["[supervisor] merge implementer: did it", "[supervisor] merge implementer-2: did it"]);
+    let merges: Vec<String> = subjects(finished.project())
+        .into_iter()
+        .filter(|s| s.contains("implementer"))
+        .collect();
+    assert_eq!(
+        merges,
+        [
+            "[supervisor] merge implementer: did it",
+            "[supervisor] merge implementer-2: did it"
+        ]
+    );
     let told = questions(&finished);
-    let of = |part: &str| told.iter().filter(|(_, question)| question.contains(part)).count();
-    assert_eq!((of("You are copy 1 of 2"), of("You are copy 2 of 2")), (1, 1));
+    let of = |part: &str| {
+        told.iter()
+            .filter(|(_, question)| question.contains(part))
+            .count()
+    };
+    assert_eq!(
+        (of("You are copy 1 of 2"), of("You are copy 2 of 2")),
+        (1, 1)
+    );
 }
 
 #[test]
 fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
-    let (one, two) = (writes("implementer/f", "one\\n"), writes("implementer/f", "two\\n"));
+    let (one, two) = (
+        writes("implementer/f", "one\\n"),
+        writes("implementer/f", "two\\n"),
+    );
     let mend = format!(
         "{{name: read_text_file, arguments: {{path: implementer/f}}}}, {}",
         writes("implementer/f", "one\\ntwo\\n")
@@ -295,14 +500,23 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
     let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
     let config = pipeline(TWO, &two_implementers(&one, &two, &mend), check);
     let finished = Project::new().config(&config).args(["go"]).success();
-    assert_eq!(git(finished.project(), &["show", "main:implementer/f"]), "one\ntwo\n");
+    assert_eq!(
+        git(finished.project(), &["show", "main:implementer/f"]),
+        "one\ntwo\n"
+    );
     let told = questions(&finished);
-    let tasks = told.iter().filter(|(_, question)| question.contains("Your work was not merged"));
+    let tasks = told
+        .iter()
+        .filter(|(_, question)| question.contains("Your work was not merged"));
     assert_eq!(tasks.count(), 1);
-    let read = runs(&finished).into_iter().flatten().find(|event| {
-        event["type"] == "tool_finished" && event["tool"] == "read_text_file"
-    });
-    let read = read.unwrap()["content"].as_str().unwrap_or_default().to_owned();
+    let read = runs(&finished)
+        .into_iter()
+        .flatten()
+        .find(|event| event["type"] == "tool_finished" && event["tool"] == "read_text_file");
+    let read = read.unwrap()["content"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     assert!(read.is_empty() || read.contains("<<<<<<<"), "{read}");
     for commit in git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
         let grep = Command::new("git")
@@ -318,8 +532,8 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
 fn red_work_goes_back_and_main_stays_green() {
     let replies = format!(
         r#"
-- when: {{last: "`sh run.sh` failed"}}
-  calls: [{}]
+- when: {{last: "these checks do not pass"}}
+  calls: [{{name: read_text_file, arguments: {{path: implementer/run.sh}}}}, {}]
 - when: {{last: "You are the role"}}
   calls: [{}]
 - calls: [{{name: new_answer, arguments: {{content: "did it"}}}}]
@@ -332,20 +546,54 @@ fn red_work_goes_back_and_main_stays_green() {
     let check = "checks: [{name: sh run.sh, command: \"sh implementer/run.sh || test ! -e implementer/run.sh\"}]";
     let config = pipeline("stages: [implementer]\nproject: none", &agents, check);
     let finished = Project::new().config(&config).args(["go"]).success();
-    assert!(finished.stderr().contains("not merged: implementer, try 1 of 3"), "{}", finished.stderr());
-    assert_eq!(git(finished.project(), &["show", "main:implementer/run.sh"]), "exit 0\n");
-    let shown = git(finished.project(), &["log", "--first-parent", "--format=%H", "main", "--", "implementer/run.sh"]);
-    assert_eq!(shown.lines().count(), 1, "only the green state was ever part of main");
+    assert!(
+        finished
+            .stderr()
+            .contains("not merged: implementer, try 1 of 3"),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(
+        git(finished.project(), &["show", "main:implementer/run.sh"]),
+        "exit 0\n"
+    );
+    let shown = git(
+        finished.project(),
+        &[
+            "log",
+            "--first-parent",
+            "--format=%H",
+            "main",
+            "--",
+            "implementer/run.sh",
+        ],
+    );
+    assert_eq!(
+        shown.lines().count(),
+        1,
+        "only the green state was ever part of main"
+    );
 }
 
 #[test]
 fn what_never_merges_ends_the_pipeline_with_main_green() {
-    let agents = [agent("implementer", "", &does(&writes("implementer/a", "1"), "did it"))];
-    let config = pipeline("stages: [implementer]\nproject: none\nmerge_tries: 2", &agents, "checks: [\"false\"]");
+    let agents = [agent(
+        "implementer",
+        "",
+        &does(&writes("implementer/a", "1"), "did it"),
+    )];
+    let config = pipeline(
+        "stages: [implementer]\nproject: none\nmerge_tries: 2",
+        &agents,
+        "checks: [\"false\"]",
+    );
     let finished = Project::new().config(&config).args(["go"]).failure(1);
     let stderr = finished.stderr();
     assert!(stderr.contains("is not merged after 2 tries"), "{stderr}");
-    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
     assert_eq!(tree, "TASK.md\n");
 }
 
@@ -353,14 +601,17 @@ fn what_never_merges_ends_the_pipeline_with_main_green() {
 fn user_says(words: &[&str]) -> Vec<String> {
     let replies: String = words
         .iter()
-        .map(|word| format!("- calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n"))
+        .map(|word| {
+            format!("- calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n")
+        })
         .collect();
     let plans = (1..6).map(|number| {
         let write = writes("planner/plan.txt", &number.to_string());
         format!("- when: {{last: \"iteration {number} of\"}}\n  calls: [{{name: read_text_file, arguments: {{path: planner/plan.txt}}}}, {write}]\n")
     });
     let plans: String = plans.collect();
-    let answers = "- calls: [{name: new_answer, arguments: {content: \"planned\"}}]\n  repeat: true\n";
+    let answers =
+        "- calls: [{name: new_answer, arguments: {content: \"planned\"}}]\n  repeat: true\n";
     vec![
         agent("planner", "", &format!("{plans}{answers}")),
         agent("user", "enable_mcp_command_line: true", &replies),
@@ -378,41 +629,106 @@ fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, told: &str) -> F
 
 #[test]
 fn a_pipeline_ends_for_a_reason_that_is_told() {
-    check_end("max_iterations: 3", &["SATISFIED"], "", 0, "user is satisfied");
-    check_end("max_iterations: 3", &["no", "SATISFIED"], "", 0, "user is satisfied");
+    check_end(
+        "max_iterations: 3",
+        &["SATISFIED"],
+        "",
+        0,
+        "user is satisfied",
+    );
+    check_end(
+        "max_iterations: 3",
+        &["no", "SATISFIED"],
+        "",
+        0,
+        "user is satisfied",
+    );
     let over = "user is not satisfied after 2 iterations";
     check_end("max_iterations: 2", &["no", "still no"], "", 5, over);
     let stuck = "brought the same feedback";
     check_end("max_iterations: 9", &["no", "no", "no"], "", 1, stuck);
-    check_end("max_iterations: 9", &["no"], "limits: {max_tool_calls: 1}", 5, "the pipeline");
-    check_end("max_iterations: 9", &[], "", 1, "no agent answered");
+    check_end(
+        "max_iterations: 9",
+        &["no"],
+        "limits: {max_tool_calls: 1}",
+        5,
+        "tool call left",
+    );
+    let fails = pipeline(
+        "stages: [planner]\nproject: none",
+        &[agent("planner", "", "- error: {message: no}\n")],
+        "",
+    );
+    let finished = Project::new().config(&fails).args(["go"]).failure(1);
+    assert!(
+        finished.stderr().contains("no agent answered"),
+        "{}",
+        finished.stderr()
+    );
 }
 
 #[test]
 fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
-    let agents = [agent("implementer", "", &does(
-        &[writes("src/new.txt", "new\\n"), writes(".pipeline/implementer/I.md", "did\\n"), writes(".pipeline/planner/x", "x"), writes(".pipeline/TASK.md", "x")].join(", "),
-        "did it",
-    ))];
-    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, "")).file("src/old.txt", "old\n");
+    let agents = [agent(
+        "implementer",
+        "",
+        &does(
+            &[
+                writes("src/new.txt", "new\\n"),
+                writes(".pipeline/implementer/I.md", "did\\n"),
+                writes(".pipeline/planner/x", "x"),
+                writes(".pipeline/TASK.md", "x"),
+            ]
+            .join(", "),
+            "did it",
+        ),
+    )];
+    let project = Project::new()
+        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .file("src/old.txt", "old\n");
     let root = project.path("");
     git_in(&root, &["init", "-q", "-b", "trunk"]);
     git_in(&root, &["add", "src"]);
     git_in(&root, &["commit", "-q", "-m", "first"]);
     fs::write(root.join("src/old.txt"), "changed\n").unwrap();
     let state = |dir: &Path| {
-        let listed = Command::new("sh").arg("-c").arg("find . -type f -exec sha256sum {} + | sort").current_dir(dir).output();
+        let listed = Command::new("sh")
+            .arg("-c")
+            .arg("find . -type f -exec sha256sum {} + | sort")
+            .current_dir(dir)
+            .output();
         String::from_utf8(listed.unwrap().stdout).unwrap()
     };
     let before = state(&root.join(".git"));
     let finished = project.args(["go"]).success();
     assert_eq!(state(&root.join(".git")), before);
-    assert!(finished.stderr().contains("the changes of 1 file are not committed"), "{}", finished.stderr());
-    let tree = git(finished.project(), &["ls-tree", "-r", "--name-only", "main"]);
-    let expected = [".pipeline/CUMULATIVE_UNDERSTANDING.md", ".pipeline/TASK.md", ".pipeline/implementer/I.md", "src/new.txt", "src/old.txt"];
+    assert!(
+        finished
+            .stderr()
+            .contains("the changes of 1 file are not committed"),
+        "{}",
+        finished.stderr()
+    );
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
+    let expected = [
+        ".pipeline/CUMULATIVE_UNDERSTANDING.md",
+        ".pipeline/TASK.md",
+        ".pipeline/implementer/I.md",
+        "src/new.txt",
+        "src/old.txt",
+    ];
     assert_eq!(tree.lines().collect::<Vec<_>>(), expected);
-    assert_eq!(git(finished.project(), &["show", "main:src/old.txt"]), "old\n");
-    assert_eq!(git(finished.project(), &["show", "main:.pipeline/TASK.md"]), "go\n");
+    assert_eq!(
+        git(finished.project(), &["show", "main:src/old.txt"]),
+        "old\n"
+    );
+    assert_eq!(
+        git(finished.project(), &["show", "main:.pipeline/TASK.md"]),
+        "go\n"
+    );
     finished.has_no("src/new.txt");
 }
 
@@ -421,10 +737,18 @@ fn answers_come_from_a_file() {
     let asks = "## Open questions\\n\\n- Which port?\\n  assumption: 80";
     let agents = [agent("understand", "", &does("", asks))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
-    let project = Project::new().config(&config).file("answers.txt", "Port 8080.\n");
+    let project = Project::new()
+        .config(&config)
+        .file("answers.txt", "Port 8080.\n");
     let finished = project.args(["--answers", "answers.txt", "go"]).success();
-    let shared = git(finished.project(), &["show", "main:SHARED_UNDERSTANDING.md"]);
-    assert!(shared.contains("## Answers of the user\n\nPort 8080."), "{shared}");
+    let shared = git(
+        finished.project(),
+        &["show", "main:SHARED_UNDERSTANDING.md"],
+    );
+    assert!(
+        shared.contains("## Answers of the user\n\nPort 8080."),
+        "{shared}"
+    );
     assert!(!shared.contains("assumed"), "{shared}");
 }
 
@@ -439,10 +763,23 @@ fn a_role_can_be_a_team_that_votes() {
              - text: \"plan of {name}\"\n  repeat: true\n"
         )
     };
-    let agents = [agent("ann", "", &answers("ann")), agent("ben", "", &answers("ben"))];
-    let config = pipeline("stages: [{role: planner, agents: [ann, ben]}]\nproject: none", &agents, "");
+    let agents = [
+        agent("ann", "", &answers("ann")),
+        agent("ben", "", &answers("ben")),
+    ];
+    let config = pipeline(
+        "stages: [{role: planner, agents: [ann, ben]}]\nproject: none",
+        &agents,
+        "",
+    );
     let finished = Project::new().config(&config).args(["go"]).success();
-    assert_eq!(git(finished.project(), &["show", "main:planner/PLAN.md"]), "ben");
+    assert_eq!(
+        git(finished.project(), &["show", "main:planner/PLAN.md"]),
+        "ben"
+    );
     let subjects = subjects(finished.project());
-    assert!(subjects.contains(&"[supervisor] merge planner: plan of ben".to_owned()), "{subjects:?}");
+    assert!(
+        subjects.contains(&"[supervisor] merge planner: plan of ben".to_owned()),
+        "{subjects:?}"
+    );
 }

@@ -80,7 +80,10 @@ pub(crate) async fn begin(
     }
     let writes = |opened: &&Opened| opened.permission == Permission::Write;
     if let Some(opened) = prepared.opened.iter().find(writes) {
-        let message = format!("`{}` is opened for writing, and a pipeline writes to no such path", opened.path);
+        let message = format!(
+            "`{}` is opened for writing, and a pipeline writes to no such path",
+            opened.path
+        );
         return Err(Error::new(ErrorKind::Usage, message)
             .hint("mention it without `:w`; `massgen apply` delivers what the pipeline made"));
     }
@@ -104,7 +107,10 @@ pub(crate) async fn begin(
     let config_text = started_with.config_text.as_deref();
     let (ground, notes) = Ground::begin(Beginning {
         workflow,
-        task: (&prepared.prompt.original_prompt, &prepared.prompt.cleaned_prompt),
+        task: (
+            &prepared.prompt.original_prompt,
+            &prepared.prompt.cleaned_prompt,
+        ),
         opened: &stage.opened,
         base: &stage.host.cwd,
         pipelines: &pipelines,
@@ -127,15 +133,22 @@ pub(crate) async fn go_on(
 ) -> Result<Conducted> {
     let telemetry = telemetry(host, output);
     let completed = environment::complete(host);
-    completed.warnings.iter().for_each(|warning| output.warning(warning));
+    completed
+        .warnings
+        .iter()
+        .for_each(|warning| output.warning(warning));
     let host = completed.host;
     let path_variable = host.env("PATH").unwrap_or_default();
     let ground = Ground::go_on(dir, path_variable).await?;
     let record = &ground.record;
     if record.cwd != host.cwd {
-        let message = format!("the pipeline was begun in `{}`, and this is another directory", record.cwd);
-        return Err(Error::new(ErrorKind::Environment, message)
-            .hint("go there, or begin the task again"));
+        let message = format!(
+            "the pipeline was begun in `{}`, and this is another directory",
+            record.cwd
+        );
+        return Err(
+            Error::new(ErrorKind::Environment, message).hint("go there, or begin the task again")
+        );
     }
     let arguments = arguments_of(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
@@ -150,10 +163,14 @@ pub(crate) async fn go_on(
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
     if has_changed && now.config.is_none() {
         let message = format!("the config `{name}` has changed since the pipeline began");
-        return Err(Error::new(ErrorKind::Config, message)
-            .hint("put it back as it was, or name the config that shall hold now with `--config`"));
+        return Err(Error::new(ErrorKind::Config, message).hint(
+            "put it back as it was, or name the config that shall hold now with `--config`",
+        ));
     }
-    let roles = config.workflow.as_ref().map(|workflow| &workflow.pipeline.stages);
+    let roles = config
+        .workflow
+        .as_ref()
+        .map(|workflow| &workflow.pipeline.stages);
     let roles = roles.into_iter().flatten().map(|stage| &stage.role.name);
     if !roles.eq(&record.roles) {
         let message = format!("the config `{name}` has other roles than the pipeline");

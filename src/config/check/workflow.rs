@@ -36,7 +36,8 @@ impl Checker<'_> {
             if root.get("roles").is_some() {
                 let message = "`roles` have no effect: no `workflow` gives them work";
                 let warning = Diagnostic::warning("roles", message).at(root.span_of("roles"));
-                self.findings.push(warning.suggest("add `workflow`, or remove them"));
+                self.findings
+                    .push(warning.suggest("add `workflow`, or remove them"));
             }
             return None;
         };
@@ -54,10 +55,16 @@ impl Checker<'_> {
                 stages,
                 iterations_max: u32::try_from(iterations).unwrap_or(u32::MAX),
                 until,
-                context_tokens_max: view.integer("context_tokens").unwrap_or(CONTEXT_TOKENS_DEFAULT),
+                context_tokens_max: view
+                    .integer("context_tokens")
+                    .unwrap_or(CONTEXT_TOKENS_DEFAULT),
             },
-            workspace: view.text("workspace").and_then(|text| self.workspace(&text)),
-            directory: view.text("directory").and_then(|text| self.directory(&text)),
+            workspace: view
+                .text("workspace")
+                .and_then(|text| self.workspace(&text)),
+            directory: view
+                .text("directory")
+                .and_then(|text| self.directory(&text)),
             project: self.project(&view),
             merge_tries_max: merge_tries.unwrap_or(MERGE_TRIES_DEFAULT),
         })
@@ -72,7 +79,8 @@ impl Checker<'_> {
         let mut paths = config.orchestrator.context_paths.iter().chain(own);
         if let Some(open) = paths.find(|path| path.permission == Permission::Write) {
             let path = quote(&open.path.to_string());
-            let message = format!("{path} is open for writing, and a pipeline writes to no such path");
+            let message =
+                format!("{path} is open for writing, and a pipeline writes to no such path");
             let error = Diagnostic::error("workflow", message).at(root.span_of("workflow"));
             self.findings
                 .push(error.suggest("open it with `permission: read`; `massgen apply` delivers"));
@@ -88,7 +96,8 @@ impl Checker<'_> {
             if takes_part {
                 let message = format!("the `{fault}` of `{}` says what its role says", agent.id);
                 let error = Diagnostic::error("workflow", message).at(root.span_of("workflow"));
-                self.findings.push(error.suggest("remove it; `roles` say who writes where"));
+                self.findings
+                    .push(error.suggest("remove it; `roles` say who writes where"));
             }
         }
     }
@@ -123,7 +132,8 @@ impl Checker<'_> {
         RoleName::parse(text.written)
             .map_err(|why| {
                 let message = format!("{}: {why}", quote(text.written));
-                self.findings.push(Diagnostic::error(&text.path, message).at(text.span));
+                self.findings
+                    .push(Diagnostic::error(&text.path, message).at(text.span));
             })
             .ok()
     }
@@ -168,7 +178,10 @@ impl Checker<'_> {
     }
 
     fn reads(&mut self, entry: &View<'_>) -> Option<Reads> {
-        if entry.text("reads").is_some_and(|text| text.written == "all") {
+        if entry
+            .text("reads")
+            .is_some_and(|text| text.written == "all")
+        {
             return Some(Reads::AllEarlier);
         }
         let names = entry.texts("reads");
@@ -177,25 +190,32 @@ impl Checker<'_> {
     }
 
     fn output(&mut self, text: &Text<'_>) -> Option<String> {
-        let is_name = RelPath::new(text.written)
-            .is_some_and(|path| path.as_path().components().count() == 1 && path.to_string() == text.written);
+        let is_name = RelPath::new(text.written).is_some_and(|path| {
+            path.as_path().components().count() == 1 && path.to_string() == text.written
+        });
         if is_name && !text.written.starts_with('.') {
             return Some(text.written.to_owned());
         }
         let message = format!("{} is no name of a file", quote(text.written));
         let error = Diagnostic::error(&text.path, message).at(text.span);
-        self.findings.push(error.suggest("write a plain name, such as `NOTES.md`"));
+        self.findings
+            .push(error.suggest("write a plain name, such as `NOTES.md`"));
         None
     }
 
     /// A directory of the tree.
     fn directory(&mut self, text: &Text<'_>) -> Option<RelPath> {
-        let is_git = |path: &RelPath| path.as_path().components().any(|part| part.as_os_str() == ".git");
+        let is_git = |path: &RelPath| {
+            path.as_path()
+                .components()
+                .any(|part| part.as_os_str() == ".git")
+        };
         let path = RelPath::new(text.written).filter(|path| !path.is_root() && !is_git(path));
         if path.is_none() {
             let message = format!("{} is no directory of the tree", quote(text.written));
             let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest("write a path below its root, such as `docs/notes`"));
+            self.findings
+                .push(error.suggest("write a path below its root, such as `docs/notes`"));
         }
         path
     }
@@ -205,7 +225,8 @@ impl Checker<'_> {
         if place.is_none() {
             let message = format!("{} names no directory", quote(text.written));
             let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest("write a name, or a whole path"));
+            self.findings
+                .push(error.suggest("write a name, or a whole path"));
         }
         place
     }
@@ -216,7 +237,9 @@ impl Checker<'_> {
             Some(text) => match text.written {
                 "auto" => ProjectChoice::Auto,
                 NONE => ProjectChoice::None,
-                _ => self.path(&text).map_or(ProjectChoice::Auto, ProjectChoice::At),
+                _ => self
+                    .path(&text)
+                    .map_or(ProjectChoice::Auto, ProjectChoice::At),
             },
         }
     }
@@ -294,7 +317,9 @@ impl Checker<'_> {
             .collect();
         let mut ids = ids?;
         if ids.is_empty() {
-            let same = agents.iter().find(|agent| agent.id.as_str() == role.name.as_str());
+            let same = agents
+                .iter()
+                .find(|agent| agent.id.as_str() == role.name.as_str());
             ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view.and_then(|view| view.integer("copies")).unwrap_or(1);
@@ -307,7 +332,10 @@ impl Checker<'_> {
 
     fn agent_of_stage(&mut self, text: &Text<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
         let ids = || agents.iter().map(|agent| agent.id.as_str());
-        if let Some(known) = agents.iter().find(|agent| agent.id.as_str() == text.written) {
+        if let Some(known) = agents
+            .iter()
+            .find(|agent| agent.id.as_str() == text.written)
+        {
             return Some(known.id.clone());
         }
         let message = format!("there is no agent {}", quote(text.written));
@@ -335,7 +363,8 @@ impl Checker<'_> {
         if role.is_none() {
             let message = format!("the role {} is no stage", quote(text.written));
             let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest("name one of the stages, or `none`"));
+            self.findings
+                .push(error.suggest("name one of the stages, or `none`"));
         }
         role
     }
@@ -358,14 +387,19 @@ impl Checker<'_> {
     /// Refuses roles that may run commands and whose agents cannot.
     fn expect_commands(&mut self, view: &View<'_>, stages: &[Stage], agents: &[AgentConfig]) {
         for stage in stages.iter().filter(|stage| stage.role.may(Right::Bash)) {
-            let its = agents.iter().filter(|agent| stage.agents.contains(&agent.id));
+            let its = agents
+                .iter()
+                .filter(|agent| stage.agents.contains(&agent.id));
             for agent in its {
                 let is_able = agent.commands.is_some() || agent.backend.guest.is_some();
                 if is_able || agent.programs.is_some() {
                     continue;
                 }
                 let role = &stage.role.name;
-                let message = format!("the role `{role}` runs commands, and its agent `{}` runs none", agent.id);
+                let message = format!(
+                    "the role `{role}` runs commands, and its agent `{}` runs none",
+                    agent.id
+                );
                 let way_out = "add `enable_mcp_command_line: true` to its `backend`, or give the role other `rights`";
                 self.refuse_key(view, "stages", &message, way_out);
             }
@@ -374,11 +408,14 @@ impl Checker<'_> {
 
     /// Says which agents have nothing to do.
     fn tell_of_idle(&mut self, view: &View<'_>, stages: &[Stage], agents: &[AgentConfig]) {
-        let takes_part = |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
+        let takes_part =
+            |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
         for agent in agents.iter().filter(|agent| !takes_part(agent)) {
             let message = format!("the agent `{}` takes part in no stage", agent.id);
-            let warning = Diagnostic::warning("workflow.stages", message).at(view.span_of("stages"));
-            self.findings.push(warning.suggest("name it in a stage, or remove it"));
+            let warning =
+                Diagnostic::warning("workflow.stages", message).at(view.span_of("stages"));
+            self.findings
+                .push(warning.suggest("name it in a stage, or remove it"));
         }
     }
 }

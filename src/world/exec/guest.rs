@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
 
-use crate::confinement::{Confinement, Opening};
 use crate::config::ToolFilter;
+use crate::confinement::{Confinement, Opening};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Scope};

@@ -50,19 +50,35 @@ impl Hub {
     ) -> Result<Vec<Commit>> {
         let reference = branch.reference();
         let not = since.map(|since| format!("^{since}"));
-        let mut words = vec!["log", "-z", "--reverse", "--topo-order", "--no-show-signature", FORMAT];
+        let mut words = vec![
+            "log",
+            "-z",
+            "--reverse",
+            "--topo-order",
+            "--no-show-signature",
+            FORMAT,
+        ];
         words.extend((line == Line::First).then_some("--first-parent"));
         words.push(&reference);
         words.extend(not.as_deref());
         words.push("--");
         let told = self.ask(&words, &[], b"").await?;
-        let commits = told.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        let commits = told
+            .split(|byte| *byte == 0)
+            .filter(|part| !part.is_empty());
         commits.map(|part| read(&lossy(part))).collect()
     }
 
     /// A commit.
     pub async fn commit_of(&self, id: &ObjectId) -> Result<Commit> {
-        let words = ["log", "-1", "--no-show-signature", FORMAT, id.as_str(), "--"];
+        let words = [
+            "log",
+            "-1",
+            "--no-show-signature",
+            FORMAT,
+            id.as_str(),
+            "--",
+        ];
         read(&lossy(&self.ask(&words, &[], b"").await?))
     }
 

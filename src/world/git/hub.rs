@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::files::read_found;
+use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::{Project, SHALLOW_BYTES_MAX};
 use crate::world::git::{Answer, Call, Git, text};
 use crate::world::sys::own::dir::{self, Audience};
@@ -247,7 +247,12 @@ impl Hub {
     }
 
     /// What git answers about the repository, if all went well.
-    pub(super) async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
+    pub(super) async fn ask(
+        &self,
+        words: &[&str],
+        env: &[(&str, &str)],
+        input: &[u8],
+    ) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
         let call = Call {
@@ -291,7 +296,9 @@ impl Hub {
 
     /// How the names of its objects are made: `sha1` or `sha256`.
     pub(super) async fn format(&self) -> Result<String> {
-        let told = self.ask(&["rev-parse", "--show-object-format"], &[], b"").await?;
+        let told = self
+            .ask(&["rev-parse", "--show-object-format"], &[], b"")
+            .await?;
         text(&told).map(str::to_owned)
     }
 

@@ -37,8 +37,19 @@ impl Hub {
         }
         let format = self.format().await?;
         let format = format!("--object-format={format}");
-        let make = ["init", "--quiet", "--template=", "--initial-branch=main", &format, "."];
-        let of_it = Private { hub: self, dir, git_dir: &git_dir };
+        let make = [
+            "init",
+            "--quiet",
+            "--template=",
+            "--initial-branch=main",
+            &format,
+            ".",
+        ];
+        let of_it = Private {
+            hub: self,
+            dir,
+            git_dir: &git_dir,
+        };
         of_it.ask(&make).await?;
         let info = git_dir.join("objects/info");
         dir::create_all(&info, Audience::Umask)?;
@@ -48,10 +59,17 @@ impl Hub {
         if let Some(shallow) = self.shallow()? {
             file::replace(&git_dir.join("shallow"), &shallow, Durability::Process)?;
         }
-        let Outset { branch, tip, main, author } = outset;
+        let Outset {
+            branch,
+            tip,
+            main,
+            author,
+        } = outset;
         let (name, address) = author.parts();
         let reference = branch.reference();
-        of_it.ask(&["update-ref", "refs/heads/main", main.as_str()]).await?;
+        of_it
+            .ask(&["update-ref", "refs/heads/main", main.as_str()])
+            .await?;
         of_it.ask(&["update-ref", &reference, tip.as_str()]).await?;
         of_it.ask(&["symbolic-ref", "HEAD", &reference]).await?;
         of_it.ask(&["config", "user.name", name]).await?;
@@ -71,6 +89,8 @@ struct Private<'a> {
 impl Private<'_> {
     async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
         let index = self.git_dir.join("index");
-        self.hub.ask_elsewhere((self.git_dir, self.dir, &index), words).await
+        self.hub
+            .ask_elsewhere((self.git_dir, self.dir, &index), words)
+            .await
     }
 }

@@ -18,7 +18,8 @@ impl Hub {
     pub async fn with_files(&self, tree: &ObjectId, files: &[Put]) -> Result<ObjectId> {
         let place = Stage::named(self.dir(), "index-")?;
         let index = place.path().join("index");
-        self.ask_of_index(&index, &["read-tree", tree.as_str()], b"").await?;
+        self.ask_of_index(&index, &["read-tree", tree.as_str()], b"")
+            .await?;
         let mut lines: Vec<u8> = Vec::new();
         for (path, bytes) in files {
             match bytes {
@@ -43,8 +44,19 @@ impl Hub {
     }
 
     /// The first `bytes_max` bytes of a file of a tree; `None` if there is no such file.
-    pub async fn file(&self, tree: &ObjectId, path: &RelPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-        let words = ["ls-tree", "-z", "--format=%(objecttype) %(objectname)", tree.as_str(), "--"];
+    pub async fn file(
+        &self,
+        tree: &ObjectId,
+        path: &RelPath,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let words = [
+            "ls-tree",
+            "-z",
+            "--format=%(objecttype) %(objectname)",
+            tree.as_str(),
+            "--",
+        ];
         let text = path.to_string();
         let words: Vec<&str> = words.into_iter().chain([text.as_str()]).collect();
         let listed = self.ask(&words, &[], b"").await?;
@@ -61,7 +73,9 @@ impl Hub {
     /// that are no text are left out.
     pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
         let inside = self.entries(tree, dir).await?;
-        let inside = inside.into_iter().filter_map(|name| String::from_utf8(name).ok());
+        let inside = inside
+            .into_iter()
+            .filter_map(|name| String::from_utf8(name).ok());
         let below = inside.filter_map(|name| {
             let path = RelPath::new(&name)?;
             let rest = path.as_path().strip_prefix(dir.as_path()).ok()?;
@@ -78,12 +92,16 @@ impl Hub {
             words.extend(["--", text.as_str()]);
         }
         let listed = self.ask(&words, &[], b"").await?;
-        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let names = listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
     async fn blob(&self, bytes: &[u8]) -> Result<ObjectId> {
-        id(&self.ask(&["hash-object", "-w", "--stdin"], &[], bytes).await?)
+        id(&self
+            .ask(&["hash-object", "-w", "--stdin"], &[], bytes)
+            .await?)
     }
 
     async fn ask_of_index(&self, index: &AbsPath, words: &[&str], input: &[u8]) -> Result<Vec<u8>> {

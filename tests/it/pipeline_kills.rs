@@ -1,0 +1,142 @@
+//! Pipelines that are killed at any moment are gone on with by the real binary: the shared branch is never
+//! broken, and it comes to the same.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::pipeline::{does, git, pipeline, place, writes};
+use crate::project::Project;
+use crate::scripted_team::agent;
+
+/// How many pipelines go on at once.
+const AT_ONCE: u32 = 4;
+/// At how many moments one is killed.
+const KILLS: u32 = 100;
+
+/// A plan of two parts that touch the same file, so that one copy has to put its work right, and a tester
+/// that runs a command.
+fn project() -> Project {
+    let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
+    let (one, two) = (
+        writes("implementer/f", "one\\n"),
+        writes("implementer/f", "two\\n"),
+    );
+    let both = writes("implementer/f", "one\\ntwo\\n");
+    let works = format!(
+        r#"
+- when: {{last: "Your work was not merged"}}
+  calls: [{{name: read_text_file, arguments: {{path: implementer/f}}}}, {both}]
+  repeat: true
+- when: {{last: "You are copy 1 of 2"}}
+  calls: [{one}]
+  repeat: true
+- when: {{last: "You are copy 2 of 2"}}
+  calls: [{two}]
+  repeat: true
+- delay_ms: 10
+  calls: [{{name: new_answer, arguments: {{content: "did it"}}}}]
+  repeat: true
+"#
+    );
+    let tests = "{name: execute_command, arguments: {command: \"cp implementer/f tester/f && git log -1 --format=%s\"}}";
+    let agents = [
+        agent("planner", "", &does(&plan, "planned")),
+        agent("implementer", "", &works),
+        agent(
+            "tester",
+            "enable_mcp_command_line: true",
+            &does(tests, "tested"),
+        ),
+    ];
+    let keys = "stages: [planner, {role: implementer, copies: 2}, tester]\nproject: none";
+    let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
+    Project::new().config(&pipeline(keys, &agents, check))
+}
+
+/// What a pipeline came to: its steps, and its files.
+fn outcome(project: &Project) -> (String, String) {
+    let steps = git(
+        project,
+        &["log", "--first-parent", "--reverse", "--format=%s", "main"],
+    );
+    (steps, git(project, &["ls-tree", "-r", "main"]))
+}
+
+/// Expects that the repository is whole and each state of the shared branch green.
+fn expect_whole(project: &Project, note: &str) {
+    git(project, &["fsck", "--strict", "--no-dangling"]);
+    for commit in git(project, &["rev-list", "--first-parent", "main"]).lines() {
+        let marked = Command::new("git")
+            .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
+            .current_dir(place(project).join("hub.git"))
+            .status();
+        assert!(!marked.unwrap().success(), "{note}: {commit} is not green");
+    }
+}
+
+fn has_begun(project: &Project) -> bool {
+    let Ok(all) = fs::read_dir(project.path(".massgen/pipelines")) else {
+        return false;
+    };
+    let mut all = all.map(|one| one.unwrap().path());
+    all.any(|one| one.join("pipeline.json").exists())
+}
+
+fn kill_and_go_on(project: &Project, time: Duration) {
+    let note = format!("killed after {time:?}");
+    let mut child = project
+        .command()
+        .arg("go")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    sleep(time);
+    // It may have ended by itself.
+    let _killed = child.kill();
+    child.wait().unwrap();
+    if !has_begun(project) {
+        let output = project.command().arg("go").output().unwrap();
+        assert!(output.status.success(), "{note}");
+        return;
+    }
+    expect_whole(project, &note);
+    let output = project.command().arg("--continue").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{note}: {told}");
+    expect_whole(project, &note);
+}
+
+#[test]
+fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
+    let begun = Instant::now();
+    let undisturbed = project().args(["go"]).success();
+    let whole = begun.elapsed();
+    let expected = &outcome(undisturbed.project());
+    scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for number in (first..KILLS).step_by(AT_ONCE as usize) {
+                    let project = project();
+                    // What runs beside it makes each slower than the one that was timed.
+                    let time = whole * 3 * number / KILLS;
+                    kill_and_go_on(&project, time);
+                    let unbegun = fs::read_dir(project.path(".massgen/pipelines"))
+                        .unwrap()
+                        .count();
+                    if unbegun == 1 {
+                        assert_eq!(outcome(&project), *expected, "killed after {time:?}");
+                    }
+                }
+            });
+        }
+    });
+}
