@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::Project;
-use crate::world::git::{Answer, Call, Git, text};
+use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -19,7 +19,7 @@ const SUBMODULE: &str = "160000";
 /// A bare repository of massgen's own.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    git: Git,
+    pub(super) git: Git,
     dir: AbsPath,
 }
 
@@ -246,7 +246,12 @@ impl Hub {
     }
 
     /// What git answers about the repository, if all went well.
-    async fn ask(&self, words: &[&str], env: &[(&str, &str)], input: &[u8]) -> Result<Vec<u8>> {
+    pub(super) async fn ask(
+        &self,
+        words: &[&str],
+        env: &[(&str, &str)],
+        input: &[u8],
+    ) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
         let call = Call {
@@ -262,6 +267,7 @@ impl Hub {
         &self,
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
+        input: &[u8],
     ) -> Result<Vec<u8>> {
         let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
         let index = index.to_string();
@@ -273,6 +279,7 @@ impl Hub {
         let call = Call {
             dir,
             env: &env,
+            input,
             ..self.call(words)
         };
         self.git.ask(call).await
@@ -289,16 +296,17 @@ impl Hub {
     }
 
     /// That git ended otherwise than it should.
-    fn failed(&self, words: &[&str], why: &str) -> Error {
+    pub(super) fn failed(&self, words: &[&str], why: &str) -> Error {
         self.call(words).failed(why)
     }
 
-    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
         Call {
             dir: &self.dir,
             arguments,
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         }
     }
 }
@@ -312,7 +320,8 @@ pub(super) fn id(answer: &[u8]) -> Result<ObjectId> {
     })
 }
 
-fn lossy(bytes: &[u8]) -> String {
+/// As text, in which bytes that are none are replaced.
+pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -2,10 +2,14 @@
 //! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
+pub mod branches;
 pub mod checkout;
+pub mod history;
 pub mod hub;
 pub mod object;
+pub mod private;
 pub mod project;
+pub mod tree;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,6 +83,8 @@ struct Call<'a> {
     env: &'a [(&'a str, &'a str)],
     /// What it reads.
     input: &'a [u8],
+    /// How much of what it answers is read, in bytes.
+    output_bytes_max: u64,
 }
 
 /// What git answered.
@@ -109,6 +115,7 @@ impl Git {
             arguments: &["--version"],
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         };
         let said = text(&git.ask(call).await?)?.to_owned();
         match version(&said) {
@@ -145,7 +152,7 @@ impl Git {
             env: &env.collect::<BTreeMap<_, _>>(),
             dir: call.dir,
             input: call.input,
-            output_bytes_max: OUTPUT_BYTES_MAX,
+            output_bytes_max: call.output_bytes_max,
             time_max: TIME_MAX,
         };
         match process::run(program).await {

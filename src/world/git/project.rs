@@ -8,13 +8,13 @@ use crate::path::AbsPath;
 use crate::world::files::read_found;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Answer, Call, Git, text};
+use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::own::file::{self, Durability};
 
 /// The longest index of a repository that is looked at, in bytes.
 const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// The longest list of commits at which a shallow repository ends, in bytes.
-const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A repository of the user's with a tree on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Project {
         let index = hub.dir().join("project-index");
         file::replace(&index, &notes, Durability::Process)?;
         let asked = ["diff-index", "--name-only", "-z", head.as_str()];
-        let names = hub.ask_of_files((&self.root, &index), &asked).await?;
+        let names = hub.ask_of_files((&self.root, &index), &asked, b"").await?;
         let names = names.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
         let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
@@ -122,6 +122,7 @@ impl Look<'_> {
             arguments: words,
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         };
         self.git.try_to(call).await
     }

@@ -1,0 +1,165 @@
+//! Owns the looking into trees and the making of new ones from them, without a file on the disk. Names
+//! in a tree are bytes of agents' making: they are compared as they are, and never read as patterns.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::Result;
+use crate::path::RelPath;
+use crate::world::git::hub::{Hub, id, lossy};
+use crate::world::git::object::ObjectId;
+use crate::world::git::{Call, OUTPUT_BYTES_MAX};
+use crate::world::sys::own::dir::Stage;
+
+/// The mode of a file that is no program.
+pub(super) const FILE: &str = "100644";
+/// What the modes of files begin with; those of links and directories begin otherwise.
+const FILES: &[u8] = b"100";
+/// The mode of a directory.
+const DIRECTORY: &[u8] = b"040000";
+
+/// What stands under a name in a tree.
+struct Entry {
+    mode: Vec<u8>,
+    object: ObjectId,
+}
+
+impl Hub {
+    /// The tree with these files in it, or without them: `None` takes out a file, and a directory with
+    /// all that is below it. What stands in the way of a file is replaced.
+    pub async fn with_files(
+        &self,
+        tree: &ObjectId,
+        files: &[(RelPath, Option<Vec<u8>>)],
+    ) -> Result<ObjectId> {
+        let mut rows = Vec::new();
+        for (path, content) in files {
+            let path = path.as_path().as_os_str().as_bytes();
+            match content {
+                Some(content) => {
+                    let words = ["hash-object", "-w", "--stdin"];
+                    let object = id(&self.ask(&words, &[], content).await?)?;
+                    rows.extend(index_row(FILE, &object, path));
+                }
+                None => rows.extend(self.removals(tree, path).await?),
+            }
+        }
+        let stage = Stage::new(self.dir())?;
+        let index = stage.path().join("index").to_string();
+        let env = [("GIT_INDEX_FILE", index.as_str())];
+        self.ask(&["read-tree", tree.as_str()], &env, b"").await?;
+        let change = ["update-index", "-z", "--index-info"];
+        self.ask(&change, &env, &rows).await?;
+        id(&self.ask(&["write-tree"], &env, b"").await?)
+    }
+
+    /// The file at `path`: no more than its first `bytes_max` bytes, and never 64 MiB or more. `None`
+    /// if there is none; a link or a directory is none.
+    pub async fn file(
+        &self,
+        tree: &ObjectId,
+        path: &RelPath,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let entry = self.entry(tree, path).await?;
+        let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILES)) else {
+            return Ok(None);
+        };
+        let git_dir = self.dir().to_string();
+        let words = ["cat-file", "blob", entry.object.as_str()];
+        let call = Call {
+            env: &[("GIT_DIR", &git_dir)],
+            output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
+            ..self.call(&words)
+        };
+        self.git.ask(call).await.map(Some)
+    }
+
+    /// The paths of all files below `dir`, from the root of the tree, in order; none if there is no such
+    /// directory. Bytes that are no text are replaced.
+    pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
+        let dir = dir.as_path().as_os_str().as_bytes();
+        let paths = self.paths_below(tree, dir).await?;
+        Ok(paths.iter().map(|path| lossy(path)).collect())
+    }
+
+    /// The rows that take `path` out of an index, with all that is below it.
+    async fn removals(&self, tree: &ObjectId, path: &[u8]) -> Result<Vec<u8>> {
+        let mut paths = self.paths_below(tree, path).await?;
+        paths.push(path.to_owned());
+        let rows = paths.iter().map(|path| removal(tree, path));
+        Ok(rows.collect::<Vec<_>>().concat())
+    }
+
+    /// The paths of all files below a directory, from the root of the tree, in order.
+    async fn paths_below(&self, tree: &ObjectId, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(top) = self.directory(tree, dir).await? else {
+            return Ok(Vec::new());
+        };
+        let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
+        let output = self.ask(&words, &[], b"").await?;
+        let prefix = if dir.is_empty() {
+            Vec::new()
+        } else {
+            [dir, b"/"].concat()
+        };
+        let names = output.split(|byte| *byte == 0);
+        let names = names.filter(|name| !name.is_empty());
+        Ok(names.map(|name| [&prefix, name].concat()).collect())
+    }
+
+    async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
+        let mut at = tree.clone();
+        for name in dir.split(|byte| *byte == b'/') {
+            if name.is_empty() {
+                continue;
+            }
+            match self.entry_named(&at, name).await? {
+                Some(entry) if entry.mode == DIRECTORY => at = entry.object,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    async fn entry(&self, tree: &ObjectId, path: &RelPath) -> Result<Option<Entry>> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Ok(None);
+        };
+        let parent = parent.as_path().as_os_str().as_bytes();
+        match self.directory(tree, parent).await? {
+            Some(dir) => self.entry_named(&dir, name.as_bytes()).await,
+            None => Ok(None),
+        }
+    }
+
+    /// What stands under `name` directly in a tree.
+    async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<Entry>> {
+        let output = self
+            .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
+            .await?;
+        let mut rows = output.split(|byte| *byte == 0);
+        Ok(rows.find_map(|row| {
+            // `MODE TYPE OBJECT`, a tab, and the name.
+            let tab = row.iter().position(|byte| *byte == b'\t')?;
+            let (about, found) = row.split_at_checked(tab)?;
+            if found.strip_prefix(b"\t") != Some(name) {
+                return None;
+            }
+            let mut words = about.split(|byte| *byte == b' ');
+            let (mode, object) = (words.next()?.to_owned(), words.nth(1)?);
+            let object = ObjectId::parse(std::str::from_utf8(object).ok()?)?;
+            Some(Entry { mode, object })
+        }))
+    }
+}
+
+/// A row of `git update-index -z --index-info`.
+pub(super) fn index_row(mode: &str, object: &ObjectId, path: &[u8]) -> Vec<u8> {
+    let about = format!("{mode} {object}\t");
+    [about.as_bytes(), path, b"\0"].concat()
+}
+
+/// A row that takes `path` out; `alike` is any object of the repository.
+fn removal(alike: &ObjectId, path: &[u8]) -> Vec<u8> {
+    index_row("0", alike, path)
+}
