@@ -51,6 +51,7 @@ mod fault_runs;
 mod foreign;
 mod gate;
 mod git;
+mod git_trail;
 mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;
