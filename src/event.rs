@@ -42,6 +42,12 @@ pub enum Event {
         /// The attempt, from 1; more than 1 after a restart of the whole coordination.
         attempt: u32,
     },
+    /// A pipeline of roles has got further.
+    Pipeline {
+        /// How.
+        #[serde(flatten)]
+        step: PipelineStep,
+    },
     /// An agent's model is being asked.
     Asking {
         /// Who.
@@ -402,6 +408,7 @@ impl Event {
             | Event::FinalAnswer { agent, .. } => Some(agent),
             Event::LimitMet { agent, .. } => agent.as_ref(),
             Event::RunStarted { .. }
+            | Event::Pipeline { .. }
             | Event::VotesVoided { .. }
             | Event::Delivered { .. }
             | Event::Restarting { .. }
@@ -458,6 +465,47 @@ impl Event {
             books.call_tool(agent);
         }
     }
+}
+
+/// How a pipeline of roles has got further.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum PipelineStep {
+    /// A role begins to work.
+    Works {
+        /// In which iteration, from 1.
+        iteration: u32,
+        /// Which role; copies of one have a number behind its name.
+        role: String,
+        /// Which stage, from 1.
+        stage: usize,
+        /// How many stages there are.
+        stages: usize,
+        /// The agents of the role.
+        agents: Vec<AgentId>,
+    },
+    /// The work of a role is part of what all roles share.
+    Merged {
+        /// In which iteration, from 1.
+        iteration: u32,
+        /// Which role; copies of one have a number behind its name.
+        role: String,
+        /// The commit of the shared branch.
+        commit: String,
+        /// How many files the role changed.
+        files: usize,
+    },
+    /// The work of a role cannot become part of what all roles share, and goes back to it.
+    Refused {
+        /// Which role; copies of one have a number behind its name.
+        role: String,
+        /// Why.
+        reason: String,
+        /// Which try that was, from 1.
+        tried: u32,
+        /// How many tries there may be.
+        tries_max: u32,
+    },
 }
 
 /// What a person says who is asked about a call.

@@ -42,6 +42,7 @@ pub mod agent;
 pub mod orchestrator;
 pub mod replay;
 pub mod resume;
+pub mod pipeline;
 
 // the door
 pub mod cli;

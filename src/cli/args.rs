@@ -103,6 +103,10 @@ pub(crate) struct RunArguments {
     /// whoever sits at the terminal. Default: the terminal; without one, such calls are denied.
     #[arg(long, value_name = "SOCKET")]
     pub ask_file: Option<String>,
+    /// A file with what you would answer if the pipeline of the config asked you about the task. Default:
+    /// you are asked at the terminal; without one, assumptions hold.
+    #[arg(long, value_name = "FILE")]
+    pub answers: Option<String>,
     /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,

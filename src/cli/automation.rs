@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{Event, PipelineStep};
 use crate::orchestrator::conduct::Places;
 use crate::spending::books::Books;
 
@@ -75,6 +75,7 @@ impl<'o, 'w> Automation<'o, 'w> {
                 let text = format!("{agent} {}: {}", finding.check, finding.verdict);
                 self.tell("CHECK", &text)
             }
+            Event::Pipeline { step } => self.step(step),
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { .. }
             | Event::Text { .. }
@@ -103,6 +104,20 @@ impl<'o, 'w> Automation<'o, 'w> {
             | Event::Delivered { .. }
             | Event::CutShort { .. }
             | Event::Restarting { .. } => Ok(()),
+        }
+    }
+
+    fn step(&mut self, step: &PipelineStep) -> Result<()> {
+        match step {
+            PipelineStep::Works {
+                iteration, role, ..
+            } => self.tell("STAGE", &format!("{role}, iteration {iteration}")),
+            PipelineStep::Merged { role, commit, .. } => {
+                self.tell("MERGED", &format!("{role} {commit}"))
+            }
+            PipelineStep::Refused { role, reason, .. } => {
+                self.tell("REFUSED", &format!("{role}: {reason}"))
+            }
         }
     }
 

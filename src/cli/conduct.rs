@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backend::connect::{Surroundings, connect};
@@ -15,6 +16,7 @@ use crate::cli::follow::{Asked, View, follow};
 use crate::cli::gathered::Begun;
 use crate::cli::mcp::board::Board;
 use crate::cli::output::Output;
+use crate::cli::pipeline;
 use crate::cli::prices::expect_prices;
 use crate::cli::prune::after_a_run;
 use crate::cli::render::Render;
@@ -27,9 +29,9 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
-use crate::orchestrator::asking::{People, To};
-use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
-use crate::orchestrator::review::{Question, reviewer};
+use crate::orchestrator::asking::{Consents, People, To};
+use crate::orchestrator::conduct::{Order, Places, Run, StartedWith, Stop};
+use crate::orchestrator::review::{Question, Reviewer, reviewer};
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::Ruling;
@@ -56,6 +58,10 @@ pub(crate) async fn conduct(
     output: &mut Output<'_>,
     reader: Reader<'_>,
 ) -> Result<Conducted> {
+    if prepared.config.workflow.is_some() {
+        let conducted = pipeline::run::begin(prepared, arguments, stop, output, reader);
+        return Box::pin(conducted).await;
+    }
     let person = Person::at(&prepared.host);
     let order = order(prepared, arguments)?;
     Box::pin(show(order, (person, arguments), stop, output, reader)).await
@@ -112,8 +118,14 @@ pub(crate) async fn show(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let questions = seat_people(&mut order, (person, arguments), &reader, output)?;
-    let asking = stop.soon.clone();
+    let around = (&order.config, &order.base, order.machine.home.as_ref());
+    let consents = order.people.consents.clone();
+    let seated = seat_people(around, consents, (person, arguments), &reader, output)?;
+    order.people = seated.people.clone();
+    if seated.reviewer.is_some() {
+        order.reviewer.clone_from(&seated.reviewer);
+    }
+    let asked = seated.asked(stop.soon.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
     let store = Store {
@@ -127,25 +139,8 @@ pub(crate) async fn show(
         log_dir: log_dir.to_string(),
         task,
     };
-    let view = match reader {
-        Reader::Script(report) => {
-            report.begin(begun, redactor, output)?;
-            View::Json(report, output)
-        }
-        Reader::Agents(board) => {
-            board.begin(begun, redactor);
-            View::Agents(board, output)
-        }
-        Reader::Streams if arguments.automation => {
-            View::Script(Automation::new(output, run.places()))
-        }
-        Reader::Streams => View::Person(Render::new(output)),
-    };
+    let view = view(reader, (begun, redactor), (arguments, run.places()), output)?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let asked = Asked {
-        questions,
-        stop: asking,
-    };
     let (result, followed) = tokio::join!(run.conduct(shown), follow(events, view, asked));
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
@@ -169,42 +164,85 @@ fn has_questions(config: &Config) -> bool {
     rules.any(|rule| rule.ruling == Ruling::Ask)
 }
 
-/// Says who is asked about the calls and the delivery of `order`. Gives the questions that come to the
-/// terminal.
-fn seat_people(
-    order: &mut Order,
+/// Who is asked about what agents of a run do.
+#[derive(Debug)]
+pub(crate) struct Seated {
+    /// Who is asked about calls.
+    pub(crate) people: People,
+    /// Who looks at a delivery, if somebody does.
+    reviewer: Option<Reviewer>,
+    /// The questions that come to the terminal.
+    questions: mpsc::Receiver<Question>,
+}
+
+/// Says who is asked about the calls and the delivery of a run of `config` by a user who stands in `base`.
+pub(crate) fn seat_people(
+    (config, base, home): (&Config, &AbsPath, Option<&AbsPath>),
+    consents: Consents,
     (person, arguments): (Person, &RunArguments),
     reader: &Reader<'_>,
     output: &mut Output<'_>,
-) -> Result<mpsc::Receiver<Question>> {
+) -> Result<Seated> {
     let reads_streams = matches!(reader, Reader::Streams);
     let may_ask = person == Person::Present && reads_streams && !arguments.automation;
     let only_asks = matches!(reader, Reader::Agents(_));
     let (reviewer, questions) = reviewer();
     let to = match &arguments.ask_file {
         Some(socket) => {
-            let socket = order.base.join(socket);
+            let socket = base.join(socket);
             ask_socket::expect(&socket)?;
             To::Socket(socket)
         }
         None if may_ask => To::Terminal(reviewer.clone()),
         None => To::Nobody,
     };
-    if matches!(to, To::Nobody) && has_questions(&order.config) {
+    if matches!(to, To::Nobody) && has_questions(config) {
         output.warning(
             "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
              `--ask-file` says where answers come from",
         );
     }
-    order.people = People {
-        to,
-        consents: order.people.consents.clone(),
-        always: order.machine.home.as_ref().map(ConsentFile::of),
-    };
-    if only_asks || (may_ask && !arguments.delivery.yes) {
-        order.reviewer = Some(reviewer);
+    let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);
+    Ok(Seated {
+        people: People {
+            to,
+            consents,
+            always: home.map(ConsentFile::of),
+        },
+        reviewer: is_reviewed.then_some(reviewer),
+        questions,
+    })
+}
+
+/// Begins to tell `reader` of what `begun` says, which leaves its results in `places`.
+pub(crate) fn view<'o, 'w>(
+    reader: Reader<'o>,
+    (begun, redactor): (Begun, Redactor),
+    (arguments, places): (&RunArguments, Places),
+    output: &'o mut Output<'w>,
+) -> Result<View<'o, 'w>> {
+    Ok(match reader {
+        Reader::Script(report) => {
+            report.begin(begun, redactor, output)?;
+            View::Json(report, output)
+        }
+        Reader::Agents(board) => {
+            board.begin(begun, redactor);
+            View::Agents(board, output)
+        }
+        Reader::Streams if arguments.automation => View::Script(Automation::new(output, places)),
+        Reader::Streams => View::Person(Render::new(output)),
+    })
+}
+
+impl Seated {
+    /// The questions that are put at the terminal until `stop` says that the user wants to stop.
+    pub(crate) fn asked(self, stop: CancellationToken) -> Asked {
+        Asked {
+            questions: self.questions,
+            stop,
+        }
     }
-    Ok(questions)
 }
 
 /// A run that has ended.

@@ -12,12 +12,13 @@ use crate::cli::asking::may_call;
 use crate::cli::automation::Automation;
 use crate::cli::deliveries::review::{Typed, on_red, review};
 use crate::cli::mcp::board::Board;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, Style};
 use crate::cli::render::Render;
 use crate::cli::report::{Report, warning};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::Question;
+use crate::wording::visible;
 use crate::world::clock::Stopwatch;
 
 /// How often the terminal may be told who is being waited for.
@@ -103,6 +104,18 @@ impl Asked {
                         None => output.note("the question is not asked any more"),
                     }
                 }
+                Question::Open {
+                    question,
+                    otherwise,
+                    answer,
+                } => {
+                    output.line(&[(Style::Strong, &visible(&question))]);
+                    output.line(&[(Style::Faint, &format!("  {}", visible(&otherwise)))]);
+                    output.ask("your answer, and Enter?");
+                    if let Some(said) = lines.next() {
+                        answer.send(said).unwrap_or_default();
+                    }
+                }
                 Question::Red { reason, answer } => {
                     if let Some(red) = on_red(&reason, output, &mut || lines.next()) {
                         answer.send(red).unwrap_or_default();
@@ -145,7 +158,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cli::output::Output;
     use crate::error::ExitStatus;
     use crate::id::AgentId;
 

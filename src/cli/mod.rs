@@ -52,6 +52,7 @@ mod mentions;
 mod models;
 mod output;
 mod phase_argument;
+mod pipeline;
 mod prices;
 mod prune;
 mod render;

@@ -15,6 +15,7 @@ use crate::cli::environment;
 use crate::cli::go_on::{GoingOn, wanted};
 use crate::cli::interrupts::{before_the_run, listen};
 use crate::cli::mentions;
+use crate::cli::pipeline;
 use crate::cli::output::Output;
 use crate::cli::prices::{apply_limits, model_list};
 use crate::cli::report::Report;
@@ -33,6 +34,8 @@ use crate::prompt::ParsedPrompt;
 use crate::prompt::opened::{Opened, open, open_mentions};
 use crate::resume::Unfinished;
 use crate::spending::models::ModelList;
+use crate::world::store::naming::LAST;
+use crate::world::store::pipelines::PipelineDir;
 use crate::world::telemetry::settings::Settings;
 
 /// Threads that agents share; file work goes to threads of its own.
@@ -85,6 +88,12 @@ async fn carry_out(
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
     recover(host, output)?;
+    if let Some(pipeline) = pipeline_before(host, arguments)? {
+        let typed = (host, arguments);
+        let reader = Reader::of(report);
+        let conducted = pipeline::run::go_on(pipeline, typed, stop, output, reader);
+        return Ok(Box::pin(conducted).await?.status);
+    }
     if let Some(unfinished) = begun_before(host, arguments)? {
         let typed = (host, arguments);
         let conducted = resume(unfinished, typed, stop, output, report);
@@ -99,6 +108,26 @@ async fn carry_out(
     }
     let conducted = conduct(prepared, arguments, stop, output, Reader::of(report));
     Ok(Box::pin(conducted).await?.status)
+}
+
+/// The pipeline that is to be gone on with: `--continue` without a task asks for the last one, if it began
+/// after the last run that was broken off, and `--session-id` may name one.
+fn pipeline_before(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
+    let Some(wanted) = wanted(&arguments.session) else {
+        return Ok(None);
+    };
+    if !arguments.task.is_empty() || arguments.dry_run {
+        return Ok(None);
+    }
+    if wanted != LAST {
+        return pipeline::run::unfinished(Some(wanted), host);
+    }
+    let Some(last) = pipeline::run::unfinished(None, host)? else {
+        return Ok(None);
+    };
+    let run = unfinished(arguments, host)?;
+    let began = run.as_ref().map(|run| run.run.name());
+    Ok(Some(last).filter(|last| began.is_none_or(|began| last.is_newer(&began))))
 }
 
 /// The run that is to be gone on with: a session without a task asks for that.

@@ -235,7 +235,7 @@ impl Config {
             .iter()
             .flat_map(|agent| match &agent.folder_guard {
                 FolderGuard::On { write, .. } => write.as_slice(),
-                FolderGuard::Off => &[],
+                FolderGuard::Off | FolderGuard::Role { .. } => &[],
             });
         listed.map(|context| &context.path).chain(guarded)
     }

@@ -16,6 +16,8 @@ pub const LOGS: &str = "massgen_logs";
 pub const SANDBOXES: &str = "sandboxes";
 /// What was and could be delivered of each run, below the state directory.
 pub const DELIVERIES: &str = "deliveries";
+/// Pipelines of roles, below the state directory.
+pub const PIPELINES: &str = "pipelines";
 /// Where the latest snapshot of each agent is found unless the config names another place.
 pub const SNAPSHOTS: &str = "snapshots";
 /// Where agents see each other's snapshots unless the config names another place.

@@ -106,7 +106,7 @@ pub struct Stop {
 }
 
 /// What a run was started with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StartedWith {
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
@@ -518,7 +518,7 @@ fn equip(
 }
 
 /// Refuses required checks that could not be run, before any model is paid; of others it is said.
-fn expect_checks(shells: &Shells, checks: &Checks) -> Result<Option<String>> {
+pub fn expect_checks(shells: &Shells, checks: &Checks) -> Result<Option<String>> {
     let Some((agent, why)) = shells.unfit() else {
         return Ok(None);
     };

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
-use crate::permissions::guard::Guarded;
+use crate::permissions::guard::{Context, FolderGuard, Guarded};
 use crate::permissions::path_rules::PathRule;
 use crate::prompt::opened::Opened;
 use crate::world::locate::{Located, locate};
@@ -92,7 +92,16 @@ impl ContextGrants {
                     merge(&mut grants, grant);
                 }
             }
-            Some(guarded) => self.add_guarded(&mut grants, &guarded, workspace)?,
+            Some(guarded) => {
+                self.add_guarded(&mut grants, &guarded, workspace)?;
+                if guarded.context == Context::ReadOnly {
+                    let own = follow_all(&agent.context_paths, &self.state_dir)?;
+                    for grant in self.shared.iter().cloned().chain(own) {
+                        let permission = Permission::Read;
+                        merge(&mut grants, Grant { permission, ..grant });
+                    }
+                }
+            }
         }
         Ok(grants)
     }
@@ -192,7 +201,11 @@ fn of_guards(config: &Config, layout: &Layout) -> Vec<AbsPath> {
 }
 
 /// The directories that must be made before the grants of `agent` can be opened.
+/// Those of a role are part of the tree that it works in.
 pub fn directories_to_make(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
+    if matches!(agent.folder_guard, FolderGuard::Role { .. }) {
+        return Vec::new();
+    }
     let Some(guarded) = agent.folder_guard.opened(workspace) else {
         return Vec::new();
     };

@@ -327,6 +327,7 @@ impl Known {
                 | Event::OwnTool { .. }
                 | Event::PersonAsked { .. }
                 | Event::HookRan { .. }
+                | Event::Pipeline { .. }
                 | Event::ServerWorks { .. }
                 | Event::Checking { .. }
                 | Event::Checked { .. }

@@ -64,6 +64,42 @@ pub enum Question {
         /// Where the answer goes. Without one, the delivery is taken back.
         answer: oneshot::Sender<Red>,
     },
+    /// Something that only a person knows.
+    Open {
+        /// Who wants to know, and what, as one sentence.
+        question: String,
+        /// What happens if the person says nothing.
+        otherwise: String,
+        /// Where the answer goes; an empty one says nothing.
+        answer: oneshot::Sender<String>,
+    },
+}
+
+impl Reviewer {
+    /// What a person answers to an open question; `None` if they say nothing, have gone, or want to
+    /// stop.
+    pub async fn open_question(
+        &self,
+        (question, otherwise): (String, String),
+        stop: &CancellationToken,
+    ) -> Option<String> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question::Open {
+            question,
+            otherwise,
+            answer,
+        };
+        let asked = async {
+            self.0.send(question).await.ok()?;
+            answered.await.ok()
+        };
+        let said = tokio::select! {
+            said = asked => said?,
+            () = stop.cancelled() => return None,
+        };
+        let said = said.trim();
+        (!said.is_empty()).then(|| said.to_owned())
+    }
 }
 
 /// What becomes of a delivery whose checks do not pass.

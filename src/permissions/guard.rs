@@ -28,6 +28,14 @@ pub enum FolderGuard {
         /// Whether the built-in grant of `Downloads/` is there.
         downloads: Downloads,
     },
+    /// The agent has a role in a pipeline: it reads its workspace and what the user opened, and writes
+    /// only to these.
+    Role {
+        /// Directories that may be read beside the workspace, and parts of `write` that may only be read.
+        read: Vec<AbsPath>,
+        /// Directories of the workspace that may be read and written.
+        write: Vec<AbsPath>,
+    },
 }
 
 /// What a guard opens for an agent with a certain workspace.
@@ -41,13 +49,24 @@ pub struct Guarded {
     pub write: Vec<AbsPath>,
     /// `Downloads/` with what may be done there: under a guard that lets nothing be written, reading.
     pub downloads: Option<(AbsPath, Permission)>,
+    /// What becomes of the context paths.
+    pub context: Context,
+}
+
+/// What becomes of context paths under a guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// They are closed.
+    Closed,
+    /// They may be read.
+    ReadOnly,
 }
 
 impl FolderGuard {
     /// The directories of the user's that it lists; none without a guard.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let (read, write): (&[AbsPath], &[AbsPath]) = match self {
-            FolderGuard::Off => (&[], &[]),
+            FolderGuard::Off | FolderGuard::Role { .. } => (&[], &[]),
             FolderGuard::On { read, write, .. } => (read, write),
         };
         read.iter().chain(write)
@@ -55,15 +74,25 @@ impl FolderGuard {
 
     /// What it opens for an agent with this workspace; `None` without a guard.
     pub fn opened(&self, workspace: Option<&AbsPath>) -> Option<Guarded> {
-        let FolderGuard::On {
-            root,
-            read,
-            write,
-            own,
-            downloads,
-        } = self
-        else {
-            return None;
+        let (root, read, write, own, downloads) = match self {
+            FolderGuard::Off => return None,
+            FolderGuard::Role { read, write } => {
+                let own = workspace.cloned();
+                return Some(Guarded {
+                    read: own.iter().chain(read).cloned().collect(),
+                    root: own,
+                    write: write.clone(),
+                    downloads: None,
+                    context: Context::ReadOnly,
+                });
+            }
+            FolderGuard::On {
+                root,
+                read,
+                write,
+                own,
+                downloads,
+            } => (root, read, write, own, downloads),
         };
         let root = root.as_ref().or(workspace).cloned();
         let (mut read, mut write) = (read.clone(), write.clone());
@@ -82,6 +111,7 @@ impl FolderGuard {
             read,
             write,
             downloads: place.zip(permission),
+            context: Context::Closed,
         })
     }
 }

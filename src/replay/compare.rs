@@ -146,6 +146,7 @@ fn counting(event: &Event, names: &Names) -> Option<Event> {
         | Event::LimitMet { .. }
         | Event::PersonAsked { .. }
         | Event::HookRan { .. }
+        | Event::Pipeline { .. }
         | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }

@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod course;
+pub mod sections;
 pub mod table;
 pub mod trail;
 pub mod word;

@@ -41,6 +41,28 @@ pub enum LimitMet {
 }
 
 impl Limits {
+    /// What is left of them after that was used.
+    #[must_use]
+    pub fn less(self, spent: &Spent, tool_calls: u64) -> Self {
+        let tokens = spent.usage.total_tokens();
+        Self {
+            cost: self.cost.map(|cost| cost.less(spent.known_cost())),
+            tokens: self.tokens.map(|max| max.saturating_sub(tokens)),
+            tool_calls: self.tool_calls.map(|max| max.saturating_sub(tool_calls)),
+        }
+    }
+
+    /// The share of each of so many who use them at the same time.
+    #[must_use]
+    pub fn shared_by(self, count: u32) -> Self {
+        let share = |whole: u64| whole.checked_div(u64::from(count)).unwrap_or(whole);
+        Self {
+            cost: self.cost.map(|cost| cost.shared_by(count)),
+            tokens: self.tokens.map(share),
+            tool_calls: self.tool_calls.map(share),
+        }
+    }
+
     /// The limit that keeps a model from being asked again. As long as nothing was spent, a limit
     /// of nothing is not met: it is for models that cost nothing.
     pub fn met_by(&self, spent: &Spent) -> Option<LimitMet> {

@@ -61,6 +61,11 @@ impl Money {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The share of each of so many.
+    pub fn shared_by(self, count: u32) -> Self {
+        Self(self.0.checked_div(u64::from(count)).unwrap_or(self.0))
+    }
+
     /// So many of it, or the greatest amount that there is.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

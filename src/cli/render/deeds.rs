@@ -83,6 +83,7 @@ pub(crate) fn deed(event: &Event) -> Option<Deed> {
         | Event::FinalAnswer { .. }
         | Event::Delivered { .. }
         | Event::Restarting { .. }
+        | Event::Pipeline { .. }
         | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => return None,

@@ -11,7 +11,7 @@ use crate::cli::output::{Output, Piece, Style};
 use crate::cli::render::deeds::{clock, deed, outcome, used};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryRow, Event, Voice};
+use crate::event::{DeliveryRow, Event, PipelineStep, Voice};
 use crate::evidence::{Evidence, Standing};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::books::Books;
@@ -25,6 +25,8 @@ const QUIET_MAX: Duration = Duration::from_secs(1);
 const DEED_CHARS_MAX: usize = 240;
 /// The most lines of an answer that are shown while agents still coordinate.
 const ANSWER_LINES_MAX: usize = 20;
+/// How many digits of a commit are shown.
+const COMMIT_DIGITS_SHOWN: usize = 10;
 /// The longest line that tells who is being waited for, in characters; it must not wrap.
 const WAITING_CHARS_MAX: usize = 78;
 
@@ -104,6 +106,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 leaves_open,
             } => self.confined(agents, by, leaves_open),
             Event::ServerWorks { server, text } => self.server_works(server, text),
+            Event::Pipeline { step } => self.step(step),
             Event::Warning { message } => self.warn(message),
             Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
             Event::Asking { agent, .. } => self.asking(agent),
@@ -234,6 +237,45 @@ impl<'o, 'w> Render<'o, 'w> {
             self.line("attempt", Style::Strong, &attempt.to_string());
         }
         self.line("agents", Style::Strong, &joined(agents));
+    }
+
+    /// Says how a pipeline has got further.
+    fn step(&mut self, step: &PipelineStep) {
+        self.finish_all_speech();
+        match step {
+            PipelineStep::Works {
+                iteration,
+                role,
+                stage,
+                stages,
+                agents,
+            } => {
+                self.agents = agents.clone();
+                let agents = joined(agents);
+                let text =
+                    format!("{role} ({agents}), {stage} of {stages} in iteration {iteration}");
+                self.line("stage", Style::Strong, &text);
+            }
+            PipelineStep::Merged {
+                role,
+                commit,
+                files,
+                ..
+            } => {
+                let short = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
+                let files = counted(*files, "file");
+                self.line("merged", Style::Good, &format!("{role}: {files}, {short}"));
+            }
+            PipelineStep::Refused {
+                role,
+                reason,
+                tried,
+                tries_max,
+            } => {
+                let text = format!("{role}, try {tried} of {tries_max}: {reason}");
+                self.line("not merged", Style::Warn, &text);
+            }
+        }
     }
 
     /// Says what holds the commands of `agents`, and what that does not promise.

@@ -502,7 +502,7 @@ impl Team {
         let base = grants::real(member.begins_at().as_ref().unwrap_or(&self.base))?;
         Ok(GatePolicy {
             parents: match member.config.folder_guard {
-                FolderGuard::Off => ParentNames::Followed,
+                FolderGuard::Off | FolderGuard::Role { .. } => ParentNames::Followed,
                 FolderGuard::On { .. } => ParentNames::Refused,
             },
             history: Arc::clone(&member.history),
@@ -608,7 +608,7 @@ impl Team {
             permissions: &permissions,
             directories: match member.config.folder_guard {
                 FolderGuard::Off => Directories::Unnamed,
-                FolderGuard::On { .. } => Directories::Named,
+                FolderGuard::On { .. } | FolderGuard::Role { .. } => Directories::Named,
             },
             commands: OfferedCommands::run_in(self.shell(member).as_ref()),
         };
@@ -697,7 +697,7 @@ fn for_hooks(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
 
 /// How checks are run on the work of an agent with these commands: what the user lists is about what
 /// agents may run.
-fn for_checks(
+pub fn for_checks(
     commands: Option<&CommandLineConfig>,
     sandbox: Option<TierChoice>,
 ) -> CommandLineConfig {

@@ -2,7 +2,7 @@
 //! the hub, never in the tree, so that nothing in the tree says how git is run.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{FILE, index_row};
@@ -36,7 +36,30 @@ impl Checkout {
     pub async fn show(&self, commit: &ObjectId) -> Result<()> {
         dir::create_all(&self.dir, Audience::User)?;
         let words = ["read-tree", "--reset", "-u", commit.as_str()];
-        self.ask(&words, b"").await.map(drop)
+        self.ask(&words).await.map(drop)
+    }
+
+    /// Makes a directory among the files, if it is missing.
+    ///
+    /// # Errors
+    /// Something else stands on the way to it, such as a link that leads elsewhere.
+    pub fn make_directory(&self, below: &RelPath) -> Result<()> {
+        let path = self.dir.join(below.as_path());
+        dir::create_all(&path, Audience::Umask)?;
+        self.expect_plain(below)
+    }
+
+    /// Refuses a directory among the files that a link leads to, or away from: what is opened there would
+    /// be opened elsewhere.
+    pub fn expect_plain(&self, below: &RelPath) -> Result<()> {
+        let path = self.dir.join(below.as_path());
+        let (real, root) = (dir::follow(&path)?, dir::follow(&self.dir)?);
+        if real == root.join(below) {
+            return Ok(());
+        }
+        let message = format!("`{below}` of the tree is a link that leads to `{real}`");
+        Err(Error::new(ErrorKind::Environment, message)
+            .hint("a role can be started afresh: massgen reset --role NAME"))
     }
 
     /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are
@@ -46,8 +69,8 @@ impl Checkout {
         for _ in 0..NESTED_MAX {
             let nested = self.nested().await?;
             if nested.is_empty() {
-                self.ask(&["add", "--all", "."], b"").await?;
-                return id(&self.ask(&["write-tree"], b"").await?);
+                self.ask(&["add", "--all", "."]).await?;
+                return id(&self.ask(&["write-tree"]).await?);
             }
             self.open_up(&nested).await?;
         }
@@ -60,7 +83,7 @@ impl Checkout {
     /// paths end with `/`.
     async fn nested(&self) -> Result<Vec<Vec<u8>>> {
         let words = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let output = self.ask(&words, b"").await?;
+        let output = self.ask(&words).await?;
         let paths = output.split(|byte| *byte == 0);
         let nested = paths.filter(|path| path.ends_with(b"/"));
         Ok(nested.map(<[u8]>::to_owned).collect())
@@ -70,18 +93,19 @@ impl Checkout {
     /// is gone when the files are taken up.
     async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
         let words = ["hash-object", "-w", "--stdin"];
-        let nothing = id(&self.ask(&words, b"").await?)?;
+        let nothing = id(&self.ask(&words).await?)?;
         let rows = nested.iter().map(|dir| {
             let path = [dir, PLACEHOLDER].concat();
             index_row(FILE, &nothing, &path)
         });
         let rows = rows.collect::<Vec<_>>().concat();
         let words = ["update-index", "-z", "--index-info"];
-        self.ask(&words, &rows).await.map(drop)
+        let files = (&self.dir, &self.index);
+        self.hub.tell_of_files(files, &words, &rows).await.map(drop)
     }
 
-    async fn ask(&self, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+    async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let files = (&self.dir, &self.index);
-        self.hub.ask_of_files(files, arguments, input).await
+        self.hub.ask_of_files(files, arguments).await
     }
 }

@@ -1,29 +1,26 @@
-//! Owns the reading of commits: who made them, when, and with which words. Messages are text of agents
-//! and strangers, and are taken as they are.
+//! Owns what is read of the history of branches.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::{Branch, ObjectId};
 
-/// What git tells of a commit, each part ended by a NUL: none can be in it.
-const FORMAT: &str = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%at%x00%B";
-/// How many parts these are.
-const PARTS: usize = 6;
+/// How git is asked to write a commit down: its fields, each on a line, and then its message.
+const FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
 
-/// A commit as it was made. Bytes that are no text are replaced.
+/// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// Its name.
     pub id: ObjectId,
     /// What it holds.
     pub tree: ObjectId,
-    /// What it goes on from; the first is what it was made on.
+    /// What it goes on from.
     pub parents: Vec<ObjectId>,
-    /// The name of who made it.
-    pub author: String,
     /// When it was made, in seconds since 1970.
     pub when: i64,
-    /// Its whole message.
+    /// The name of its author.
+    pub author: String,
+    /// Its message; bytes that are no text are replaced.
     pub message: String,
 }
 
@@ -34,81 +31,107 @@ impl Commit {
     }
 }
 
+/// Which commits of a history are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Only those that a branch itself pointed at.
+    First,
+    /// Also those that were merged into it.
+    All,
+}
+
 impl Hub {
-    /// The commits that a branch was moved to one after the other, oldest first: of a merge only what
-    /// it was made on is gone back to.
-    ///
-    /// # Errors
-    /// There is no such branch.
-    pub async fn history(&self, from: &Branch) -> Result<Vec<Commit>> {
-        self.history_since(from, None).await
-    }
-
-    /// As [`Hub::history`], without `since` and all that it goes back to.
-    pub async fn history_since(
+    /// The history of a branch, the oldest commit first, without `since` and what that goes back to.
+    pub async fn history(
         &self,
-        from: &Branch,
+        branch: &Branch,
         since: Option<&ObjectId>,
+        line: Line,
     ) -> Result<Vec<Commit>> {
-        let range = range(from, since);
-        let mut words = vec!["--first-parent", "--reverse"];
-        words.extend(range.iter().map(String::as_str));
+        let reference = branch.reference();
+        let not = since.map(|since| format!("^{since}"));
+        let mut words = vec![
+            "log",
+            "-z",
+            "--reverse",
+            "--topo-order",
+            "--no-show-signature",
+            FORMAT,
+        ];
+        words.extend((line == Line::First).then_some("--first-parent"));
+        words.push(&reference);
+        words.extend(not.as_deref());
         words.push("--");
-        self.commits(&words, b"").await
+        let told = self.ask(&words, &[], b"").await?;
+        let commits = told
+            .split(|byte| *byte == 0)
+            .filter(|part| !part.is_empty());
+        commits.map(|part| read(&lossy(part))).collect()
     }
 
-    /// All commits of a branch, those that were merged too, newest first; without `since` and all that
-    /// it goes back to. What a merge brought follows it.
-    pub async fn all_since(&self, from: &Branch, since: Option<&ObjectId>) -> Result<Vec<Commit>> {
-        let range = range(from, since);
-        let mut words = vec!["--topo-order"];
-        words.extend(range.iter().map(String::as_str));
-        words.push("--");
-        self.commits(&words, b"").await
+    /// A commit.
+    pub async fn commit_of(&self, id: &ObjectId) -> Result<Commit> {
+        let words = [
+            "log",
+            "-1",
+            "--no-show-signature",
+            FORMAT,
+            id.as_str(),
+            "--",
+        ];
+        read(&lossy(&self.ask(&words, &[], b"").await?))
     }
 
-    /// These commits, each once.
-    pub(super) async fn commits_of(&self, ids: &[ObjectId]) -> Result<Vec<Commit>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
+    /// All branches with what they point at, by name.
+    pub async fn branches(&self) -> Result<Vec<(Branch, ObjectId)>> {
+        let format = "--format=%(objectname) %(refname:lstrip=2)";
+        let words = ["for-each-ref", format, "refs/heads"];
+        let told = lossy(&self.ask(&words, &[], b"").await?);
+        let branches = told.lines().filter_map(|line| {
+            let (id, name) = line.split_once(' ')?;
+            Some((Branch::parse(name)?, ObjectId::parse(id)?))
+        });
+        Ok(branches.collect())
+    }
+
+    /// How many commits `one` has that `other` has not, and the other way round.
+    pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
+        let both = format!("{one}...{other}");
+        let words = ["rev-list", "--left-right", "--count", &both, "--"];
+        let told = lossy(&self.ask(&words, &[], b"").await?);
+        let mut counts = told.split_whitespace().map(str::parse);
+        match (counts.next(), counts.next()) {
+            (Some(Ok(ahead)), Some(Ok(behind))) => Ok((ahead, behind)),
+            _ => Err(unreadable()),
         }
-        let lines: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let words = ["--no-walk=unsorted", "--stdin"];
-        self.commits(&words, lines.as_bytes()).await
     }
 
-    async fn commits(&self, words: &[&str], input: &[u8]) -> Result<Vec<Commit>> {
-        let fixed = ["log", "-z", "--no-show-signature", "--no-notes", FORMAT];
-        let words = [fixed.as_slice(), words].concat();
-        let output = self.ask(&words, &[], input).await?;
-        let parts: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
-        let rows = parts.chunks_exact(PARTS);
-        let commits = rows.map(|row| commit(row).ok_or_else(|| self.failed(&words, NO_LIST)));
-        commits.collect()
+    /// Removes a branch, if it still points at `from`.
+    pub async fn remove_branch(&self, branch: &Branch, from: &ObjectId) -> Result<()> {
+        let reference = branch.reference();
+        let words = ["update-ref", "-d", &reference, from.as_str()];
+        self.ask(&words, &[], b"").await.map(drop)
     }
 }
 
-/// What is wrong with an answer that cannot be read.
-const NO_LIST: &str = "its answer is no list";
-
-fn range(from: &Branch, since: Option<&ObjectId>) -> Vec<String> {
-    let since = since.map(|id| format!("^{id}"));
-    [from.reference()].into_iter().chain(since).collect()
-}
-
-fn commit(row: &[&[u8]]) -> Option<Commit> {
-    let [id, tree, parents, author, when, message] = row else {
-        return None;
-    };
-    let name = |bytes: &[u8]| ObjectId::parse(std::str::from_utf8(bytes).ok()?);
-    let parents = parents.split(|byte| *byte == b' ');
-    let parents = parents.filter(|parent| !parent.is_empty());
-    Some(Commit {
-        id: name(id)?,
-        tree: name(tree)?,
-        parents: parents.map(name).collect::<Option<_>>()?,
-        author: lossy(author),
-        when: std::str::from_utf8(when).ok()?.parse().ok()?,
-        message: lossy(message),
+fn read(told: &str) -> Result<Commit> {
+    let mut lines = told.splitn(6, '\n');
+    let mut line = || lines.next().ok_or_else(unreadable);
+    let (id, tree, parents) = (line()?, line()?, line()?);
+    let (when, author, message) = (line()?, line()?, line()?);
+    let parents = parents.split(' ').filter(|id| !id.is_empty());
+    let object = |id: &str| ObjectId::parse(id).ok_or_else(unreadable);
+    Ok(Commit {
+        id: object(id)?,
+        tree: object(tree)?,
+        parents: parents.map(object).collect::<Result<_>>()?,
+        when: when.parse().map_err(|_| unreadable())?,
+        author: author.to_owned(),
+        message: message.trim_end().to_owned(),
     })
+}
+
+fn unreadable() -> Error {
+    let message = "git told of its history in a form that massgen does not know";
+    Error::new(ErrorKind::Environment, message)
 }

@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::files::read_found;
 use crate::world::git::object::{Author, Branch, ObjectId};
-use crate::world::git::project::Project;
+use crate::world::git::project::{Project, SHALLOW_BYTES_MAX};
 use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
@@ -19,7 +20,7 @@ const SUBMODULE: &str = "160000";
 /// A bare repository of massgen's own.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    pub(super) git: Git,
+    git: Git,
     dir: AbsPath,
 }
 
@@ -267,9 +268,27 @@ impl Hub {
         &self,
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
+    ) -> Result<Vec<u8>> {
+        self.ask_elsewhere((&self.dir, dir, index), words).await
+    }
+
+    /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
+    /// `index`.
+    pub(super) async fn ask_elsewhere(
+        &self,
+        files: (&AbsPath, &AbsPath, &AbsPath),
+        words: &[&str],
+    ) -> Result<Vec<u8>> {
+        self.ask_with(files, words, b"").await
+    }
+
+    async fn ask_with(
+        &self,
+        (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
+        words: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
-        let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
+        let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
         let env = [
             ("GIT_DIR", git_dir.as_str()),
@@ -285,6 +304,40 @@ impl Hub {
         self.git.ask(call).await
     }
 
+    /// As [`Hub::ask_of_files`], with something to read.
+    pub(super) async fn tell_of_files(
+        &self,
+        (dir, index): (&AbsPath, &AbsPath),
+        words: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.ask_with((&self.dir, dir, index), words, input).await
+    }
+
+    /// The beginning of what git answers about the repository.
+    pub(super) async fn beginning(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
+        let git_dir = self.dir.to_string();
+        let call = Call {
+            env: &[("GIT_DIR", &git_dir)],
+            output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
+            ..self.call(words)
+        };
+        self.git.ask(call).await
+    }
+
+    /// How the names of its objects are made: `sha1` or `sha256`.
+    pub(super) async fn format(&self) -> Result<String> {
+        let told = self
+            .ask(&["rev-parse", "--show-object-format"], &[], b"")
+            .await?;
+        text(&told).map(str::to_owned)
+    }
+
+    /// The commits at which it ends, if its history is not whole.
+    pub(super) fn shallow(&self) -> Result<Option<Vec<u8>>> {
+        read_found(&self.dir.join("shallow"), SHALLOW_BYTES_MAX)
+    }
+
     /// What git answers about the repository, whatever its status.
     async fn try_to(&self, words: &[&str]) -> Result<Answer> {
         let git_dir = self.dir.to_string();
@@ -296,11 +349,11 @@ impl Hub {
     }
 
     /// That git ended otherwise than it should.
-    pub(super) fn failed(&self, words: &[&str], why: &str) -> Error {
+    fn failed(&self, words: &[&str], why: &str) -> Error {
         self.call(words).failed(why)
     }
 
-    pub(super) fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
+    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
         Call {
             dir: &self.dir,
             arguments,
@@ -320,7 +373,6 @@ pub(super) fn id(answer: &[u8]) -> Result<ObjectId> {
     })
 }
 
-/// As text, in which bytes that are none are replaced.
 pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

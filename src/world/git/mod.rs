@@ -2,7 +2,7 @@
 //! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
-pub mod branches;
+pub mod based;
 pub mod checkout;
 pub mod history;
 pub mod hub;

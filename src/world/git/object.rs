@@ -84,9 +84,9 @@ impl Author {
         }
     }
 
-    /// The settings by which a repository is told who works in it.
-    pub(super) fn settings(&self) -> [(&'static str, &str); 2] {
-        [("user.name", &self.name), ("user.email", &self.address)]
+    /// The name and the address.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        (&self.name, &self.address)
     }
 
     /// The variables by which git is told who is both author and committer.

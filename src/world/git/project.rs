@@ -100,7 +100,7 @@ impl Project {
         let index = hub.dir().join("project-index");
         file::replace(&index, &notes, Durability::Process)?;
         let asked = ["diff-index", "--name-only", "-z", head.as_str()];
-        let names = hub.ask_of_files((&self.root, &index), &asked, b"").await?;
+        let names = hub.ask_of_files((&self.root, &index), &asked).await?;
         let names = names.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
         let names = names.map(|name| String::from_utf8_lossy(name).into_owned());

@@ -5,9 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::RelPath;
-use crate::world::git::hub::{Hub, id, lossy};
+use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Call, OUTPUT_BYTES_MAX};
 use crate::world::sys::own::dir::Stage;
 
 /// The mode of a file that is no program.
@@ -17,6 +16,10 @@ const FILES: &[u8] = b"100";
 /// The mode of a directory.
 const DIRECTORY: &[u8] = b"040000";
 
+/// A file to be put into a tree, or, without its bytes, what is to be taken out: a file, or a directory
+/// with all that is in it.
+pub type Put = (RelPath, Option<Vec<u8>>);
+
 /// What stands under a name in a tree.
 struct Entry {
     mode: Vec<u8>,
@@ -24,13 +27,8 @@ struct Entry {
 }
 
 impl Hub {
-    /// The tree with these files in it, or without them: `None` takes out a file, and a directory with
-    /// all that is below it. What stands in the way of a file is replaced.
-    pub async fn with_files(
-        &self,
-        tree: &ObjectId,
-        files: &[(RelPath, Option<Vec<u8>>)],
-    ) -> Result<ObjectId> {
+    /// The tree with these files in it, or without them. What stands in the way of a file is replaced.
+    pub async fn with_files(&self, tree: &ObjectId, files: &[Put]) -> Result<ObjectId> {
         let mut rows = Vec::new();
         for (path, content) in files {
             let path = path.as_path().as_os_str().as_bytes();
@@ -64,47 +62,39 @@ impl Hub {
         let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILES)) else {
             return Ok(None);
         };
-        let git_dir = self.dir().to_string();
         let words = ["cat-file", "blob", entry.object.as_str()];
-        let call = Call {
-            env: &[("GIT_DIR", &git_dir)],
-            output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
-            ..self.call(&words)
-        };
-        self.git.ask(call).await.map(Some)
+        self.beginning(&words, bytes_max).await.map(Some)
     }
 
-    /// The paths of all files below `dir`, from the root of the tree, in order; none if there is no such
-    /// directory. Bytes that are no text are replaced.
+    /// The names of all files below a directory of a tree, from that directory on, in their order. Names
+    /// that are no text are left out.
     pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
         let dir = dir.as_path().as_os_str().as_bytes();
-        let paths = self.paths_below(tree, dir).await?;
-        Ok(paths.iter().map(|path| lossy(path)).collect())
+        let names = self.names_below(tree, dir).await?;
+        let names = names.into_iter().map(String::from_utf8);
+        Ok(names.filter_map(std::result::Result::ok).collect())
     }
 
     /// The rows that take `path` out of an index, with all that is below it.
     async fn removals(&self, tree: &ObjectId, path: &[u8]) -> Result<Vec<u8>> {
-        let mut paths = self.paths_below(tree, path).await?;
-        paths.push(path.to_owned());
-        let rows = paths.iter().map(|path| removal(tree, path));
+        let names = self.names_below(tree, path).await?;
+        let below = names.iter().map(|name| [path, b"/", name].concat());
+        let paths = [path.to_owned()].into_iter().chain(below);
+        // With the mode 0, any object of the repository will do.
+        let rows = paths.map(|path| index_row("0", tree, &path));
         Ok(rows.collect::<Vec<_>>().concat())
     }
 
-    /// The paths of all files below a directory, from the root of the tree, in order.
-    async fn paths_below(&self, tree: &ObjectId, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
+    /// The names of all files below a directory, from it on, in their order.
+    async fn names_below(&self, tree: &ObjectId, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(top) = self.directory(tree, dir).await? else {
             return Ok(Vec::new());
         };
         let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
         let output = self.ask(&words, &[], b"").await?;
-        let prefix = if dir.is_empty() {
-            Vec::new()
-        } else {
-            [dir, b"/"].concat()
-        };
         let names = output.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
-        Ok(names.map(|name| [&prefix, name].concat()).collect())
+        Ok(names.map(<[u8]>::to_owned).collect())
     }
 
     async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
@@ -157,9 +147,4 @@ impl Hub {
 pub(super) fn index_row(mode: &str, object: &ObjectId, path: &[u8]) -> Vec<u8> {
     let about = format!("{mode} {object}\t");
     [about.as_bytes(), path, b"\0"].concat()
-}
-
-/// A row that takes `path` out; `alike` is any object of the repository.
-fn removal(alike: &ObjectId, path: &[u8]) -> Vec<u8> {
-    index_row("0", alike, path)
 }

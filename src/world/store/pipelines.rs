@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
+use crate::prompt::opened::Opened;
 use crate::roles::RoleName;
 use crate::world::clock;
 use crate::world::store::naming::{LAST, Named};
@@ -23,6 +24,8 @@ const PIPELINE: Named = Named {
 };
 /// How many hexadecimal digits end the name of a pipeline.
 const SUFFIX_DIGITS: usize = 8;
+/// How many digits of a name tell when something began: a day and a time.
+const MOMENT_DIGITS: usize = 14;
 /// The file that tells how a pipeline began.
 const RECORD: &str = "pipeline.json";
 /// The largest one that is read, in bytes.
@@ -45,6 +48,8 @@ pub struct HeldPipeline {
 pub struct Record {
     /// The task as the user wrote it.
     pub task: String,
+    /// What the prompt opened.
+    pub opened: Vec<Opened>,
     /// The directory that the user stood in.
     pub cwd: AbsPath,
     /// When it began, as [`clock::Moment::iso`] writes it.
@@ -136,9 +141,21 @@ impl PipelineDir {
         short.unwrap_or(name)
     }
 
+    /// Whether it began after the run whose logs have this name.
+    pub fn is_newer(&self, run: &str) -> bool {
+        let moment = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
+        let (own, other) = (moment(&self.name()), moment(run));
+        own.get(..MOMENT_DIGITS) >= other.get(..MOMENT_DIGITS)
+    }
+
     /// The directory of all its parts.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
+    }
+
+    /// The file of what its last role said.
+    pub fn answer(&self) -> AbsPath {
+        self.dir.join("answer.txt")
     }
 
     /// Its repository.
@@ -159,6 +176,18 @@ impl PipelineDir {
     /// Where the sessions of a seat lie.
     pub fn sessions(&self, seat: &str) -> AbsPath {
         self.dir.join("agents").join(seat)
+    }
+
+    /// Where the sessions of all parts lie that were begun.
+    pub fn parts(&self) -> Result<Vec<AbsPath>> {
+        let agents = self.dir.join("agents");
+        let mut parts = Vec::new();
+        for seat in dir::names_if_there(&agents)? {
+            let seat = agents.join(seat);
+            let names = dir::names_if_there(&seat)?.into_iter();
+            parts.extend(names.map(|name| seat.join(name)));
+        }
+        Ok(parts)
     }
 
     /// Where the checkouts lie unless the config names another place.

@@ -93,6 +93,7 @@ fn moment(event: &Event, words: &Words) -> Option<Moment> {
         | Event::PersonAsked { .. }
         | Event::OwnTool { .. }
         | Event::HookRan { .. }
+        | Event::Pipeline { .. }
         | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }
@@ -131,6 +132,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         | Event::PersonAsked { .. }
         | Event::OwnTool { .. }
         | Event::HookRan { .. }
+        | Event::Pipeline { .. }
         | Event::ServerWorks { .. }
         | Event::ToolCalled { .. }
         | Event::ToolFinished { .. }

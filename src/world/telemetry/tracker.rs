@@ -120,6 +120,7 @@ impl Tracker {
             | Event::LimitMet { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }
+            | Event::Pipeline { .. }
             | Event::ServerWorks { .. }
             | Event::Answered { .. }
             | Event::Voted { .. }

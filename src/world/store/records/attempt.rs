@@ -193,6 +193,7 @@ fn note(event: &Event) -> Option<String> {
             Some(format!("[check {check}] {verdict}{gap}{tail}"))
         }
         Event::RunStarted { .. }
+        | Event::Pipeline { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
         | Event::Reasoning { .. }

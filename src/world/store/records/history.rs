@@ -133,7 +133,8 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::CutShort { .. } => ("cut_short", String::new()),
         Event::Warning { message } => ("warning", message.clone()),
         Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
-        Event::Asking { .. }
+        Event::Pipeline { .. }
+        | Event::Asking { .. }
         | Event::Checking { .. }
         | Event::Text { .. }
         | Event::Reasoning { .. }

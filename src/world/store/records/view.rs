@@ -211,6 +211,7 @@ impl RunView {
             | Event::Retrying { .. }
             | Event::PersonAsked { .. }
             | Event::HookRan { .. }
+            | Event::Pipeline { .. }
             | Event::ServerWorks { .. }
             | Event::ToolCalled { .. }
             | Event::ToolFinished { .. }
@@ -315,6 +316,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
         | Event::Shortened { .. }
         | Event::OwnTool { .. }
         | Event::LimitMet { .. }
+        | Event::Pipeline { .. }
         | Event::ServerWorks { .. }
         | Event::Warning { .. }
         | Event::RunEnded { .. } => {}

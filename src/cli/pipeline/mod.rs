@@ -1,0 +1,3 @@
+//! Owns what the command line knows of pipelines: they are begun, gone on with and looked at.
+
+pub(crate) mod run;

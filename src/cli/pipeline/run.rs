@@ -1,0 +1,294 @@
+//! Owns how the command line runs a pipeline: begins one from what is prepared, or goes on with one that
+//! was broken off, and shows what happens while it happens.
+
+use tokio::sync::mpsc;
+
+use crate::cli::args::{Arguments, RunArguments};
+use crate::cli::conduct::{
+    Conducted, Person, Reader, connect_all, machine, seat_people, secrets, view,
+};
+use crate::cli::environment;
+use crate::cli::follow::follow;
+use crate::cli::gathered::Begun;
+use crate::cli::output::Output;
+use crate::cli::prices::model_list;
+use crate::cli::run::{Prepared, apply_flags, telemetry};
+use crate::cli::team::checked;
+use crate::cli::team_file::TeamFile;
+use crate::cli::usage::usage;
+use crate::config::Config;
+use crate::config::place::{PIPELINES, STATE_DIR};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::orchestrator::asking::Consents;
+use crate::orchestrator::conduct::{Places, StartedWith, Stop};
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::pipeline::ground::{Beginning, Ground};
+use crate::pipeline::{Company, Pipeline};
+use crate::prompt::opened::Opened;
+use crate::spending::models::ModelList;
+use crate::world::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::store::pipelines::{PipelineDir, known, list};
+use crate::world::store::prepare_state_dir;
+use crate::world::store::redact::Redactor;
+use crate::world::store::trace::Detail;
+use crate::world::telemetry::settings::Settings;
+
+/// The longest file of answers, in bytes.
+const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Where the pipelines of this directory lie.
+pub(crate) fn pipelines(host: &Host) -> AbsPath {
+    host.cwd.join(STATE_DIR).join(PIPELINES)
+}
+
+/// The pipeline of this directory that goes on where no task is given: the one that is named, or the last
+/// one, if it has not come to its end and nobody works on it.
+pub(crate) fn unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
+    let pipelines = pipelines(host);
+    let meant = match wanted {
+        Some(wanted) => known(wanted, &pipelines)?,
+        None => list(&pipelines)?.into_iter().next(),
+    };
+    Ok(meant.filter(|pipeline| !pipeline.is_running()))
+}
+
+/// What a pipeline is played with.
+struct Stage<'a> {
+    host: Host,
+    config: Config,
+    models: ModelList,
+    opened: Vec<Opened>,
+    telemetry: Option<Settings>,
+    consents: Consents,
+    file: Option<TeamFile>,
+    arguments: &'a RunArguments,
+}
+
+/// Begins the pipeline of what is prepared, and shows it.
+pub(crate) async fn begin(
+    prepared: Prepared,
+    arguments: &RunArguments,
+    stop: Stop,
+    output: &mut Output<'_>,
+    reader: Reader<'_>,
+) -> Result<Conducted> {
+    if prepared.going_on.is_some() {
+        return Err(usage("a pipeline is not part of a session")
+            .hint("leave out `--continue` and `--session-id`, or leave out the task to go on with a pipeline"));
+    }
+    let writes = |opened: &&Opened| opened.permission == Permission::Write;
+    if let Some(opened) = prepared.opened.iter().find(writes) {
+        let message = format!("`{}` is opened for writing, and a pipeline writes to no such path", opened.path);
+        return Err(Error::new(ErrorKind::Usage, message)
+            .hint("mention it without `:w`; `massgen apply` delivers what the pipeline made"));
+    }
+    let stage = Stage {
+        host: prepared.host,
+        config: prepared.config,
+        models: prepared.models,
+        opened: prepared.opened,
+        telemetry: prepared.telemetry,
+        consents: prepared.consents,
+        file: prepared.file,
+        arguments,
+    };
+    let pipelines = pipelines(&stage.host);
+    prepare_state_dir(&stage.host.cwd.join(STATE_DIR), [&pipelines])?;
+    let company = stage.company(output)?;
+    let workflow = stage.config.workflow.as_ref();
+    let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
+    let started_with = &company.started_with;
+    let config_path = started_with.config_path.as_ref();
+    let config_text = started_with.config_text.as_deref();
+    let (ground, notes) = Ground::begin(Beginning {
+        workflow,
+        task: (&prepared.prompt.original_prompt, &prepared.prompt.cleaned_prompt),
+        opened: &stage.opened,
+        base: &stage.host.cwd,
+        pipelines: &pipelines,
+        path_variable: stage.host.env("PATH").unwrap_or_default(),
+        started_with: (config_path, config_text, &started_with.arguments),
+        redactor: &company.redactor,
+    })
+    .await?;
+    notes.iter().for_each(|note| output.warning(note));
+    Box::pin(stage.play((company, ground), stop, output, reader)).await
+}
+
+/// Goes on with the pipeline in `dir`, and shows it.
+pub(crate) async fn go_on(
+    dir: PipelineDir,
+    (host, now): (&Host, &RunArguments),
+    stop: Stop,
+    output: &mut Output<'_>,
+    reader: Reader<'_>,
+) -> Result<Conducted> {
+    let telemetry = telemetry(host, output);
+    let completed = environment::complete(host);
+    completed.warnings.iter().for_each(|warning| output.warning(warning));
+    let host = completed.host;
+    let path_variable = host.env("PATH").unwrap_or_default();
+    let ground = Ground::go_on(dir, path_variable).await?;
+    let record = &ground.record;
+    if record.cwd != host.cwd {
+        let message = format!("the pipeline was begun in `{}`, and this is another directory", record.cwd);
+        return Err(Error::new(ErrorKind::Environment, message)
+            .hint("go there, or begin the task again"));
+    }
+    let arguments = arguments_of(now, &record.arguments);
+    let (file, name) = match (&now.config, &record.config_path) {
+        (Some(_), _) | (None, None) => {
+            let name = arguments.config.clone().unwrap_or_default();
+            (TeamFile::named(&name, &host)?, name)
+        }
+        (None, Some(path)) => (TeamFile::remembered(path, &host)?, path.to_string()),
+    };
+    let mut config = checked(&file, &host, output)?;
+    let redactor = Redactor::new(secrets(&config, &host));
+    let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
+    if has_changed && now.config.is_none() {
+        let message = format!("the config `{name}` has changed since the pipeline began");
+        return Err(Error::new(ErrorKind::Config, message)
+            .hint("put it back as it was, or name the config that shall hold now with `--config`"));
+    }
+    let roles = config.workflow.as_ref().map(|workflow| &workflow.pipeline.stages);
+    let roles = roles.into_iter().flatten().map(|stage| &stage.role.name);
+    if !roles.eq(&record.roles) {
+        let message = format!("the config `{name}` has other roles than the pipeline");
+        return Err(Error::new(ErrorKind::Config, message)
+            .hint("name a config of the same roles, or begin the task again"));
+    }
+    apply_flags(&mut config, &arguments, output);
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
+    output.note(&format!("going on with {}", ground.dir.name()));
+    let stage = Stage {
+        host,
+        config,
+        models,
+        opened: record.opened.clone(),
+        telemetry,
+        consents: Consents::default(),
+        file: Some(file),
+        arguments: &arguments,
+    };
+    let company = stage.company(output)?;
+    Box::pin(stage.play((company, ground), stop, output, reader)).await
+}
+
+/// The flags of now, and for limits that are missing what the pipeline was begun with.
+fn arguments_of(now: &RunArguments, words: &[String]) -> RunArguments {
+    use clap::Parser as _;
+    let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+    let Ok(Arguments { run: then, .. }) = Arguments::try_parse_from(words) else {
+        return now.clone();
+    };
+    let mut all = now.clone();
+    all.config = all.config.or(then.config);
+    all.models = all.models.or(then.models);
+    all.answers = all.answers.or(then.answers);
+    all.limits.cost = all.limits.cost.or(then.limits.cost);
+    all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
+    all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
+    all
+}
+
+impl Stage<'_> {
+    /// Who plays. Nobody is asked who is at the terminal as long as it is not shown.
+    fn company(&self, _output: &mut Output<'_>) -> Result<Company> {
+        let host = &self.host;
+        Ok(Company {
+            models: connect_all(&self.config, &self.models, host)?,
+            redactor: Redactor::new(secrets(&self.config, host)),
+            telemetry: self.telemetry.clone(),
+            started_with: StartedWith {
+                config_path: self.file.as_ref().and_then(TeamFile::place).cloned(),
+                config_text: self.file.as_ref().map(TeamFile::text),
+                arguments: host.arguments.clone(),
+                detail: if self.arguments.debug {
+                    Detail::Debug
+                } else {
+                    Detail::Plain
+                },
+            },
+            machine: machine(host),
+            people: crate::orchestrator::asking::People::default(),
+            answers: self.answers()?,
+        })
+    }
+
+    /// What the user has answered in a file.
+    fn answers(&self) -> Result<Option<String>> {
+        let Some(name) = &self.arguments.answers else {
+            return Ok(None);
+        };
+        let path = self.host.cwd.join(name);
+        let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
+            let message = format!("the answers in `{path}` are too long: expected at most 1 MiB");
+            Error::new(ErrorKind::Usage, message).hint("leave out what is no answer")
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let message = format!("the answers in `{path}` are no text in UTF-8");
+            Error::new(ErrorKind::Usage, message).caused_by(error)
+        })?;
+        Ok(Some(text))
+    }
+
+    async fn play(
+        self,
+        (mut company, ground): (Company, Ground),
+        stop: Stop,
+        output: &mut Output<'_>,
+        reader: Reader<'_>,
+    ) -> Result<Conducted> {
+        let Self {
+            host,
+            config,
+            opened,
+            consents,
+            arguments,
+            ..
+        } = self;
+        let answer_file = arguments.output_file.as_ref();
+        let answer_file = answer_file.map(|file| host.cwd.join(file));
+        if let Some(path) = &answer_file {
+            expect_output_file(path)?;
+        }
+        let around = (&config, &host.cwd, host.home.as_ref());
+        let typed = (Person::at(&host), arguments);
+        let seated = seat_people(around, consents, typed, &reader, output)?;
+        company.people = seated.people.clone();
+        let asked = seated.asked(stop.soon.clone());
+        let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
+        let begun = Begun {
+            session_id: name.clone(),
+            log_dir: dir.to_string(),
+            task: ground.record.task.clone(),
+        };
+        let places = Places {
+            log_dir: dir.clone(),
+            status_file: dir.join("pipeline.json"),
+            answer_file: ground.dir.answer(),
+        };
+        let told = (begun, company.redactor.clone());
+        let view = view(reader, told, (arguments, places), output)?;
+        let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
+        let pipeline = Pipeline::new(config, whole.0, whole.1, whole.2)?;
+        let (result, followed) = tokio::join!(pipeline.run(), follow(events, view, asked));
+        let result = result?;
+        if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
+            write_output_file(path, &answer.text)?;
+        }
+        followed?;
+        Ok(Conducted {
+            status: result.status,
+            session: name,
+            log_dir: dir,
+        })
+    }
+}
+
+/// Events that may wait to be shown; a pipeline waits for a slow terminal.
+const EVENTS_WAITING_MAX: usize = 256;

@@ -1,0 +1,397 @@
+//! Owns one part of a pipeline: a seat at work in a run of its own. A part that was broken off is gone on
+//! with, and one that has ended is not played again.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::agent::emit;
+use crate::config::Config;
+use crate::error::{Error, ExitStatus, Result};
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::layout::{Layout, RunName};
+use crate::orchestrator::conduct::{Order, Run};
+use crate::orchestrator::course::Again;
+use crate::orchestrator::{Models, TurnResult};
+use crate::path::AbsPath;
+use crate::pipeline::seat::{Desk, Reach, Seat, config_of, id_of};
+use crate::pipeline::{Halt, Pipeline};
+use crate::resume::{Reading, Unfinished, unfinished};
+use crate::roles::{Right, Stage};
+use crate::spending::books::Books;
+use crate::world::git::checkout::Checkout;
+use crate::world::git::object::{Author, ObjectId};
+use crate::world::git::private::Outset;
+use crate::world::store::runs;
+use crate::world::store::sessions::session::Session;
+use crate::world::store::sessions::{self, find};
+
+/// Events that may wait to be passed on.
+const EVENTS_WAITING_MAX: usize = 256;
+
+/// A part to be played.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) stage: &'a Stage,
+    pub(super) seat: Seat,
+    pub(super) work: Work,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// The role's own work.
+    New {
+        /// What its agents are told.
+        question: String,
+    },
+    /// Work that did not merge is put right.
+    Mend {
+        /// What its agents are told.
+        question: String,
+        /// Which try it is, from 1.
+        tried: u32,
+        /// What they begin with.
+        tree: ObjectId,
+    },
+}
+
+/// What a part came to.
+#[derive(Debug)]
+pub(super) enum Played {
+    /// It was played to its end.
+    Whole(Whole),
+    /// It was not, and the pipeline ends there.
+    Not(Halt),
+}
+
+/// A part that was played to its end.
+#[derive(Debug)]
+pub(super) struct Whole {
+    /// The files.
+    pub(super) checkout: Checkout,
+    /// Who they are by.
+    pub(super) author: Author,
+    /// Whose answer counts.
+    pub(super) agent: AgentId,
+    /// The answer.
+    pub(super) answer: Arc<str>,
+}
+
+/// What is left of a part that was begun before.
+enum Before {
+    Nothing,
+    BrokenOff(Box<Unfinished>, AbsPath),
+    Ended { agent: AgentId, answer: String },
+}
+
+impl Work {
+    fn question(&self) -> &str {
+        match self {
+            Work::New { question } | Work::Mend { question, .. } => question,
+        }
+    }
+
+    /// Which try it is; the role's own work is none.
+    pub(super) fn tried(&self) -> u32 {
+        match self {
+            Work::New { .. } => 0,
+            Work::Mend { tried, .. } => *tried,
+        }
+    }
+}
+
+impl Pipeline {
+    /// Plays a part whose branch begins at `tip` of the shared branch.
+    pub(super) async fn begin_part(&self, part: &Part<'_>, tip: &ObjectId) -> Result<Played> {
+        let before = self.before(part)?;
+        let checkouts = self.checkouts(part);
+        let (agent, answer) = match before {
+            Before::Ended { agent, answer } => (agent, Arc::from(answer)),
+            Before::BrokenOff(unfinished, sessions) => {
+                let config = self.config_of(part, &checkouts)?;
+                let order = self.resumed(part, config, (*unfinished, &sessions))?;
+                match self.conduct(order).await? {
+                    Ok(answered) => answered,
+                    Err(halt) => return Ok(Played::Not(halt)),
+                }
+            }
+            Before::Nothing => {
+                self.lay_out(part, &checkouts, tip).await?;
+                let config = self.config_of(part, &checkouts)?;
+                let order = self.order(part, config)?;
+                match self.conduct(order).await? {
+                    Ok(answered) => answered,
+                    Err(halt) => return Ok(Played::Not(halt)),
+                }
+            }
+        };
+        self.whole(part, &checkouts, (agent, answer)).map(Played::Whole)
+    }
+
+    /// Whose files count, and who they are by.
+    fn whole(
+        &self,
+        part: &Part<'_>,
+        checkouts: &[Checkout],
+        (agent, answer): (AgentId, Arc<str>),
+    ) -> Result<Whole> {
+        let (stage, seat) = (part.stage, &part.seat);
+        let mut found = None;
+        for (id, checkout) in stage.agents.iter().zip(checkouts) {
+            if id_of(id, seat)? == agent {
+                found = Some((id, checkout));
+            }
+        }
+        let (id, checkout) = found.ok_or_else(|| Error::bug(format!("`{agent}` has no seat")))?;
+        Ok(Whole {
+            checkout: checkout.clone(),
+            author: self.author(part, id),
+            agent,
+            answer,
+        })
+    }
+
+    fn author(&self, part: &Part<'_>, agent: &AgentId) -> Author {
+        let agents = self.config.agents.iter();
+        let known = agents.into_iter().find(|known| known.id == *agent);
+        let model = known.map_or("", |known| known.backend.model.as_str());
+        let role = &part.stage.role.name;
+        Author::new(&format!("{role} ({model})"), &format!("{role}@massgen.invalid"))
+    }
+
+    fn checkouts(&self, part: &Part<'_>) -> Vec<Checkout> {
+        let agents = part.stage.agents.len();
+        let checkout = |number| self.ground.checkout(&part.seat.checkout(number, agents));
+        (0..agents).map(checkout).collect()
+    }
+
+    /// Where the sessions of a part are kept.
+    fn sessions(&self, seat: &Seat, tried: u32) -> AbsPath {
+        let name = match tried {
+            0 => seat.iteration.to_string(),
+            tried => format!("{}.{tried}", seat.iteration),
+        };
+        self.ground.dir.sessions(&seat.name).join(name)
+    }
+
+    /// The newest try of a seat that was begun before; 0 if it has not mended anything yet.
+    pub(super) fn tried_before(&self, seat: &Seat) -> Result<u32> {
+        let mut tried = 0;
+        for next in 1..u32::MAX {
+            if sessions::list(&self.sessions(seat, next))?.is_empty() {
+                break;
+            }
+            tried = next;
+        }
+        Ok(tried)
+    }
+
+    fn before(&self, part: &Part<'_>) -> Result<Before> {
+        let place = self.sessions(&part.seat, part.work.tried());
+        for session in sessions::list(&place)? {
+            let logs = Layout::plan(&self.config, &self.base, RunName::new(0)).logs;
+            if let Some(unfinished) = unfinished(&logs, Some(&session.id()), |_| true)? {
+                return Ok(Before::BrokenOff(Box::new(unfinished), place));
+            }
+            let Some(turn) = session.turns()?.pop() else {
+                continue;
+            };
+            if self.ended_well(&turn.metadata.log_dir)? {
+                return Ok(Before::Ended {
+                    agent: turn.metadata.winning_agent,
+                    answer: turn.answer,
+                });
+            }
+        }
+        Ok(Before::Nothing)
+    }
+
+    /// Whether the run of these logs came to what it was meant to.
+    fn ended_well(&self, log_dir: &AbsPath) -> Result<bool> {
+        let mut well = false;
+        for event in self.events_of(log_dir)? {
+            if let Event::RunEnded { status, .. } = event {
+                well = status == ExitStatus::Delivered;
+            }
+        }
+        Ok(well)
+    }
+
+    fn events_of(&self, log_dir: &AbsPath) -> Result<Vec<Event>> {
+        let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
+        let read = run.events()?.flatten();
+        Ok(read.filter_map(|entry| entry.event()).collect())
+    }
+
+    /// Enters into the books what parts used that have ended before.
+    pub(super) fn count_what_was_used(&self) -> Result<()> {
+        let mut books = Books::default();
+        for place in self.ground.dir.parts()? {
+            for session in sessions::list(&place)? {
+                for turn in session.turns()? {
+                    let events = self.events_of(&turn.metadata.log_dir)?;
+                    events.iter().for_each(|event| event.enter_into(&mut books));
+                }
+            }
+        }
+        *self.books() = books;
+        Ok(())
+    }
+
+    /// Makes the checkouts of a seat what it begins with.
+    async fn lay_out(&self, part: &Part<'_>, checkouts: &[Checkout], tip: &ObjectId) -> Result<()> {
+        let (hub, seat) = (&self.ground.hub, &part.seat);
+        let branch = self.ground.branch(&seat.name)?;
+        let at = hub.tip(&branch).await?;
+        let (shown, head) = match (&part.work, at) {
+            (Work::Mend { tree, .. }, Some(at)) => (tree, at),
+            (Work::Mend { .. } | Work::New { .. }, at) => {
+                hub.move_branch(&branch, tip, at.as_ref()).await?;
+                (tip, tip.clone())
+            }
+        };
+        for (number, checkout) in checkouts.iter().enumerate() {
+            checkout.show(shown).await?;
+            if part.stage.role.may(Right::Bash) {
+                let agent = part.stage.agents.get(number);
+                let agent = agent.ok_or_else(|| Error::bug("a seat without an agent"))?;
+                let author = self.author(part, agent);
+                let outset = Outset {
+                    branch: &branch,
+                    tip: &head,
+                    main: tip,
+                    author: &author,
+                };
+                hub.make_private(checkout.dir(), outset).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn config_of(&self, part: &Part<'_>, checkouts: &[Checkout]) -> Result<Config> {
+        let reach = Reach::of(&part.stage.role, &self.ground.record.directory);
+        for checkout in checkouts {
+            let both = reach.write.iter().chain(&reach.read);
+            both.map(|dir| checkout.make_directory(dir)).collect::<Result<()>>()?;
+        }
+        let dirs: Vec<AbsPath> = checkouts.iter().map(|one| one.dir().clone()).collect();
+        let mut objects = vec![self.ground.hub.dir().join("objects")];
+        objects.extend(self.ground.objects.clone());
+        let books = self.books().clone();
+        let desk = Desk {
+            directory: &self.ground.record.directory,
+            checkouts: &dirs,
+            objects: &objects,
+            sessions: self.sessions(&part.seat, part.work.tried()),
+            books: &books,
+        };
+        config_of(&self.config, (part.stage, &part.seat), &desk)
+    }
+
+    fn models(&self, part: &Part<'_>) -> Result<Models> {
+        let mut models = Models::new();
+        for id in &part.stage.agents {
+            let own = self.company.models.get(id);
+            let own = own.ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
+            models.insert(id_of(id, &part.seat)?, own.clone());
+        }
+        Ok(models)
+    }
+
+    /// The order of a part that begins.
+    fn order(&self, part: &Part<'_>, config: Config) -> Result<Order> {
+        let run = RunName::new(Uuid::new_v4().as_fields().0);
+        let company = &self.company;
+        Ok(Order {
+            layout: Layout::plan(&config, &self.base, run),
+            config,
+            base: self.base.clone(),
+            task: part.work.question().to_owned(),
+            question: Arc::from(part.work.question()),
+            opened: self.opened.clone(),
+            session: None,
+            models: self.models(part)?,
+            redactor: company.redactor.clone(),
+            telemetry: company.telemetry.clone(),
+            started_with: company.started_with.clone(),
+            again: None,
+            resumed: None,
+            machine: company.machine.clone(),
+            reviewer: None,
+            people: company.people.clone(),
+        })
+    }
+
+    /// The order of a part that was broken off.
+    fn resumed(
+        &self,
+        part: &Part<'_>,
+        config: Config,
+        (unfinished, sessions): (Unfinished, &AbsPath),
+    ) -> Result<Order> {
+        let reading = Reading::of(&unfinished.run)?;
+        let place = find(&unfinished.started.session_id, sessions)?;
+        let session = Session::take_up(place, unfinished.turn, self.company.redactor.clone())?;
+        let question = reading.question();
+        let order = self.order(part, config)?;
+        Ok(Order {
+            layout: Layout::plan(&order.config, &self.base, reading.name),
+            session: Some(session),
+            question: question.unwrap_or(order.question),
+            again: Some(Again {
+                courses: reading.courses,
+                departed: CancellationToken::new(),
+            }),
+            resumed: Some(reading.resumed),
+            ..order
+        })
+    }
+
+    /// Carries out a part and passes on what happens in it. Gives whose answer counts, or why the pipeline
+    /// ends there.
+    async fn conduct(&self, order: Order) -> Result<std::result::Result<(AgentId, Arc<str>), Halt>> {
+        let run = Run::prepare(order, self.stop.clone())?;
+        let (shown, mut told) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
+        let passing = async {
+            while let Some(event) = told.recv().await {
+                event.enter_into(&mut self.books());
+                if is_of_the_whole(&event) {
+                    emit(&self.events, event).await;
+                }
+            }
+        };
+        let (result, ()) = tokio::join!(run.conduct(shown), passing);
+        let TurnResult {
+            status,
+            summary,
+            answer,
+            ..
+        } = result?;
+        Ok(match (status, answer) {
+            (ExitStatus::Delivered, Some(answer)) => Ok((answer.agent, answer.text)),
+            (ExitStatus::Delivered, None) => Err(Halt {
+                status: ExitStatus::NoAnswer,
+                why: summary,
+            }),
+            (status, _) => Err(Halt {
+                status,
+                why: summary,
+            }),
+        })
+    }
+}
+
+/// Whether an event of a part is told of the whole pipeline: how a part begins and ends is told otherwise.
+fn is_of_the_whole(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::RunStarted { .. }
+            | Event::FinalAnswer { .. }
+            | Event::Delivered { .. }
+            | Event::RunEnded { .. }
+    )
+}

@@ -1,0 +1,60 @@
+//! Owns what people add to a pipeline: answers to what is unclear before anybody works, and a way on
+//! where a role cannot merge its work. Where nobody is there, assumptions hold and are written down.
+
+use crate::orchestrator::asking::To;
+use crate::orchestrator::review::Reviewer;
+use crate::pipeline::Pipeline;
+use crate::roles::RoleName;
+use crate::roles::sections::open_questions;
+
+impl Pipeline {
+    fn person(&self) -> Option<&Reviewer> {
+        match &self.company.people.to {
+            To::Terminal(reviewer) => Some(reviewer),
+            To::Nobody | To::Socket(_) => None,
+        }
+    }
+
+    /// What everybody shall understand of the task: what `answer` says of it, with the answers to its
+    /// open questions.
+    pub(super) async fn shared_understanding(&self, answer: &str) -> String {
+        let mut text = format!("# Shared understanding\n\n{}\n", answer.trim());
+        if let Some(answers) = &self.company.answers {
+            text.push_str(&format!("\n## Answers of the user\n\n{}\n", answers.trim()));
+            return text;
+        }
+        let questions = open_questions(answer);
+        if questions.is_empty() {
+            return text;
+        }
+        text.push_str("\n## Answers\n\n");
+        for question in questions {
+            let assumed = match question.assumption.as_str() {
+                "" => "whoever works decides".to_owned(),
+                assumption => format!("assumed: {assumption}"),
+            };
+            let said = match self.person() {
+                Some(person) => {
+                    let otherwise = format!("if you say nothing, {assumed}");
+                    let asked = (question.text.clone(), otherwise);
+                    person.open_question(asked, &self.stop.soon).await
+                }
+                None => None,
+            };
+            let held = match said {
+                Some(said) => format!("the user: {said}"),
+                None => format!("nobody answered; {assumed}"),
+            };
+            text.push_str(&format!("- {}\n  {held}\n", question.text));
+        }
+        text
+    }
+
+    /// What a person tells a role that cannot merge its work, if anything.
+    pub(super) async fn advice(&self, role: &RoleName, why: &str) -> Option<String> {
+        let question = format!("the work of {role} still cannot be merged: {why}. What shall it do?");
+        let otherwise = "if you say nothing, the pipeline ends here".to_owned();
+        let asked = (question, otherwise);
+        self.person()?.open_question(asked, &self.stop.soon).await
+    }
+}

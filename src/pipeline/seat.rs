@@ -1,0 +1,248 @@
+//! Owns the lowering of a role to what an ordinary run knows: agents with a workspace, grants, tools and
+//! limits. It is the one place where rights become something that is enforced.
+
+use crate::config::place::Place;
+use crate::config::{AgentConfig, Config};
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::guard::FolderGuard;
+use crate::roles::{Right, Role, Stage, Writes};
+use crate::spending::books::Books;
+
+/// The tool of a role that may change parts of files.
+const EDIT: &str = "edit_file";
+
+/// A place in a stage: the role, or one of several copies of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    /// In which iteration, from 1.
+    pub(super) iteration: u32,
+    /// Which stage, from 0.
+    pub(super) stage: usize,
+    /// Which copy of the role, from 1.
+    pub(super) copy: u32,
+    /// How many copies work at the same time.
+    pub(super) copies: u32,
+    /// The name of its branch and of its directories.
+    pub(super) name: String,
+}
+
+impl Seat {
+    /// A seat of `role`.
+    pub(super) fn of(role: &Role, (iteration, stage): (u32, usize), (copy, copies): (u32, u32)) -> Self {
+        let name = match copy {
+            1 => role.name.to_string(),
+            copy => format!("{}-{copy}", role.name),
+        };
+        Self {
+            iteration,
+            stage,
+            copy,
+            copies,
+            name,
+        }
+    }
+
+    /// The name of the checkout of one of its agents, of which it has `agents`.
+    pub(super) fn checkout(&self, number: usize, agents: usize) -> String {
+        match agents {
+            1 => self.name.clone(),
+            _ => format!("{}.agent{}", self.name, number.saturating_add(1)),
+        }
+    }
+
+    /// The file that it leaves for others, if its role leaves one.
+    pub(super) fn output(&self, role: &Role) -> Option<String> {
+        let output = role.output.as_ref()?;
+        Some(match (self.copies, output.rsplit_once('.')) {
+            (1, _) => output.clone(),
+            (_, Some((stem, end))) => format!("{stem}-{}.{end}", self.copy),
+            (_, None) => format!("{output}-{}", self.copy),
+        })
+    }
+}
+
+/// What a role may write in the tree, and which parts of that it may only read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Directories that it may write to.
+    pub(super) write: Vec<RelPath>,
+    /// Directories inside them that it may only read.
+    pub(super) read: Vec<RelPath>,
+}
+
+impl Reach {
+    /// That of `role`, whose directories lie in `directory` of the tree.
+    pub(super) fn of(role: &Role, directory: &RelPath) -> Self {
+        let own = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
+        let nothing = Vec::new();
+        if !role.may(Right::Write) {
+            return Self {
+                write: Vec::new(),
+                read: nothing,
+            };
+        }
+        match &role.writes {
+            Writes::Project if !directory.is_root() => Self {
+                write: vec![RelPath::default(), own],
+                read: vec![directory.clone()],
+            },
+            Writes::OwnDirectory | Writes::Project => Self {
+                write: vec![own],
+                read: nothing,
+            },
+            Writes::Also(others) => Self {
+                write: [own].into_iter().chain(others.iter().cloned()).collect(),
+                read: nothing,
+            },
+        }
+    }
+
+    /// Whether it may write to `path`: the deepest directory that is listed speaks.
+    pub(super) fn allows(&self, path: &RelPath) -> bool {
+        let deepest = |listed: &[RelPath]| {
+            let around = listed.iter().filter(|dir| path.is_within(dir));
+            around.map(|dir| dir.as_path().components().count()).max()
+        };
+        match (deepest(&self.write), deepest(&self.read)) {
+            (Some(write), Some(read)) => write > read,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+/// Where the agents of a seat work.
+#[derive(Clone, Debug)]
+pub(super) struct Desk<'a> {
+    /// The directory in the tree in which roles have theirs.
+    pub(super) directory: &'a RelPath,
+    /// A checkout for each agent, in their order.
+    pub(super) checkouts: &'a [AbsPath],
+    /// What git needs to read beside a checkout: the objects of the pipeline and of its project.
+    pub(super) objects: &'a [AbsPath],
+    /// Where the sessions of this part are kept.
+    pub(super) sessions: AbsPath,
+    /// What the pipeline has used by now.
+    pub(super) books: &'a Books,
+}
+
+/// The config of the run in which the agents of a seat work.
+pub(super) fn config_of(config: &Config, (stage, seat): (&Stage, &Seat), desk: &Desk<'_>) -> Result<Config> {
+    let reach = Reach::of(&stage.role, desk.directory);
+    let mut agents = Vec::new();
+    for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
+        let agent = config.agents.iter().find(|agent| agent.id == *id);
+        let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
+        agents.push(agent_of(agent, (stage, seat, &reach), checkout, desk)?);
+    }
+    let mut config = config.clone();
+    config.agents = agents;
+    config.workflow = None;
+    config.session_id = None;
+    // They say whether work is merged, not which answer wins.
+    config.checks.list.clear();
+    config.orchestrator.session_storage = Place::Absolute(desk.sessions.clone());
+    let used = desk.books;
+    let left = config.limits.less(&used.run(), used.tool_calls());
+    config.limits = left.shared_by(seat.copies);
+    Ok(config)
+}
+
+fn agent_of(
+    agent: &AgentConfig,
+    (stage, seat, reach): (&Stage, &Seat, &Reach),
+    checkout: &AbsPath,
+    desk: &Desk<'_>,
+) -> Result<AgentConfig> {
+    let below = |dirs: &[RelPath]| -> Vec<AbsPath> {
+        dirs.iter().map(|dir| checkout.join(dir.as_path())).collect()
+    };
+    let role = &stage.role;
+    let mut read = below(&reach.read);
+    let mut lowered = agent.clone();
+    if role.may(Right::Bash) {
+        read.extend(desk.objects.iter().cloned());
+    } else {
+        lowered.commands = None;
+        lowered.programs = None;
+    }
+    if !role.may(Right::Edit) {
+        lowered.tools.excluded.push(EDIT.to_owned());
+    }
+    lowered.folder_guard = FolderGuard::Role {
+        read,
+        write: below(&reach.write),
+    };
+    lowered.cwd = Some(Place::Absolute(checkout.clone()));
+    let used = desk.books;
+    let left = agent.limits.less(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
+    lowered.limits = left.shared_by(seat.copies);
+    lowered.id = id_of(&agent.id, seat)?;
+    Ok(lowered)
+}
+
+/// The name of an agent in a seat: agents of further copies have a number behind theirs.
+pub(super) fn id_of(agent: &AgentId, seat: &Seat) -> Result<AgentId> {
+    match seat.copy {
+        1 => Ok(agent.clone()),
+        copy => {
+            let name = format!("{agent}-{copy}");
+            AgentId::parse(&name).map_err(|error| Error::bug(error.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roles::RoleName;
+    use crate::roles::table::built_in;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::new(text).unwrap()
+    }
+
+    fn role(name: &str) -> Role {
+        built_in(&RoleName::parse(name).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(role: &Role, directory: &str, allowed: &[&str], refused: &[&str]) {
+        let reach = Reach::of(role, &path(directory));
+        for name in allowed {
+            assert!(reach.allows(&path(name)), "{name}: {reach:?}");
+        }
+        for name in refused {
+            assert!(!reach.allows(&path(name)), "{name}: {reach:?}");
+        }
+    }
+
+    #[test]
+    fn a_role_writes_where_it_may() {
+        let outside = &["planner/PLAN.md", "src/a.rs", "TASK.md", "implementers/a"];
+        check(&role("implementer"), "", &["implementer/a.py"], outside);
+        check(&role("understand"), "", &[], &["understand/a", "a"]);
+        let closed = &[".pipeline/TASK.md", ".pipeline/planner/PLAN.md", ".pipeline"];
+        let open = &["src/a.rs", ".pipeline/implementer/I.md", "TASK.md"];
+        check(&role("implementer"), ".pipeline", open, closed);
+        check(&role("tester"), ".pipeline", &[".pipeline/tester/t"], &["src/a", "tester/t"]);
+        let mut tester = role("tester");
+        tester.writes = Writes::Also(vec![path("tests")]);
+        check(&tester, ".pipeline", &["tests/a", ".pipeline/tester/t"], &["src/a"]);
+    }
+
+    #[test]
+    fn copies_do_not_meet() {
+        let implementer = role("implementer");
+        let seat = |copy, copies| Seat::of(&implementer, (1, 2), (copy, copies));
+        assert_eq!(seat(1, 1).name, "implementer");
+        assert_eq!(seat(2, 2).name, "implementer-2");
+        let output = |copy, copies| seat(copy, copies).output(&implementer).unwrap();
+        assert_eq!(output(1, 1), "IMPLEMENTATION.md");
+        assert_eq!(output(1, 2), "IMPLEMENTATION-1.md");
+        assert_eq!(seat(2, 2).checkout(0, 1), "implementer-2");
+        assert_eq!(seat(1, 1).checkout(1, 2), "implementer.agent2");
+    }
+}
