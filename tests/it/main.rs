@@ -96,4 +96,5 @@ mod telemetry;
 mod tidy;
 mod tools;
 mod tools_doc;
+mod trail;
 mod undo;

@@ -5,8 +5,8 @@ use crate::world::git::hub::{Hub, Merged, NewCommit};
 use crate::world::git::object::{Author, ObjectId};
 
 impl Hub {
-    /// Merges two commits as if both had been made on `base`, whatever they go back to. To take a
-    /// commit back, `base` is it and `theirs` is what it was made on.
+    /// Merges two commits or trees as if both had been made on `base`, whatever they go back to. To take
+    /// a commit back, `base` is it and `theirs` is what it was made on.
     pub async fn merge_from(
         &self,
         base: &ObjectId,
@@ -18,7 +18,7 @@ impl Hub {
         self.merge(&ours, &theirs).await
     }
 
-    /// A commit of what `commit` holds, made on `base`. Nothing points at it.
+    /// A commit of what `commit`, or a tree, holds, made on `base`. Nothing points at it.
     async fn made_on(&self, base: &ObjectId, commit: &ObjectId) -> Result<ObjectId> {
         let tree = self.tree_of(commit).await?;
         let new = NewCommit {

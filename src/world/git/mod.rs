@@ -156,8 +156,18 @@ impl Git {
             time_max: TIME_MAX,
         };
         match process::run(program).await {
-            Ok(Ended::Exited { output, .. }) if is_cut(&output) => {
+            Ok(Ended::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
                 Err(call.failed("it answered more than massgen reads"))
+            }
+            // Nobody has read the rest of it, so its status says nothing.
+            Ok(Ended::Exited { output, errors, .. })
+                if reaches(&output, call.output_bytes_max) =>
+            {
+                Ok(Answer {
+                    code: 0,
+                    output,
+                    errors,
+                })
             }
             Ok(Ended::Exited {
                 code: Some(code),
@@ -178,8 +188,8 @@ impl Git {
     }
 }
 
-fn is_cut(output: &[u8]) -> bool {
-    u64::try_from(output.len()).is_ok_and(|len| len >= OUTPUT_BYTES_MAX)
+fn reaches(output: &[u8], bytes_max: u64) -> bool {
+    u64::try_from(output.len()).is_ok_and(|len| len >= bytes_max)
 }
 
 impl Call<'_> {

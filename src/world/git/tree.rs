@@ -27,7 +27,8 @@ struct Entry {
 }
 
 impl Hub {
-    /// The tree with these files in it, or without them. What stands in the way of a file is replaced.
+    /// The tree with these files in it, or without them. What stands in the way of a file is replaced;
+    /// a name that git never takes, such as `.git`, is passed over.
     pub async fn with_files(&self, tree: &ObjectId, files: &[Put]) -> Result<ObjectId> {
         let mut rows = Vec::new();
         for (path, content) in files {

@@ -1,0 +1,144 @@
+//! Owns what a person takes back of a pipeline that nobody works on: the work of a role, or all that was
+//! kept for it. Each becomes one commit of the shared branch.
+
+use crate::config::keys::nearest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelPath;
+use crate::pipeline::ground::{CUMULATIVE, Ground, SHARED, TASK, head, main};
+use crate::pipeline::looking::seat_of;
+use crate::roles::RoleName;
+use crate::roles::trail::Entry;
+use crate::wording::joined;
+use crate::world::git::history::{Commit, Line};
+use crate::world::git::hub::Merged;
+use crate::world::git::object::ObjectId;
+use crate::world::git::tree::Put;
+
+impl Ground {
+    /// Takes all merged work of a role out of the shared branch; what massgen wrote down stays. Gives the
+    /// merges, newest first, or none if nothing is left of them: then nothing is committed.
+    ///
+    /// # Errors
+    /// Later work changed the same files. Nothing is changed then.
+    pub async fn take_out(&self, role: &RoleName) -> Result<Vec<Commit>> {
+        self.expect_role(role)?;
+        let merges = self.merges_of(role).await?;
+        let tip = self.tip().await?;
+        let before = self.hub.tree_of(&tip).await?;
+        let mut tree = before.clone();
+        for merge in &merges {
+            tree = self.without(merge, tree).await?;
+        }
+        if tree == before {
+            return Ok(Vec::new());
+        }
+        let entry = Entry::Revert { role: role.clone() };
+        let subject = format!("[supervisor] take out the work of {role}");
+        let message = entry.message(&subject, "");
+        self.commit((&tip, &[], &tree), &message).await?;
+        Ok(merges)
+    }
+
+    /// Has a role start afresh: its branches, checkouts and sessions are removed, and its directory of the
+    /// tree. What it did elsewhere in the tree stays.
+    pub async fn start_afresh(&self, role: &RoleName) -> Result<()> {
+        self.expect_role(role)?;
+        let prefix = format!("massgen/{}/", self.dir.short());
+        for (branch, at) in self.hub.branches().await? {
+            let name = branch.to_string();
+            let seat = name.strip_prefix(&prefix);
+            if seat.is_some_and(|seat| self.is_seat_of(role, seat)) {
+                self.hub.remove_branch(&branch, &at).await?;
+            }
+        }
+        let is_its = |name: &str| self.is_seat_of(role, seat_of(name));
+        self.dir.forget(&self.record.workspace, is_its)?;
+        // Last: until it stands there, all of this can be done again.
+        let tip = self.tip().await?;
+        let tree = self.hub.tree_of(&tip).await?;
+        let without = [(self.directory_of(role), None)];
+        let tree = self.hub.with_files(&tree, &without).await?;
+        let entry = Entry::Reset { role: role.clone() };
+        let subject = format!("[supervisor] start {role} afresh");
+        let message = entry.message(&subject, "");
+        self.commit((&tip, &[], &tree), &message).await.map(drop)
+    }
+
+    /// The merges of a role's work since it was taken out last, newest first.
+    async fn merges_of(&self, role: &RoleName) -> Result<Vec<Commit>> {
+        let before = head(&self.record);
+        let shared = main()?;
+        let commits = self.hub.history(&shared, before.as_ref(), Line::First);
+        let mut merges = Vec::new();
+        for commit in commits.await?.into_iter().rev() {
+            match Entry::read(&commit.message) {
+                Some((Entry::Revert { role: of }, _)) if of == *role => break,
+                Some((Entry::Merge(merge), _)) if merge.role == *role => merges.push(commit),
+                Some(_) | None => {}
+            }
+        }
+        Ok(merges)
+    }
+
+    /// `tree` without what a merge brought into it.
+    async fn without(&self, merge: &Commit, tree: ObjectId) -> Result<ObjectId> {
+        let Some(parent) = merge.parents.first() else {
+            return Ok(tree);
+        };
+        // Every merge adds to the documents: on both sides they are as the merge left them.
+        let parent = self.hub.tree_of(parent).await?;
+        let documents = self.documents(merge).await?;
+        let parent = self.hub.with_files(&parent, &documents).await?;
+        match self.hub.merge_from(&merge.id, &tree, &parent).await? {
+            Merged::Clean(tree) => Ok(tree),
+            Merged::Conflict { files, .. } => {
+                let subject = merge.subject();
+                let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+                let files = joined(&files);
+                let message = format!("`{subject}` cannot be taken out: later work changed {files}");
+                Err(Error::new(ErrorKind::Environment, message)
+                    .hint("take out first the work of the role that changed it later")
+                    .hint("see who did: massgen log"))
+            }
+        }
+    }
+
+    async fn documents(&self, merge: &Commit) -> Result<Vec<Put>> {
+        let mut documents = Vec::new();
+        for name in [TASK, SHARED, CUMULATIVE] {
+            let path: RelPath = self.shared_file(name);
+            let bytes = self.hub.file(&merge.tree, &path, u64::MAX).await?;
+            documents.push((path, bytes));
+        }
+        Ok(documents)
+    }
+
+    /// Whether a seat is the role's, or that of one of its copies.
+    fn is_seat_of(&self, role: &RoleName, seat: &str) -> bool {
+        let is_other = |other: &RoleName| other != role && other.as_str() == seat;
+        if self.record.roles.iter().any(is_other) {
+            return false;
+        }
+        match seat.strip_prefix(role.as_str()) {
+            Some("") => true,
+            Some(rest) => rest
+                .strip_prefix('-')
+                .is_some_and(|copy| copy.parse::<u32>().is_ok()),
+            None => false,
+        }
+    }
+
+    fn expect_role(&self, role: &RoleName) -> Result<()> {
+        let roles = &self.record.roles;
+        if roles.contains(role) {
+            return Ok(());
+        }
+        let message = format!("`{}` has no role `{role}`", self.dir.name());
+        let error = Error::new(ErrorKind::Usage, message);
+        let near = nearest(role.as_str(), roles.iter().map(RoleName::as_str));
+        Err(match near {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint(format!("its roles are {}", joined(roles))),
+        })
+    }
+}
