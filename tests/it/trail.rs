@@ -55,7 +55,7 @@ impl Played {
             merge_tries_max: 1,
         };
         let base = AbsPath::new(project.path("")).unwrap();
-        let begun = Ground::begin(Beginning {
+        let (ground, _) = Ground::begin(Beginning {
             workflow: &workflow,
             task: ("Write a game", "Write a game"),
             opened: &[],
@@ -64,8 +64,9 @@ impl Played {
             path_variable: "/usr/bin:/bin",
             started_with: (None, None, &[]),
             redactor: &Redactor::new(Vec::new()),
-        });
-        let (ground, _) = begun.await.unwrap();
+        })
+        .await
+        .unwrap();
         Self { ground }
     }
 
@@ -244,7 +245,8 @@ async fn branches_are_shown_with_where_their_files_are() {
     assert_eq!(told(&branches, "behind"), [0, 1, 7, 3]);
     assert_eq!(told(&branches, "subject")[2], "[planner] did 1");
     let dirs = |names: &[&str]| -> Value {
-        let dirs = names.iter().map(|name| workspace.join(name).to_string());
+        let below = format!(".massgen/pipelines/{}/workspace", played.ground.dir.name());
+        let dirs = names.iter().map(|name| format!("[PROJECT]/{below}/{name}"));
         dirs.collect::<Vec<_>>().into()
     };
     let agents = dirs(&["implementer.agent1", "implementer.agent2"]);
@@ -339,7 +341,7 @@ async fn work_that_later_work_stands_on_is_not_taken_out() {
     let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
     assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
     let words = ["revert", "--role", "implementer"];
-    let (played, _) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
     assert_eq!(played.text("shared.txt").await, None);
 }
 
@@ -368,7 +370,7 @@ async fn a_role_starts_afresh() {
     let finished = project.retyped(words).failure(3);
     assert!(places[0].exists());
 
-    let (played, _) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
     let left: Vec<bool> = places.iter().map(|place| place.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
@@ -412,7 +414,7 @@ async fn what_is_not_there_is_named() {
         finished.stderr()
     );
     let words = ["revert", "--role", "Planner!"];
-    let (_, finished) = played.asked(finished.then([""]), &words, 2).await;
+    let (_played, finished) = played.asked(finished.then([""]), &words, 2).await;
     assert!(
         finished.stderr().contains("no name for a role"),
         "{}",
