@@ -27,6 +27,7 @@ use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::cli::usage::usage;
 use crate::commands::CommandRules;
+use crate::config::ToolFilter;
 use crate::config::Config;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -296,6 +297,7 @@ pub(crate) fn foreigner(
         let caller = Foreigner {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
+            tools: ToolFilter::default(),
             held,
         };
         return Ok((caller, None));
@@ -310,6 +312,7 @@ pub(crate) fn foreigner(
     let caller = Foreigner {
         gate: gate(&team, &member, phase, &host.cwd)?.for_another_program(),
         commands: commands.and_then(|commands| may_run(commands.rules(Tier::A))),
+        tools: member.config.tools.clone(),
         held,
     };
     Ok((caller, Some(team)))

@@ -68,8 +68,13 @@ impl Matcher {
     }
 }
 
+/// Whether another program has a name of its own for the tool that is called `tool`, or is it massgen's.
+pub fn is_known(tool: &str) -> bool {
+    names(tool).nth(1).is_some()
+}
+
 /// All names of the tool that is called `tool` by massgen or by another program.
-fn names(tool: &str) -> impl Iterator<Item = &str> {
+pub fn names(tool: &str) -> impl Iterator<Item = &str> {
     let twins = TWINS
         .iter()
         .filter(move |(own, others)| *own == tool || others.contains(&tool));

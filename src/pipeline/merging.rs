@@ -284,7 +284,8 @@ impl Merging<'_> {
         }
         let checkout = pipeline.ground.checkout_of_checks();
         checkout.show(tree).await?;
-        let examiner = pipeline.examiner(&whole.agent, checkout.dir())?;
+        // The place of the checks stays as long as they run.
+        let (examiner, _shells) = pipeline.examiner(&whole.agent, checkout.dir())?;
         let patience = Patience {
             deadline: far_away(),
             stop: pipeline.stop.soon.clone(),
@@ -346,14 +347,15 @@ impl Merging<'_> {
 
 impl Pipeline {
     /// What runs the checks on the checkout in `dir`, for the work of `agent`.
-    fn examiner(&self, agent: &AgentId, dir: &AbsPath) -> Result<Examiner> {
+    fn examiner(&self, agent: &AgentId, dir: &AbsPath) -> Result<(Examiner, Shells)> {
         let (shells, grants, layout) = self.check_place(agent, dir)?;
         let commands = shells.checking(agent).cloned();
         let candidate = Candidate { grants, commands };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.company.machine.executable;
         let wings = Wings::new((&layout, CHECKED), executable);
-        Ok(Examiner::new(self.config.checks.list.clone(), candidates, wings))
+        let checks = self.config.checks.list.clone();
+        Ok((Examiner::new(checks, candidates, wings), shells))
     }
 
     fn check_place(&self, agent: &AgentId, dir: &AbsPath) -> Result<(Shells, Vec<Grant>, Layout)> {

@@ -29,7 +29,7 @@ use crate::path::AbsPath;
 use crate::pipeline::ground::Ground;
 use crate::pipeline::merging::Merging;
 use crate::pipeline::part::{Part, Played, Work};
-use crate::pipeline::seat::Seat;
+use crate::pipeline::seat::{Seat, expect_guests};
 use crate::pipeline::telling::Now;
 use crate::prompt::opened::Opened;
 use crate::roles::course::{Next, Over, next};
@@ -102,6 +102,7 @@ impl Pipeline {
     ) -> Result<Self> {
         let workflow = config.workflow.clone();
         let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
+        expect_guests(&config, &workflow.pipeline.stages)?;
         Ok(Self {
             config,
             workflow,

@@ -3,7 +3,8 @@
 
 use crate::config::place::Place;
 use crate::config::{AgentConfig, Config};
-use crate::error::{Error, Result};
+use crate::config::vendors::Tongue;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::FolderGuard;
@@ -12,6 +13,9 @@ use crate::spending::books::Books;
 
 /// The tool of a role that may change parts of files.
 const EDIT: &str = "edit_file";
+/// The tools of a role that may run commands. Without the right there is nothing to run them in; the names
+/// are for agents that are programs with tools of their own.
+const BASH: [&str; 2] = ["execute_command", "start_background_command"];
 
 /// A place in a stage: the role, or one of several copies of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,30 @@ impl Seat {
             (_, None) => format!("{output}-{}", self.copy),
         })
     }
+}
+
+/// Refuses agents that are programs of their own in roles whose rights they cannot be held to: what they run
+/// by themselves is held by the sandbox, but whether they may run anything is their own affair, unless they
+/// ask first.
+pub(super) fn expect_guests(config: &Config, stages: &[Stage]) -> Result<()> {
+    for stage in stages.iter().filter(|stage| !stage.role.may(Right::Bash)) {
+        let agents = config.agents.iter();
+        let mut agents = agents.filter(|agent| stage.agents.contains(&agent.id));
+        let free = agents.find(|agent| {
+            let guest = agent.backend.guest.as_ref();
+            guest.is_some_and(|guest| guest.tongue != Tongue::ClaudeCode)
+        });
+        if let Some(agent) = free {
+            let role = &stage.role.name;
+            let message = format!(
+                "`{}` is a program that runs commands by itself, and the role `{role}` may run none",
+                agent.id
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .hint(format!("give `{role}` another agent, or the right `bash`")));
+        }
+    }
+    Ok(())
 }
 
 /// What a role may write in the tree, and which parts of that it may only read.
@@ -167,6 +195,7 @@ fn agent_of(
     } else {
         lowered.commands = None;
         lowered.programs = None;
+        lowered.tools.excluded.extend(BASH.map(str::to_owned));
     }
     if !role.may(Right::Edit) {
         lowered.tools.excluded.push(EDIT.to_owned());

@@ -3,6 +3,8 @@
 
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
+use crate::config::ToolFilter;
+use crate::hooks::matcher::{is_known, names};
 use crate::tools::call::ToolCall;
 use crate::tools::foreign::Foreign;
 use crate::world::gate::Gate;
@@ -23,6 +25,8 @@ pub struct Foreigner {
     pub gate: Gate,
     /// What the text of its commands is held to; without it, it may run none.
     pub commands: Option<CommandRules>,
+    /// Which tools its agent is offered; it uses no other of its own that does the same.
+    pub tools: ToolFilter,
     /// What holds it.
     pub held: Held,
 }
@@ -41,6 +45,9 @@ impl Foreigner {
     /// the call is denied.
     pub fn decide(&self, tool: &str, foreign: Foreign) -> Result<(), String> {
         let gate = &self.gate;
+        if !self.offers(tool) {
+            return Err(format!("denied: `{tool}` is not one of the tools that you are offered"));
+        }
         match foreign {
             Foreign::Nothing => ruled(gate, tool, None),
             Foreign::Call(call) => {
@@ -66,6 +73,17 @@ impl Foreigner {
                 permitted(gate.past_hooks().check(look))
             }
         }
+    }
+}
+
+impl Foreigner {
+    /// Whether the agent is offered a tool that does what `tool` does. What has no twin among massgen's
+    /// tools is for the rules alone.
+    fn offers(&self, tool: &str) -> bool {
+        let ToolFilter { allowed, excluded } = &self.tools;
+        let listed = |list: &[String]| names(tool).any(|name| list.iter().any(|entry| entry == name));
+        let is_allowed = allowed.as_deref().is_none_or(listed);
+        !listed(excluded) && (is_allowed || !is_known(tool))
     }
 }
 

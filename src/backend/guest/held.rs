@@ -161,6 +161,7 @@ pub(super) fn foreigner(lodging: &Lodging) -> Foreigner {
     Foreigner {
         gate: lodging.gate.for_another_program(),
         commands: Some(lodging.commands.rules().clone()),
+        tools: lodging.tools.clone(),
         held: HeldBy::BySandbox,
     }
 }

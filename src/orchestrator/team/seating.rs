@@ -61,6 +61,7 @@ impl Team {
                 lodging: Lodging {
                     gate: gate.clone(),
                     commands: commands.clone(),
+                    tools: member.config.tools.clone(),
                     log: ground.logs.join(log),
                     redactor: ground.redactor.clone(),
                 },

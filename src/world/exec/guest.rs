@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fd::OwnedFd;
 
 use crate::confinement::{Confinement, Opening};
+use crate::config::ToolFilter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Scope};
@@ -35,6 +36,8 @@ pub struct Lodging {
     pub gate: Gate,
     /// What it runs in.
     pub commands: Commands,
+    /// Which tools its agent is offered.
+    pub tools: ToolFilter,
     /// Where what it writes on its standard error goes.
     pub log: AbsPath,
     /// What must not get there.

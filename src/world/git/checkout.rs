@@ -35,6 +35,9 @@ impl Checkout {
     /// Makes the files those of `commit`. Other files that git was told to pass over stay.
     pub async fn show(&self, commit: &ObjectId) -> Result<()> {
         dir::create_all(&self.dir, Audience::User)?;
+        if let Some(notes) = self.index.parent() {
+            dir::create_all(&notes, Audience::User)?;
+        }
         let words = ["read-tree", "--reset", "-u", commit.as_str()];
         self.ask(&words).await.map(drop)
     }
