@@ -13,8 +13,8 @@ use crate::cli::help::{
     UNDO_EXAMPLES,
 };
 use crate::cli::mcp_arguments::McpCommand;
-use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::phase_argument::PhaseArgument;
+use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -39,12 +39,12 @@ pub(crate) struct Arguments {
     /// What to do instead of a run.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Does what `massgen branches` does.
-    #[arg(long, exclusive = true)]
-    pub branches: bool,
     /// How to run.
     #[command(flatten)]
     pub run: RunArguments,
+    /// Does what `massgen branches` does.
+    #[arg(long, exclusive = true)]
+    pub branches: bool,
 }
 
 /// What a run is started with.

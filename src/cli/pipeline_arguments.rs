@@ -18,7 +18,7 @@ pub(crate) enum PipelineCommand {
     /// Takes all work of a role out of what the roles of a pipeline share.
     #[command(after_help = REVERT_EXAMPLES)]
     Revert(RoleArguments),
-    /// Has a role of a pipeline start afresh: removes its branches, checkouts, sessions and directory.
+    /// Has a role of a pipeline start afresh, with nothing of its own left.
     #[command(after_help = RESET_EXAMPLES)]
     Reset(RoleArguments),
 }

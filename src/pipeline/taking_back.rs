@@ -43,15 +43,16 @@ impl Ground {
     /// tree. What it did elsewhere in the tree stays.
     pub async fn start_afresh(&self, role: &RoleName) -> Result<()> {
         self.expect_role(role)?;
+        let roles = self.record.roles.as_slice();
         let prefix = format!("massgen/{}/", self.dir.short());
         for (branch, at) in self.hub.branches().await? {
             let name = branch.to_string();
             let seat = name.strip_prefix(&prefix);
-            if seat.is_some_and(|seat| self.is_seat_of(role, seat)) {
+            if seat.is_some_and(|seat| is_seat_of(role, roles, seat)) {
                 self.hub.remove_branch(&branch, &at).await?;
             }
         }
-        let is_its = |name: &str| self.is_seat_of(role, seat_of(name));
+        let is_its = |name: &str| is_seat_of(role, roles, seat_of(name));
         self.dir.forget(&self.record.workspace, is_its)?;
         // Last: until it stands there, all of this can be done again.
         let tip = self.tip().await?;
@@ -95,7 +96,8 @@ impl Ground {
                 let subject = merge.subject();
                 let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
                 let files = joined(&files);
-                let message = format!("`{subject}` cannot be taken out: later work changed {files}");
+                let message =
+                    format!("`{subject}` cannot be taken out: later work changed {files}");
                 Err(Error::new(ErrorKind::Environment, message)
                     .hint("take out first the work of the role that changed it later")
                     .hint("see who did: massgen log"))
@@ -113,21 +115,6 @@ impl Ground {
         Ok(documents)
     }
 
-    /// Whether a seat is the role's, or that of one of its copies.
-    fn is_seat_of(&self, role: &RoleName, seat: &str) -> bool {
-        let is_other = |other: &RoleName| other != role && other.as_str() == seat;
-        if self.record.roles.iter().any(is_other) {
-            return false;
-        }
-        match seat.strip_prefix(role.as_str()) {
-            Some("") => true,
-            Some(rest) => rest
-                .strip_prefix('-')
-                .is_some_and(|copy| copy.parse::<u32>().is_ok()),
-            None => false,
-        }
-    }
-
     fn expect_role(&self, role: &RoleName) -> Result<()> {
         let roles = &self.record.roles;
         if roles.contains(role) {
@@ -140,5 +127,48 @@ impl Ground {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint(format!("its roles are {}", joined(roles))),
         })
+    }
+}
+
+/// Whether a seat is the role's, or that of one of its copies, in a pipeline of these roles.
+fn is_seat_of(role: &RoleName, roles: &[RoleName], seat: &str) -> bool {
+    let is_other = |other: &RoleName| other != role && other.as_str() == seat;
+    match seat.strip_prefix(role.as_str()) {
+        Some("") => true,
+        Some(rest) if !roles.iter().any(is_other) => {
+            let copy = rest.strip_prefix('-').map(str::parse::<u32>);
+            copy.is_some_and(|copy| copy.is_ok())
+        }
+        Some(_) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_has_its_seat_and_those_of_its_copies() {
+        let role = |name: &&str| RoleName::parse(name).unwrap();
+        let roles: Vec<RoleName> = ["tester", "tester-3", "tester-rust"]
+            .iter()
+            .map(role)
+            .collect();
+        let check = |checkout: &str, expected| {
+            let is_its = is_seat_of(&role(&"tester"), &roles, seat_of(checkout));
+            assert_eq!(is_its, expected, "{checkout}");
+        };
+        for its in [
+            "tester",
+            "tester-2",
+            "tester.agent2",
+            "tester-2.agent1",
+            "tester.lock",
+        ] {
+            check(its, true);
+        }
+        for of_another in ["tester-3", "tester-rust", "testers", "main", "", "user"] {
+            check(of_another, false);
+        }
     }
 }

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::output::{Form, Output};
 use crate::cli::pipeline::found::meant;
+use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

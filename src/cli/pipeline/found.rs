@@ -14,7 +14,9 @@ pub(super) fn meant(wanted: &str, host: &Host) -> Result<PipelineDir> {
         match runs::find(wanted, &logs, &host.cwd) {
             Ok(run) => {
                 let name = run.name();
-                error.hint(format!("there is a run without roles: massgen logs show {name}"))
+                error.hint(format!(
+                    "there is a run without roles: massgen logs show {name}"
+                ))
             }
             Err(_) => error,
         }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::output::{Form, Output};
 use crate::cli::pipeline::branches::DIGITS_SHOWN;
 use crate::cli::pipeline::found::meant;
+use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

@@ -1,10 +1,10 @@
 //! Owns `massgen revert` and `massgen reset`: the work of a role is taken out of a pipeline, or a role
 //! starts afresh in it.
 
-use crate::cli::pipeline_arguments::RoleArguments;
 use crate::cli::output::Output;
 use crate::cli::pipeline::branches::DIGITS_SHOWN;
 use crate::cli::pipeline::found::meant;
+use crate::cli::pipeline_arguments::RoleArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
@@ -23,7 +23,9 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut Output<'_>
         ground.take_out(role).await
     })?;
     if taken.is_empty() {
-        output.note(&format!("{name} holds no merged work of {role}: nothing is changed"));
+        output.note(&format!(
+            "{name} holds no merged work of {role}: nothing is changed"
+        ));
         return Ok(());
     }
     for merge in &taken {
