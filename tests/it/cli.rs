@@ -159,6 +159,9 @@ fn help_names_every_flag() {
               Shows the team, the grants of every agent in both phases and what each model would first
               be sent, and calls nobody. Default: off
 
+          --branches
+              Does what `massgen branches` does
+
       -h, --help
               Print help (see a summary with '-h')
 

@@ -209,8 +209,8 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
             (rel("dir"), None),
             (rel("never/was/there"), None),
         ];
-        let changed = hub.with_files(&tree, &changes).await.unwrap();
-        let all = hub.files_below(&changed, &RelPath::default()).await;
+        let after = hub.with_files(&tree, &changes).await.unwrap();
+        let all = hub.files_below(&after, &RelPath::default()).await;
         assert_eq!(all.unwrap(), ["-d/inner"]);
         let back = hub.with_files(&empty, &files).await.unwrap();
         assert_eq!(back, tree);
