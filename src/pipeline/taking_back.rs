@@ -3,7 +3,6 @@
 
 use crate::config::keys::nearest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::RelPath;
 use crate::pipeline::ground::{CUMULATIVE, Ground, SHARED, TASK, head, main};
 use crate::pipeline::looking::seat_of;
 use crate::roles::RoleName;
@@ -36,7 +35,7 @@ impl Ground {
         let subject = format!("[supervisor] take out the work of {role}");
         let message = entry.message(&subject, "");
         self.commit((&tip, &[], &tree), &message).await?;
-        Ok(merges)
+        Ok(merges.into_iter().map(|(merge, _)| merge).collect())
     }
 
     /// Has a role start afresh: its branches, checkouts and sessions are removed, and its directory of the
@@ -65,32 +64,45 @@ impl Ground {
         self.commit((&tip, &[], &tree), &message).await.map(drop)
     }
 
-    /// The merges of a role's work since it was taken out last, newest first.
-    async fn merges_of(&self, role: &RoleName) -> Result<Vec<Commit>> {
+    /// The merges of a role's work since it was taken out last, newest first. With each, what stays as it
+    /// is when the merge is taken out.
+    async fn merges_of(&self, role: &RoleName) -> Result<Vec<(Commit, Vec<Put>)>> {
         let before = head(&self.record);
         let shared = main()?;
         let commits = self.hub.history(&shared, before.as_ref(), Line::First);
+        // Every merge adds to the documents.
+        let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
+        let mut stays = documents.to_vec();
         let mut merges = Vec::new();
         for commit in commits.await?.into_iter().rev() {
             match Entry::read(&commit.message) {
                 Some((Entry::Revert { role: of }, _)) if of == *role => break,
-                Some((Entry::Merge(merge), _)) if merge.role == *role => merges.push(commit),
+                // What was there before is gone already.
+                Some((Entry::Reset { role: of }, _)) if of == *role => {
+                    stays.push((self.directory_of(role), None));
+                }
+                Some((Entry::Merge(merge), _)) if merge.role == *role => {
+                    merges.push((commit, stays.clone()));
+                }
                 Some(_) | None => {}
             }
         }
         Ok(merges)
     }
 
-    /// `tree` without what a merge brought into it.
-    async fn without(&self, merge: &Commit, tree: ObjectId) -> Result<ObjectId> {
+    /// `tree` without what a merge brought into it, but for what stays.
+    async fn without(
+        &self,
+        (merge, stays): &(Commit, Vec<Put>),
+        tree: ObjectId,
+    ) -> Result<ObjectId> {
         let Some(parent) = merge.parents.first() else {
             return Ok(tree);
         };
-        // Every merge adds to the documents: on both sides they are as the merge left them.
         let parent = self.hub.tree_of(parent).await?;
-        let documents = self.documents(merge).await?;
-        let parent = self.hub.with_files(&parent, &documents).await?;
-        match self.hub.merge_from(&merge.id, &tree, &parent).await? {
+        let theirs = self.hub.with_files(&parent, stays).await?;
+        let base = self.hub.with_files(&merge.tree, stays).await?;
+        match self.hub.merge_from(&base, &tree, &theirs).await? {
             Merged::Clean(tree) => Ok(tree),
             Merged::Conflict { files, .. } => {
                 let subject = merge.subject();
@@ -103,16 +115,6 @@ impl Ground {
                     .hint("see who did: massgen log"))
             }
         }
-    }
-
-    async fn documents(&self, merge: &Commit) -> Result<Vec<Put>> {
-        let mut documents = Vec::new();
-        for name in [TASK, SHARED, CUMULATIVE] {
-            let path: RelPath = self.shared_file(name);
-            let bytes = self.hub.file(&merge.tree, &path, u64::MAX).await?;
-            documents.push((path, bytes));
-        }
-        Ok(documents)
     }
 
     fn expect_role(&self, role: &RoleName) -> Result<()> {

@@ -395,6 +395,27 @@ async fn a_role_starts_afresh() {
 }
 
 #[tokio::test]
+async fn what_a_role_left_elsewhere_is_taken_out_after_it_started_afresh() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let words = ["reset", "--role", "implementer"];
+    let (played, finished) = played.asked(project, &words, 0).await;
+    let again = [
+        ("implementer/game.py", Some("print(5)\n")),
+        ("new.txt", Some("n\n")),
+    ];
+    played.work(("implementer", 2), &again).await;
+    let words = ["revert", "--role", "implementer"];
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(finished.stdout().lines().count(), 3);
+    for path in ["shared.txt", "new.txt", "implementer/game.py"] {
+        assert_eq!(played.text(path).await, None, "{path}");
+    }
+    let plan = played.text("planner/PLAN.md").await;
+    assert_eq!(plan.as_deref(), Some("plan 1\n"));
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_named() {
     let project = Project::new();
     let finished = project.args(["log"]).failure(2);

@@ -5,25 +5,26 @@ use crate::world::git::hub::{Hub, Merged, NewCommit};
 use crate::world::git::object::{Author, ObjectId};
 
 impl Hub {
-    /// Merges two commits or trees as if both had been made on `base`, whatever they go back to. To take
-    /// a commit back, `base` is it and `theirs` is what it was made on.
+    /// Merges what two commits or trees hold as if both had been made on `base`, a commit or a tree too,
+    /// whatever they go back to. To take a commit back, `base` is it and `theirs` is what it was made on.
     pub async fn merge_from(
         &self,
         base: &ObjectId,
         ours: &ObjectId,
         theirs: &ObjectId,
     ) -> Result<Merged> {
-        let ours = self.made_on(base, ours).await?;
-        let theirs = self.made_on(base, theirs).await?;
+        let base = [self.held_by(base, &[]).await?];
+        let ours = self.held_by(ours, &base).await?;
+        let theirs = self.held_by(theirs, &base).await?;
         self.merge(&ours, &theirs).await
     }
 
-    /// A commit of what `commit`, or a tree, holds, made on `base`. Nothing points at it.
-    async fn made_on(&self, base: &ObjectId, commit: &ObjectId) -> Result<ObjectId> {
-        let tree = self.tree_of(commit).await?;
+    /// A commit of what `content` holds, made on `parents`. Nothing points at it.
+    async fn held_by(&self, content: &ObjectId, parents: &[ObjectId]) -> Result<ObjectId> {
+        let tree = self.tree_of(content).await?;
         let new = NewCommit {
             tree: &tree,
-            parents: std::slice::from_ref(base),
+            parents,
             author: &Author::new("massgen", "massgen@massgen"),
             message: "a side of a merge\n",
         };
