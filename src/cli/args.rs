@@ -14,6 +14,7 @@ use crate::cli::help::{
 };
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
+use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{SessionArguments, TypedArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
     /// How to run.
     #[command(flatten)]
     pub run: RunArguments,
+    /// Does what `massgen branches` does.
+    #[arg(long, exclusive = true)]
+    pub branches: bool,
 }
 
 /// What a run is started with.
@@ -253,6 +257,9 @@ pub(crate) enum Command {
     /// Plays a recorded run again through this version, offline, and compares what agents decide.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
+    /// What can be done with a pipeline of roles.
+    #[command(flatten)]
+    Pipeline(PipelineCommand),
     /// Prints the schemas of what scripts read.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),

@@ -171,6 +171,41 @@ On a terminal you are shown what would change and choose.
 Exit status: 0 applied, 2 usage, 3 it could not be written and nothing was changed, 4 something was
 refused, 130 nothing was taken.";
 
+pub(crate) const BRANCHES_EXAMPLES: &str = "\
+Examples:
+  massgen branches
+  massgen branches last --json
+
+`main` is what the roles share. The branch of a role holds its work until that is merged.";
+
+pub(crate) const LOG_EXAMPLES: &str = "\
+Examples:
+  massgen log
+  massgen log last --json | jq 'select(.event == \"merge\")'
+
+Each line: the commit, when it was made, in which iteration, how many files it changed, by whom, and
+what it says. What a merge brought follows it. For the records of a run see `massgen logs`.";
+
+pub(crate) const REVERT_EXAMPLES: &str = "\
+Examples:
+  massgen revert last --role implementer
+
+One new commit takes out what was merged of the role since it was taken out last. The history stays,
+and so do the documents that massgen keeps. Where later work changed the same, nothing is done.
+
+Exit status: 0 taken out, or there was nothing; 2 usage; 3 it is in the way of later work, or the
+pipeline is running.";
+
+pub(crate) const RESET_EXAMPLES: &str = "\
+Examples:
+  massgen reset --role planner
+  massgen reset last --role implementer
+
+The next time that the pipeline goes on, the role works again. What it changed outside its own directory
+stays: see `massgen revert`.
+
+Exit status: 0 done, 2 usage, 3 the pipeline is running.";
+
 pub(crate) const UNDO_EXAMPLES: &str = "\
 Examples:
   massgen undo

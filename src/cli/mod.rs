@@ -9,6 +9,7 @@ use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::output::{Form, Output};
+use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand};
 use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
@@ -53,6 +54,7 @@ mod models;
 mod output;
 mod phase_argument;
 mod pipeline;
+mod pipeline_arguments;
 mod prices;
 mod prune;
 mod render;
@@ -151,11 +153,16 @@ fn carry_out(
         }
     };
     let status = match arguments.command {
+        None if arguments.branches => {
+            let all = PipelineCommand::Branches(PipelineArguments::default());
+            pipeline::run_command(host, &all, output)?
+        }
         None if interactive::is_wanted(host, &arguments.run) => {
             interactive::run(host, &arguments.run)?
         }
         None => run::run(host, &arguments.run, output, report)?,
         Some(Command::Config(command)) => configs::run(host, &command, output)?,
+        Some(Command::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(Command::Logs(command)) => logs::run(host, &command, output)?,
         Some(Command::Sessions(command)) => sessions::run(host, &command, output)?,
         Some(Command::Diff(asked)) => deliveries::diff::run(host, &asked, output)?,

@@ -203,8 +203,7 @@ impl Ground {
 
     /// The commits of the shared branch since the pipeline began, and what each says of its course.
     pub(super) async fn trail(&self) -> Result<Vec<(Entry, String)>> {
-        let head = self.record.project.as_ref();
-        let head = head.and_then(|project| ObjectId::parse(project.head.as_ref()?));
+        let head = head(&self.record);
         let commits = self
             .hub
             .history(&main()?, head.as_ref(), Line::First)
@@ -245,6 +244,12 @@ impl Ground {
         let dir = self.record.workspace.join(name);
         Checkout::at(self.hub.clone(), dir, self.dir.index(name))
     }
+}
+
+/// The commit of the project on which the shared branch began, if there was one.
+pub(super) fn head(record: &Record) -> Option<ObjectId> {
+    let project = record.project.as_ref()?;
+    ObjectId::parse(project.head.as_ref()?)
 }
 
 /// The shared branch.

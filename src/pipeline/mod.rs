@@ -3,10 +3,12 @@
 //! done. So a pipeline that is killed goes on where it was.
 
 pub mod ground;
+pub mod looking;
 mod merging;
 mod part;
 mod people;
 mod seat;
+mod taking_back;
 mod telling;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

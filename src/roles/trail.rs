@@ -113,28 +113,50 @@ impl Entry {
         Some((entry, text))
     }
 
-    fn fields(&self) -> Vec<(&'static str, String)> {
-        let event = |name: &str| ("Event", name.to_owned());
-        let iteration = |number: &u32| ("Iteration", number.to_string());
-        let role = |name: &RoleName| ("Role", name.to_string());
+    /// What it is called.
+    pub fn event(&self) -> &'static str {
         match self {
-            Entry::Start => vec![event("start")],
-            Entry::Begin { iteration: number } => vec![event("begin"), iteration(number)],
-            Entry::End { iteration: number } => vec![event("end"), iteration(number)],
-            Entry::Revert { role: name } => vec![event("revert"), role(name)],
-            Entry::Reset { role: name } => vec![event("reset"), role(name)],
-            Entry::Merge(merge) => {
-                let word = if merge.satisfied { SATISFIED } else { FEEDBACK };
-                vec![
-                    event("merge"),
-                    iteration(&merge.iteration),
-                    role(&merge.role),
-                    ("Copy", format!("{}/{}", merge.copy, merge.copies)),
-                    ("Word", word.to_owned()),
-                    ("Work", merge.work.clone()),
-                ]
-            }
+            Entry::Start => "start",
+            Entry::Begin { .. } => "begin",
+            Entry::Merge(_) => "merge",
+            Entry::End { .. } => "end",
+            Entry::Revert { .. } => "revert",
+            Entry::Reset { .. } => "reset",
         }
+    }
+
+    /// The iteration that it names.
+    pub fn iteration(&self) -> Option<u32> {
+        match self {
+            Entry::Begin { iteration } | Entry::End { iteration } => Some(*iteration),
+            Entry::Merge(merge) => Some(merge.iteration),
+            Entry::Start | Entry::Revert { .. } | Entry::Reset { .. } => None,
+        }
+    }
+
+    /// The role that it names.
+    pub fn role(&self) -> Option<&RoleName> {
+        match self {
+            Entry::Merge(merge) => Some(&merge.role),
+            Entry::Revert { role } | Entry::Reset { role } => Some(role),
+            Entry::Start | Entry::Begin { .. } | Entry::End { .. } => None,
+        }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("Event", self.event().to_owned())];
+        fields.extend(
+            self.iteration()
+                .map(|number| ("Iteration", number.to_string())),
+        );
+        fields.extend(self.role().map(|role| ("Role", role.to_string())));
+        if let Entry::Merge(merge) = self {
+            let word = if merge.satisfied { SATISFIED } else { FEEDBACK };
+            fields.push(("Copy", format!("{}/{}", merge.copy, merge.copies)));
+            fields.push(("Word", word.to_owned()));
+            fields.push(("Work", merge.work.clone()));
+        }
+        fields
     }
 }
 

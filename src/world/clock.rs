@@ -28,6 +28,13 @@ impl Moment {
         Some(Self(timestamp.to_zoned(TimeZone::system())))
     }
 
+    /// So many seconds after the beginning of 1970, in the user's time zone; `None` if no calendar goes
+    /// that far.
+    pub fn of_unix(seconds: i64) -> Option<Self> {
+        let timestamp = Timestamp::from_second(seconds).ok()?;
+        Some(Self(timestamp.to_zoned(TimeZone::system())))
+    }
+
     /// As lists for people write it, in local time: `2026-11-02 14:03:22`.
     pub fn for_lists(&self) -> String {
         self.0.strftime("%Y-%m-%d %H:%M:%S").to_string()

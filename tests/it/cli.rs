@@ -44,6 +44,10 @@ fn help_names_every_flag() {
       undo         Takes a delivery back
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
+      branches     Lists the branches of a pipeline of roles, with where their files are
+      log          Lists what the roles of a pipeline have done, the newest first
+      revert       Takes all work of a role out of what the roles of a pipeline share
+      reset        Has a role of a pipeline start afresh, with nothing of its own left
       schema       Prints the schemas of what scripts read
       doctor       Tries what a run needs; says what is missing and what to do about it
       selftest     Tries attacks and ordinary work against the sandbox of this machine; nothing is left
@@ -128,6 +132,10 @@ fn help_names_every_flag() {
               instead of whoever sits at the terminal. Default: the terminal; without one, such calls
               are denied
 
+          --answers <FILE>
+              A file with what you would answer if the pipeline of the config asked you about the task.
+              Default: you are asked at the terminal; without one, assumptions hold
+
           --models <FILE>
               The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
 
@@ -150,6 +158,9 @@ fn help_names_every_flag() {
           --dry-run
               Shows the team, the grants of every agent in both phases and what each model would first
               be sent, and calls nobody. Default: off
+
+          --branches
+              Does what `massgen branches` does
 
       -h, --help
               Print help (see a summary with '-h')
@@ -642,6 +653,10 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-apply",
             "massgen-undo",
             "massgen-replay",
+            "massgen-branches",
+            "massgen-log",
+            "massgen-revert",
+            "massgen-reset",
             "massgen-schema",
             "massgen-schema-events",
             "massgen-doctor",

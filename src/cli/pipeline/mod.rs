@@ -1,3 +1,27 @@
-//! Owns what the command line knows of pipelines: they are begun, gone on with and looked at.
+//! Owns what the command line knows of pipelines: they are begun, gone on with, looked at and taken back.
 
+use crate::cli::output::Output;
+use crate::cli::pipeline_arguments::PipelineCommand;
+use crate::error::{ExitStatus, Result};
+use crate::host::Host;
+
+mod branches;
+mod found;
+mod log;
 pub(crate) mod run;
+mod taking_back;
+
+/// Carries out a command about a pipeline.
+pub(crate) fn run_command(
+    host: &Host,
+    command: &PipelineCommand,
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    match command {
+        PipelineCommand::Branches(asked) => branches::show(host, asked, output)?,
+        PipelineCommand::Log(asked) => log::show(host, asked, output)?,
+        PipelineCommand::Revert(asked) => taking_back::revert(host, asked, output)?,
+        PipelineCommand::Reset(asked) => taking_back::reset(host, asked, output)?,
+    }
+    Ok(ExitStatus::Delivered)
+}

@@ -5,7 +5,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
+use crate::world::git::tree::{FILE, index_row};
 use crate::world::sys::own::dir::{self, Audience};
+
+/// How deep repositories may be in each other.
+const NESTED_MAX: usize = 64;
+/// The name of a file that git is told of and that need not exist.
+const PLACEHOLDER: &[u8] = b".massgen-placeholder";
 
 /// Files of a commit, in a directory.
 #[derive(Clone, Debug)]
@@ -60,10 +66,45 @@ impl Checkout {
     }
 
     /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are
-    /// not part of it yet are left out.
+    /// not part of it yet are left out. A repository that was made in it is taken as the plain files
+    /// that it holds: its commits are nowhere else.
     pub async fn take_up(&self) -> Result<ObjectId> {
-        self.ask(&["add", "--all", "."]).await?;
-        id(&self.ask(&["write-tree"]).await?)
+        for _ in 0..NESTED_MAX {
+            let nested = self.nested().await?;
+            if nested.is_empty() {
+                self.ask(&["add", "--all", "."]).await?;
+                return id(&self.ask(&["write-tree"]).await?);
+            }
+            self.open_up(&nested).await?;
+        }
+        let message = format!("repositories are in each other, {NESTED_MAX} deep");
+        let hint = format!("look at the last of them below `{}`", self.dir);
+        Err(Error::new(ErrorKind::Environment, message).hint(hint))
+    }
+
+    /// The directories that git takes for repositories of their own, and knows nothing of yet. Their
+    /// paths end with `/`.
+    async fn nested(&self) -> Result<Vec<Vec<u8>>> {
+        let words = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let output = self.ask(&words).await?;
+        let paths = output.split(|byte| *byte == 0);
+        let nested = paths.filter(|path| path.ends_with(b"/"));
+        Ok(nested.map(<[u8]>::to_owned).collect())
+    }
+
+    /// Has git look into these directories: it does where it knows a file. The file that it is told of
+    /// is gone when the files are taken up.
+    async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
+        let words = ["hash-object", "-w", "--stdin"];
+        let nothing = id(&self.ask(&words).await?)?;
+        let rows = nested.iter().map(|dir| {
+            let path = [dir, PLACEHOLDER].concat();
+            index_row(FILE, &nothing, &path)
+        });
+        let rows = rows.collect::<Vec<_>>().concat();
+        let words = ["update-index", "-z", "--index-info"];
+        let files = (&self.dir, &self.index);
+        self.hub.tell_of_files(files, &words, &rows).await.map(drop)
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {

@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 use crate::world::files::read_found;
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::{Project, SHALLOW_BYTES_MAX};
-use crate::world::git::{Answer, Call, Git, text};
+use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -276,8 +276,17 @@ impl Hub {
     /// `index`.
     pub(super) async fn ask_elsewhere(
         &self,
+        files: (&AbsPath, &AbsPath, &AbsPath),
+        words: &[&str],
+    ) -> Result<Vec<u8>> {
+        self.ask_with(files, words, b"").await
+    }
+
+    async fn ask_with(
+        &self,
         (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
         words: &[&str],
+        input: &[u8],
     ) -> Result<Vec<u8>> {
         let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
@@ -289,6 +298,28 @@ impl Hub {
         let call = Call {
             dir,
             env: &env,
+            input,
+            ..self.call(words)
+        };
+        self.git.ask(call).await
+    }
+
+    /// As [`Hub::ask_of_files`], with something to read.
+    pub(super) async fn tell_of_files(
+        &self,
+        (dir, index): (&AbsPath, &AbsPath),
+        words: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.ask_with((&self.dir, dir, index), words, input).await
+    }
+
+    /// The beginning of what git answers about the repository.
+    pub(super) async fn beginning(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
+        let git_dir = self.dir.to_string();
+        let call = Call {
+            env: &[("GIT_DIR", &git_dir)],
+            output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
             ..self.call(words)
         };
         self.git.ask(call).await
@@ -328,6 +359,7 @@ impl Hub {
             arguments,
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
+pub mod based;
 pub mod checkout;
 pub mod history;
 pub mod hub;
@@ -82,6 +83,8 @@ struct Call<'a> {
     env: &'a [(&'a str, &'a str)],
     /// What it reads.
     input: &'a [u8],
+    /// How much of what it answers is read, in bytes.
+    output_bytes_max: u64,
 }
 
 /// What git answered.
@@ -112,6 +115,7 @@ impl Git {
             arguments: &["--version"],
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         };
         let said = text(&git.ask(call).await?)?.to_owned();
         match version(&said) {
@@ -148,12 +152,20 @@ impl Git {
             env: &env.collect::<BTreeMap<_, _>>(),
             dir: call.dir,
             input: call.input,
-            output_bytes_max: OUTPUT_BYTES_MAX,
+            output_bytes_max: call.output_bytes_max,
             time_max: TIME_MAX,
         };
         match process::run(program).await {
-            Ok(Ended::Exited { output, .. }) if is_cut(&output) => {
+            Ok(Ended::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
                 Err(call.failed("it answered more than massgen reads"))
+            }
+            // Nobody has read the rest of it, so its status says nothing.
+            Ok(Ended::Exited { output, errors, .. }) if reaches(&output, call.output_bytes_max) => {
+                Ok(Answer {
+                    code: 0,
+                    output,
+                    errors,
+                })
             }
             Ok(Ended::Exited {
                 code: Some(code),
@@ -174,8 +186,8 @@ impl Git {
     }
 }
 
-fn is_cut(output: &[u8]) -> bool {
-    u64::try_from(output.len()).is_ok_and(|len| len >= OUTPUT_BYTES_MAX)
+fn reaches(output: &[u8], bytes_max: u64) -> bool {
+    u64::try_from(output.len()).is_ok_and(|len| len >= bytes_max)
 }
 
 impl Call<'_> {

@@ -14,6 +14,9 @@ use crate::world::sys::own::file::{self, Durability};
 /// The name of a repository beside its files.
 const GIT: &str = ".git";
 
+/// What an agent's git leaves be: it would work in the background when the agent has ended.
+const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
+
 /// What a private repository begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Outset<'a> {
@@ -66,14 +69,16 @@ impl Hub {
             author,
         } = outset;
         let (name, address) = author.parts();
+        let settings = [("user.name", name), ("user.email", address)];
         let reference = branch.reference();
         of_it
             .ask(&["update-ref", "refs/heads/main", main.as_str()])
             .await?;
         of_it.ask(&["update-ref", &reference, tip.as_str()]).await?;
         of_it.ask(&["symbolic-ref", "HEAD", &reference]).await?;
-        of_it.ask(&["config", "user.name", name]).await?;
-        of_it.ask(&["config", "user.email", address]).await?;
+        for (name, value) in settings.into_iter().chain(QUIET) {
+            of_it.ask(&["config", name, value]).await?;
+        }
         of_it.ask(&["read-tree", tip.as_str()]).await.map(drop)
     }
 }

@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 use crate::world::files::read_found;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Answer, Call, Git, text};
+use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::own::file::{self, Durability};
 
 /// The longest index of a repository that is looked at, in bytes.
@@ -122,6 +122,7 @@ impl Look<'_> {
             arguments: words,
             env: &[],
             input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
         };
         self.git.try_to(call).await
     }

@@ -1,119 +1,151 @@
-//! Owns what is read of trees and written into them without a checkout.
+//! Owns the looking into trees and the making of new ones from them, without a file on the disk. Names
+//! in a tree are bytes of agents' making: they are compared as they are, and never read as patterns.
+
+use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
-use crate::path::{AbsPath, RelPath};
+use crate::path::RelPath;
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
 use crate::world::sys::own::dir::Stage;
 
-/// The mode of a plain file in a tree.
-const FILE: &str = "100644";
+/// The mode of a file that is no program.
+pub(super) const FILE: &str = "100644";
+/// What the modes of files begin with; those of links and directories begin otherwise.
+const FILES: &[u8] = b"100";
+/// The mode of a directory.
+const DIRECTORY: &[u8] = b"040000";
 
 /// A file to be put into a tree, or, without its bytes, what is to be taken out: a file, or a directory
 /// with all that is in it.
 pub type Put = (RelPath, Option<Vec<u8>>);
 
+/// What stands under a name in a tree.
+struct Entry {
+    mode: Vec<u8>,
+    object: ObjectId,
+}
+
 impl Hub {
-    /// The tree with these files in it, or without them.
+    /// The tree with these files in it, or without them. What stands in the way of a file is replaced;
+    /// a name that git never takes, such as `.git`, is passed over.
     pub async fn with_files(&self, tree: &ObjectId, files: &[Put]) -> Result<ObjectId> {
-        let place = Stage::named(self.dir(), "index-")?;
-        let index = place.path().join("index");
-        self.ask_of_index(&index, &["read-tree", tree.as_str()], b"")
-            .await?;
-        let mut lines: Vec<u8> = Vec::new();
-        for (path, bytes) in files {
-            match bytes {
-                Some(bytes) => {
-                    let blob = self.blob(bytes).await?;
-                    entry(&mut lines, &format!("{FILE} {blob} 0"), path);
+        let mut rows = Vec::new();
+        for (path, content) in files {
+            let path = path.as_path().as_os_str().as_bytes();
+            match content {
+                Some(content) => {
+                    let words = ["hash-object", "-w", "--stdin"];
+                    let object = id(&self.ask(&words, &[], content).await?)?;
+                    rows.extend(index_row(FILE, &object, path));
                 }
-                None => {
-                    for name in self.entries(tree, path).await? {
-                        let nothing = format!("0 {}", "0".repeat(tree.as_str().len()));
-                        lines.extend(nothing.as_bytes());
-                        lines.push(b'\t');
-                        lines.extend(&name);
-                        lines.push(0);
-                    }
-                }
+                None => rows.extend(self.removals(tree, path).await?),
             }
         }
-        let update = ["update-index", "-z", "--index-info"];
-        self.ask_of_index(&index, &update, &lines).await?;
-        id(&self.ask_of_index(&index, &["write-tree"], b"").await?)
+        let stage = Stage::new(self.dir())?;
+        let index = stage.path().join("index").to_string();
+        let env = [("GIT_INDEX_FILE", index.as_str())];
+        self.ask(&["read-tree", tree.as_str()], &env, b"").await?;
+        let change = ["update-index", "-z", "--index-info"];
+        self.ask(&change, &env, &rows).await?;
+        id(&self.ask(&["write-tree"], &env, b"").await?)
     }
 
-    /// The first `bytes_max` bytes of a file of a tree; `None` if there is no such file.
+    /// The file at `path`: no more than its first `bytes_max` bytes, and never 64 MiB or more. `None`
+    /// if there is none; a link or a directory is none.
     pub async fn file(
         &self,
         tree: &ObjectId,
         path: &RelPath,
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
-        let words = [
-            "ls-tree",
-            "-z",
-            "--format=%(objecttype) %(objectname)",
-            tree.as_str(),
-            "--",
-        ];
-        let text = path.to_string();
-        let words: Vec<&str> = words.into_iter().chain([text.as_str()]).collect();
-        let listed = self.ask(&words, &[], b"").await?;
-        let listed = String::from_utf8_lossy(&listed).into_owned();
-        let Some(blob) = listed.trim_end_matches('\0').strip_prefix("blob ") else {
+        let entry = self.entry(tree, path).await?;
+        let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILES)) else {
             return Ok(None);
         };
-        let mut bytes = self.ask(&["cat-file", "blob", blob], &[], b"").await?;
-        bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        Ok(Some(bytes))
+        let words = ["cat-file", "blob", entry.object.as_str()];
+        self.beginning(&words, bytes_max).await.map(Some)
     }
 
     /// The names of all files below a directory of a tree, from that directory on, in their order. Names
     /// that are no text are left out.
     pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
-        let inside = self.entries(tree, dir).await?;
-        let inside = inside
-            .into_iter()
-            .filter_map(|name| String::from_utf8(name).ok());
-        let below = inside.filter_map(|name| {
-            let path = RelPath::new(&name)?;
-            let rest = path.as_path().strip_prefix(dir.as_path()).ok()?;
-            Some(rest.to_str()?.to_owned()).filter(|rest| !rest.is_empty())
-        });
-        Ok(below.collect())
+        let dir = dir.as_path().as_os_str().as_bytes();
+        let names = self.names_below(tree, dir).await?;
+        let names = names.into_iter().map(String::from_utf8);
+        Ok(names.filter_map(std::result::Result::ok).collect())
     }
 
-    /// The whole paths of what a tree has at `path` and below it.
-    async fn entries(&self, tree: &ObjectId, path: &RelPath) -> Result<Vec<Vec<u8>>> {
-        let text = path.to_string();
-        let mut words = vec!["ls-tree", "-r", "-z", "--name-only", tree.as_str()];
-        if !path.is_root() {
-            words.extend(["--", text.as_str()]);
+    /// The rows that take `path` out of an index, with all that is below it.
+    async fn removals(&self, tree: &ObjectId, path: &[u8]) -> Result<Vec<u8>> {
+        let names = self.names_below(tree, path).await?;
+        let below = names.iter().map(|name| [path, b"/", name].concat());
+        let paths = [path.to_owned()].into_iter().chain(below);
+        // With the mode 0, any object of the repository will do.
+        let rows = paths.map(|path| index_row("0", tree, &path));
+        Ok(rows.collect::<Vec<_>>().concat())
+    }
+
+    /// The names of all files below a directory, from it on, in their order.
+    async fn names_below(&self, tree: &ObjectId, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(top) = self.directory(tree, dir).await? else {
+            return Ok(Vec::new());
+        };
+        let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
+        let output = self.ask(&words, &[], b"").await?;
+        let names = output.split(|byte| *byte == 0);
+        let names = names.filter(|name| !name.is_empty());
+        Ok(names.map(<[u8]>::to_owned).collect())
+    }
+
+    async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
+        let mut at = tree.clone();
+        for name in dir.split(|byte| *byte == b'/') {
+            if name.is_empty() {
+                continue;
+            }
+            match self.entry_named(&at, name).await? {
+                Some(entry) if entry.mode == DIRECTORY => at = entry.object,
+                _ => return Ok(None),
+            }
         }
-        let listed = self.ask(&words, &[], b"").await?;
-        let names = listed
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty());
-        Ok(names.map(<[u8]>::to_vec).collect())
+        Ok(Some(at))
     }
 
-    async fn blob(&self, bytes: &[u8]) -> Result<ObjectId> {
-        id(&self
-            .ask(&["hash-object", "-w", "--stdin"], &[], bytes)
-            .await?)
+    async fn entry(&self, tree: &ObjectId, path: &RelPath) -> Result<Option<Entry>> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Ok(None);
+        };
+        let parent = parent.as_path().as_os_str().as_bytes();
+        match self.directory(tree, parent).await? {
+            Some(dir) => self.entry_named(&dir, name.as_bytes()).await,
+            None => Ok(None),
+        }
     }
 
-    async fn ask_of_index(&self, index: &AbsPath, words: &[&str], input: &[u8]) -> Result<Vec<u8>> {
-        let index = index.to_string();
-        self.ask(words, &[("GIT_INDEX_FILE", &index)], input).await
+    /// What stands under `name` directly in a tree.
+    async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<Entry>> {
+        let output = self
+            .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
+            .await?;
+        let mut rows = output.split(|byte| *byte == 0);
+        Ok(rows.find_map(|row| {
+            // `MODE TYPE OBJECT`, a tab, and the name.
+            let tab = row.iter().position(|byte| *byte == b'\t')?;
+            let (about, found) = row.split_at_checked(tab)?;
+            if found.strip_prefix(b"\t") != Some(name) {
+                return None;
+            }
+            let mut words = about.split(|byte| *byte == b' ');
+            let (mode, object) = (words.next()?.to_owned(), words.nth(1)?);
+            let object = ObjectId::parse(std::str::from_utf8(object).ok()?)?;
+            Some(Entry { mode, object })
+        }))
     }
 }
 
-fn entry(lines: &mut Vec<u8>, about: &str, path: &RelPath) {
-    use std::os::unix::ffi::OsStrExt as _;
-    lines.extend(about.as_bytes());
-    lines.push(b'\t');
-    lines.extend(path.as_path().as_os_str().as_bytes());
-    lines.push(0);
+/// A row of `git update-index -z --index-info`.
+pub(super) fn index_row(mode: &str, object: &ObjectId, path: &[u8]) -> Vec<u8> {
+    let about = format!("{mode} {object}\t");
+    [about.as_bytes(), path, b"\0"].concat()
 }

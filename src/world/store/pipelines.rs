@@ -200,6 +200,25 @@ impl PipelineDir {
         self.dir.join("merge")
     }
 
+    /// The names of the checkouts in `workspace`, in their order.
+    pub fn checkouts(workspace: &AbsPath) -> Result<Vec<String>> {
+        let mut names = dir::names_if_there(workspace)?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Removes the checkouts, git's notes on them and the sessions whose names are meant.
+    pub fn forget(&self, workspace: &AbsPath, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+        for place in [workspace, &self.indexes(), &self.dir.join("agents")] {
+            for name in dir::names_if_there(place)? {
+                if is_meant(&name) {
+                    clear::remove(&place.join(name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Holds it for this process. It is an error if another one works on it.
     pub fn hold(&self) -> Result<HeldPipeline> {
         match dir::hold(&self.dir)? {

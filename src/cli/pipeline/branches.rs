@@ -1,0 +1,86 @@
+//! Owns `massgen branches`: one line a branch of a pipeline, with its newest commit and how far it is from
+//! the shared one.
+
+use serde_json::json;
+
+use crate::cli::output::{Form, Output};
+use crate::cli::pipeline::found::meant;
+use crate::cli::pipeline_arguments::PipelineArguments;
+use crate::cli::run::runtime;
+use crate::error::Result;
+use crate::host::Host;
+use crate::pipeline::looking::{Look, Standing};
+use crate::wording::{one_line, spelled};
+
+/// How many digits of a commit's name people see.
+pub(super) const DIGITS_SHOWN: usize = 8;
+/// The most of a subject that a line shows, in characters.
+const SUBJECT_CHARS_MAX: usize = 60;
+
+/// Shows the branches.
+pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut Output<'_>) -> Result<()> {
+    let dir = meant(&asked.run, host)?;
+    let (look, branches) = runtime()?.block_on(async {
+        let look = Look::at(dir, host.env("PATH").unwrap_or_default()).await?;
+        let branches = look.branches().await?;
+        Ok::<_, crate::error::Error>((look, branches))
+    })?;
+    let form = Form::from(asked.json);
+    let width = branches.iter().map(|one| one.branch.to_string().len());
+    let width = width.max().unwrap_or_default();
+    for branch in &branches {
+        output.result(&match form {
+            Form::Json => for_scripts(&look, branch),
+            Form::Text => for_people(branch, width),
+        })?;
+    }
+    if form == Form::Text {
+        let (name, running) = (look.dir.name(), look.dir.is_running());
+        let running = if running { ", which is running" } else { "" };
+        let hub = spelled(&look.dir.hub().to_string());
+        output.note(&format!("the repository of {name}{running}: {hub}"));
+        let workspace = spelled(&look.record.workspace.to_string());
+        output.note(&format!("its checkouts: {workspace}"));
+    }
+    Ok(())
+}
+
+fn for_people(one: &Standing, width: usize) -> String {
+    let id = one.tip.id.as_str();
+    let distance = match (one.ahead, one.behind) {
+        (0, 0) => "as main".to_owned(),
+        (ahead, 0) => format!("{ahead} ahead"),
+        (0, behind) => format!("{behind} behind"),
+        (ahead, behind) => format!("{ahead} ahead, {behind} behind"),
+    };
+    let checkouts: Vec<String> = one
+        .checkouts
+        .iter()
+        .map(|dir| spelled(&dir.to_string()))
+        .collect();
+    format!(
+        "{:<width$}  {}  {distance:<19}  {:<SUBJECT_CHARS_MAX$}  {}",
+        one.branch.to_string(),
+        id.get(..DIGITS_SHOWN).unwrap_or(id),
+        spelled(&one_line(one.tip.subject(), SUBJECT_CHARS_MAX)),
+        checkouts.join("  "),
+    )
+    .trim_end()
+    .to_owned()
+        + "\n"
+}
+
+fn for_scripts(look: &Look, one: &Standing) -> String {
+    let row = json!({
+        "pipeline": look.dir.name(),
+        "branch": one.branch.to_string(),
+        "commit": one.tip.id.as_str(),
+        "subject": one.tip.subject(),
+        "author": one.tip.author,
+        "ahead": one.ahead,
+        "behind": one.behind,
+        "checkouts": one.checkouts,
+        "repository": look.dir.hub(),
+    });
+    format!("{row}\n")
+}

@@ -1,0 +1,411 @@
+//! What massgen reads and makes in a hub beside merges: histories, trees, branches, what is taken back,
+//! and repositories that agents have for themselves. Names in trees are whatever agents make up.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use massgen::path::{AbsPath, RelPath};
+use massgen::world::git::Git;
+use massgen::world::git::checkout::Checkout;
+use massgen::world::git::history::Line;
+use massgen::world::git::hub::{Hub, Merged, NewCommit};
+use massgen::world::git::object::{Author, Branch, ObjectId};
+use massgen::world::git::private::Outset;
+use massgen::world::git::project::Project;
+
+/// A hub in a directory of its own.
+pub(crate) struct Scene {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) hub: Hub,
+}
+
+fn abs(path: &Path) -> AbsPath {
+    AbsPath::new(path).unwrap()
+}
+
+pub(crate) fn rel(path: impl AsRef<Path>) -> RelPath {
+    RelPath::new(path).unwrap()
+}
+
+fn branch(name: &str) -> Branch {
+    Branch::parse(name).unwrap()
+}
+
+fn author() -> Author {
+    Author::new("planner (scripted)", "planner@massgen")
+}
+
+pub(crate) async fn git() -> Git {
+    Git::find(&std::env::var("PATH").unwrap()).await.unwrap()
+}
+
+/// Runs the plain git of a user in `dir`; gives what it prints.
+fn plain_git(dir: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(words)
+        .current_dir(dir)
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let hub = abs(&dir.path().join("hub.git"));
+        let hub = Hub::make(git().await, hub, None).await.unwrap();
+        Self { dir, hub }
+    }
+
+    /// On top of a project whose objects have long names.
+    async fn of_long_names() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let format = "--object-format=sha256";
+        plain_git(dir.path(), &["init", "-q", format, "project"]);
+        let project = abs(&dir.path().join("project"));
+        let project = Project::around(&git().await, &project).await.unwrap();
+        let hub = abs(&dir.path().join("hub.git"));
+        let hub = Hub::make(git().await, hub, project.as_ref()).await;
+        let hub = hub.unwrap();
+        Self { dir, hub }
+    }
+
+    async fn commit(&self, tree: &ObjectId, parents: &[&ObjectId], message: &str) -> ObjectId {
+        let parents: Vec<ObjectId> = parents.iter().map(|id| (*id).clone()).collect();
+        let new = NewCommit {
+            tree,
+            parents: &parents,
+            author: &author(),
+            message,
+        };
+        self.hub.commit(new).await.unwrap()
+    }
+
+    /// A commit with these files changed on top of `on`.
+    async fn put(&self, on: Option<&ObjectId>, files: &[(&str, Option<&str>)]) -> ObjectId {
+        let tree = match on {
+            Some(commit) => self.hub.tree_of(commit).await.unwrap(),
+            None => self.hub.empty_tree().await.unwrap(),
+        };
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (rel(path), text.map(|text| text.as_bytes().to_vec())))
+            .collect();
+        let tree = self.hub.with_files(&tree, &files).await.unwrap();
+        let parents: Vec<&ObjectId> = on.into_iter().collect();
+        self.commit(&tree, &parents, "put\n").await
+    }
+
+    async fn text(&self, commit: &ObjectId, path: &str) -> Option<String> {
+        let tree = self.hub.tree_of(commit).await.unwrap();
+        let file = self.hub.file(&tree, &rel(path), 1000).await.unwrap();
+        file.map(|file| String::from_utf8(file).unwrap())
+    }
+
+    fn checkout(&self, name: &str) -> Checkout {
+        let index = self.hub.dir().join(format!("{name}.index"));
+        let dir = abs(&self.dir.path().join(name));
+        Checkout::at(self.hub.clone(), dir, index)
+    }
+}
+
+#[tokio::test]
+async fn a_history_is_read_as_it_was_made() {
+    let scene = Scene::new().await;
+    let hub = &scene.hub;
+    let messages = [
+        "one\n",
+        "-x \"two\"\n\ncommit 0000\n\u{1b}[31m red\n\nMassgen-Event: end\n",
+        "",
+    ];
+    let read = |since: Option<ObjectId>, line| {
+        let (hub, main) = (&scene.hub, branch("main"));
+        async move { hub.history(&main, since.as_ref(), line).await }
+    };
+    let empty = hub.empty_tree().await.unwrap();
+    let first = scene.commit(&empty, &[], messages[0]).await;
+    let aside = scene.put(Some(&first), &[("a", Some("a"))]).await;
+    let tree = hub.tree_of(&aside).await.unwrap();
+    let merge = scene.commit(&tree, &[&first, &aside], messages[1]).await;
+    let last = scene.commit(&tree, &[&merge], messages[2]).await;
+    let main = branch("main");
+    hub.move_branch(&main, &last, None).await.unwrap();
+
+    let history = read(None, Line::First).await.unwrap();
+    let ids: Vec<_> = history.iter().map(|commit| &commit.id).collect();
+    assert_eq!(ids, [&first, &merge, &last]);
+    for (commit, message) in history.iter().zip(messages) {
+        assert_eq!(commit.message, message.trim_end());
+    }
+    assert_eq!(history[1].parents, [first.clone(), aside.clone()]);
+    assert_eq!((&history[1].tree, &history[0].parents), (&tree, &vec![]));
+    assert_eq!(history[1].author, "planner (scripted)");
+    assert_eq!(history[1].subject(), "-x \"two\"");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!(history[0].when.abs_diff(now.cast_signed()) < 3600);
+
+    let since = read(Some(merge.clone()), Line::First).await.unwrap();
+    assert_eq!(since, history[2..]);
+    let all = read(Some(first), Line::All).await.unwrap();
+    let all: Vec<_> = all.into_iter().map(|commit| commit.id).collect();
+    assert_eq!(all, [aside, merge.clone(), last]);
+    assert_eq!(hub.commit_of(&merge).await.unwrap(), history[1]);
+    let missing = branch("missing");
+    assert!(hub.history(&missing, None, Line::First).await.is_err());
+}
+
+#[tokio::test]
+async fn trees_of_any_names_are_changed_and_looked_into() {
+    for scene in [Scene::new().await, Scene::of_long_names().await] {
+        let hub = &scene.hub;
+        let odd = [
+            OsStr::new("-x"),
+            OsStr::new("a\nb\t\"c\""),
+            OsStr::from_bytes(b"\xff\xfe"),
+            OsStr::new("*"),
+            OsStr::new(":(top)x-gdeadbeef"),
+        ];
+        let mut files: Vec<_> = odd
+            .iter()
+            .map(|name| (rel("dir").join(&rel(name)), Some(b"in dir".to_vec())))
+            .collect();
+        files.push((rel("directory"), Some(b"beside".to_vec())));
+        files.push((rel("-d/inner/file"), Some(b"0123456789".to_vec())));
+        let empty = hub.empty_tree().await.unwrap();
+        let tree = hub.with_files(&empty, &files).await.unwrap();
+        for (path, content) in &files {
+            assert_eq!(hub.file(&tree, path, 100).await.unwrap(), *content);
+        }
+        let below = hub.files_below(&tree, &rel("dir")).await.unwrap();
+        let expected = ["*", "-x", ":(top)x-gdeadbeef", "a\nb\t\"c\""];
+        assert_eq!(below, expected);
+        let all = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+        assert_eq!(all.len(), 6);
+        for missing in ["nothing", "dir", "directory/x", "", "-d/inner/file/x"] {
+            let found = hub.file(&tree, &rel(missing), 100).await.unwrap();
+            assert_eq!(found, None, "{missing}");
+        }
+        let none = hub.files_below(&tree, &rel("directory")).await.unwrap();
+        assert_eq!(none, Vec::<String>::new());
+        let path = rel("-d/inner/file");
+        let begins = hub.file(&tree, &path, 4).await.unwrap();
+        assert_eq!(begins.as_deref(), Some(b"0123".as_slice()));
+        let long = [(rel("long"), Some(vec![b'x'; 1_000_000]))];
+        let with_long = hub.with_files(&tree, &long).await.unwrap();
+        let begins = hub.file(&with_long, &rel("long"), 2).await.unwrap();
+        assert_eq!(begins.as_deref(), Some(b"xx".as_slice()));
+
+        // A file takes the place of a directory, one goes, and a directory goes with all its names.
+        let changes = [
+            (rel("-d/inner"), Some(b"now a file".to_vec())),
+            (rel("directory"), None),
+            (rel("dir"), None),
+            (rel("never/was/there"), None),
+        ];
+        let after = hub.with_files(&tree, &changes).await.unwrap();
+        let all = hub.files_below(&after, &RelPath::default()).await;
+        assert_eq!(all.unwrap(), ["-d/inner"]);
+        let back = hub.with_files(&empty, &files).await.unwrap();
+        assert_eq!(back, tree);
+        let escape = [(rel(".git/config"), Some(Vec::new()))];
+        assert_eq!(hub.with_files(&tree, &escape).await.unwrap(), tree);
+        let left = fs::read_dir(hub.dir().as_path()).unwrap();
+        let left = left.filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            name.to_string_lossy().starts_with(".massgen-")
+        });
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_no_file() {
+    let scene = Scene::new().await;
+    let work = scene.checkout("work");
+    let first = scene.put(None, &[("a", Some("a"))]).await;
+    work.show(&first).await.unwrap();
+    symlink("/etc/passwd", work.dir().as_path().join("link")).unwrap();
+    let tree = work.take_up().await.unwrap();
+    let read = |name: &'static str| {
+        let (hub, tree) = (&scene.hub, &tree);
+        async move { hub.file(tree, &rel(name), 100).await.unwrap() }
+    };
+    assert_eq!(read("link").await, None);
+    assert_eq!(read("a").await, Some(b"a".to_vec()));
+}
+
+#[tokio::test]
+async fn branches_are_listed_measured_and_removed() {
+    let scene = Scene::new().await;
+    let hub = &scene.hub;
+    assert_eq!(hub.branches().await.unwrap(), []);
+    let first = scene.put(None, &[("a", Some("1"))]).await;
+    let ours = scene.put(Some(&first), &[("a", Some("2"))]).await;
+    let ours = scene.put(Some(&ours), &[("a", Some("3"))]).await;
+    let theirs = scene.put(Some(&first), &[("b", Some("1"))]).await;
+    let (main, role) = (branch("main"), branch("massgen/0a/planner"));
+    for (name, at) in [(&role, &theirs), (&main, &ours)] {
+        hub.move_branch(name, at, None).await.unwrap();
+    }
+    let same = branch("same");
+    hub.move_branch(&same, &ours, None).await.unwrap();
+    let found = hub.branches().await.unwrap();
+    let found: Vec<_> = found.iter().map(|(name, tip)| (name, tip)).collect();
+    assert_eq!(found, [(&main, &ours), (&role, &theirs), (&same, &ours)]);
+    assert_eq!(hub.distance(&ours, &theirs).await.unwrap(), (2, 1));
+    assert_eq!(hub.distance(&ours, &ours).await.unwrap(), (0, 0));
+
+    // Who comes too late does not take away what another has done.
+    assert!(hub.remove_branch(&role, &first).await.is_err());
+    assert_eq!(hub.tip(&role).await.unwrap().as_ref(), Some(&theirs));
+    hub.remove_branch(&role, &theirs).await.unwrap();
+    assert_eq!(hub.tip(&role).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_was_merged_is_taken_back_or_names_the_files_in_conflict() {
+    let scene = Scene::new().await;
+    let hub = &scene.hub;
+    let first = scene.put(None, &[("a", Some("1\n"))]).await;
+    let changes = [("a", Some("2\n")), ("new", Some("n\n"))];
+    let merged = scene.put(Some(&first), &changes).await;
+    let later = scene.put(Some(&merged), &[("b", Some("b\n"))]).await;
+    let taken = hub.merge_from(&merged, &later, &first).await.unwrap();
+    let Merged::Clean(tree) = taken else {
+        panic!("nobody changed the same: {taken:?}");
+    };
+    let taken = scene.commit(&tree, &[&later], "back\n").await;
+    let mut texts = Vec::new();
+    for name in ["a", "b", "new"] {
+        texts.push(scene.text(&taken, name).await);
+    }
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(texts, [some("1\n"), some("b\n"), None]);
+
+    let later = scene.put(Some(&merged), &[("a", Some("3\n"))]).await;
+    match hub.merge_from(&merged, &later, &first).await.unwrap() {
+        Merged::Clean(tree) => panic!("both changed the same line, and came to {tree}"),
+        Merged::Conflict { files, .. } => assert_eq!(files, ["a"]),
+    }
+}
+
+#[tokio::test]
+async fn an_agent_has_a_repository_that_is_its_own() {
+    for scene in [Scene::new().await, Scene::of_long_names().await] {
+        let hub = &scene.hub;
+        let first = scene.put(None, &[("a.txt", Some("1\n"))]).await;
+        let tip = scene.put(Some(&first), &[("b.txt", Some("2\n"))]).await;
+        let (main, own) = (branch("main"), branch("massgen/0a/planner"));
+        hub.move_branch(&main, &first, None).await.unwrap();
+        hub.move_branch(&own, &tip, None).await.unwrap();
+        let work = scene.checkout("work");
+        work.show(&tip).await.unwrap();
+        let dir = work.dir().as_path().to_owned();
+        // What stands in its place leads out, and does not lead massgen out.
+        let outside = scene.dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("kept"), "kept").unwrap();
+        symlink(&outside, dir.join(".git")).unwrap();
+        let who = Author::new("-x planner", "planner@massgen");
+        let outset = |tip| Outset {
+            branch: &own,
+            tip,
+            main: &first,
+            author: &who,
+        };
+        let made = hub.make_private(work.dir(), outset(&tip)).await;
+        made.unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+
+        assert_eq!(plain_git(&dir, &["status", "--porcelain"]), "");
+        let on = plain_git(&dir, &["rev-parse", "--abbrev-ref", "HEAD"]);
+        assert_eq!(on.trim(), own.to_string());
+        fs::write(dir.join("a.txt"), "changed\n").unwrap();
+        plain_git(&dir, &["stash"]);
+        plain_git(&dir, &["stash", "pop"]);
+        plain_git(&dir, &["commit", "-q", "-a", "-m", "mine"]);
+        plain_git(&dir, &["rebase", "-q", "main"]);
+        let log = plain_git(&dir, &["log", "--format=%an:%s"]);
+        assert_eq!(
+            log,
+            "-x planner:mine\nplanner (scripted):put\nplanner (scripted):put\n"
+        );
+        plain_git(&dir, &["gc", "-q", "--prune=now"]);
+        plain_git(&dir, &["branch", "-D", "main"]);
+        assert_eq!(hub.tip(&main).await.unwrap().as_ref(), Some(&first));
+        assert_eq!(hub.tip(&own).await.unwrap().as_ref(), Some(&tip));
+
+        // The files count; the repository does not, and another takes its place.
+        let tree = work.take_up().await.unwrap();
+        let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+        assert_eq!(files, ["a.txt", "b.txt"]);
+        let taken = scene.commit(&tree, &[&tip], "taken\n").await;
+        assert_eq!(scene.text(&taken, "a.txt").await.unwrap(), "changed\n");
+        let made = hub.make_private(work.dir(), outset(&taken));
+        made.await.unwrap();
+        assert_eq!(plain_git(&dir, &["log", "-1", "--format=%s"]), "taken\n");
+        assert_eq!(plain_git(&dir, &["status", "--porcelain"]), "");
+        let fsck = hub.dir().as_path();
+        assert_eq!(plain_git(fsck, &["fsck", "--strict", "--no-dangling"]), "");
+    }
+}
+
+#[tokio::test]
+async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
+    let scene = Scene::new().await;
+    let hub = &scene.hub;
+    let first = scene.put(None, &[("src/a.txt", Some("1\n"))]).await;
+    let work = scene.checkout("work");
+    work.show(&first).await.unwrap();
+    let dir = work.dir().as_path().to_owned();
+    let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
+    // One with a commit, one in it, one without a commit, one with nothing in it, one around files
+    // that are known, and one that is only said to be elsewhere.
+    for (inner, commits) in [
+        ("lib", true),
+        ("lib/deep \"\n", true),
+        ("fresh", false),
+        ("void", false),
+        ("src", true),
+    ] {
+        let inner = dir.join(inner);
+        fs::create_dir_all(&inner).unwrap();
+        plain_git(&inner, &["init", "-q"]);
+        if !inner.ends_with("void") {
+            fs::write(inner.join("file"), "text\n").unwrap();
+        }
+        if commits {
+            plain_git(&inner, &["add", "file"]);
+            plain_git(&inner, &[&who[..], &["commit", "-q", "-m", "x"]].concat());
+        }
+    }
+    fs::create_dir(dir.join("said")).unwrap();
+    fs::write(dir.join("said/.git"), "gitdir: ../lib/.git\n").unwrap();
+    fs::write(dir.join("said/file"), "text\n").unwrap();
+    let tree = work.take_up().await.unwrap();
+    let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+    let expected = [
+        "fresh/file",
+        "lib/deep \"\n/file",
+        "lib/file",
+        "said/file",
+        "src/a.txt",
+        "src/file",
+    ];
+    assert_eq!(files, expected);
+    let changed = hub.changed(&first, &tree).await.unwrap();
+    assert!(changed.iter().all(|row| !row.is_submodule), "{changed:?}");
+    assert!(dir.join("lib/.git/HEAD").exists());
+    // Once more, and after another commit was shown.
+    assert_eq!(work.take_up().await.unwrap(), tree);
+    work.show(&first).await.unwrap();
+    let again = work.take_up().await.unwrap();
+    assert_eq!(again, hub.tree_of(&first).await.unwrap());
+}

@@ -1,0 +1,465 @@
+//! The trail of a pipeline, told and taken back by the real binary: branches, what was committed, the work
+//! of a role taken out, and a role that starts afresh.
+
+use std::fs;
+use std::path::PathBuf;
+
+use massgen::config::workflow::{ProjectChoice, Workflow};
+use massgen::path::{AbsPath, RelPath};
+use massgen::pipeline::ground::{Beginning, Ground};
+use massgen::roles::table::built_in;
+use massgen::roles::trail::{Entry, Merge};
+use massgen::roles::{Pipeline, RoleName, Stage};
+use massgen::world::git::hub::NewCommit;
+use massgen::world::git::object::{Author, Branch, ObjectId};
+use massgen::world::git::tree::Put;
+use massgen::world::store::redact::Redactor;
+use serde_json::Value;
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{agent, answers, team};
+
+fn role(name: &str) -> RoleName {
+    RoleName::parse(name).unwrap()
+}
+
+fn main() -> Branch {
+    Branch::parse("main").unwrap()
+}
+
+/// A pipeline that began empty, as long as somebody works on it.
+struct Played {
+    ground: Ground,
+}
+
+impl Played {
+    async fn new(project: &Project) -> Self {
+        let stage = |name: &&str| Stage {
+            role: built_in(&role(name)).unwrap(),
+            agents: Vec::new(),
+            copies: 1,
+        };
+        let workflow = Workflow {
+            pipeline: Pipeline {
+                stages: ["planner", "implementer", "user"]
+                    .iter()
+                    .map(stage)
+                    .collect(),
+                iterations_max: 3,
+                until: Some(role("user")),
+                context_tokens_max: 1000,
+            },
+            workspace: None,
+            directory: None,
+            project: ProjectChoice::None,
+            merge_tries_max: 1,
+        };
+        let base = AbsPath::new(project.path("")).unwrap();
+        let (ground, _) = Ground::begin(Beginning {
+            workflow: &workflow,
+            task: ("Write a game", "Write a game"),
+            opened: &[],
+            base: &base,
+            pipelines: &base.join(".massgen/pipelines"),
+            path_variable: "/usr/bin:/bin",
+            started_with: (None, None, &[]),
+            redactor: &Redactor::new(Vec::new()),
+        })
+        .await
+        .unwrap();
+        Self { ground }
+    }
+
+    async fn tree(&self, on: &ObjectId, files: &[(&str, Option<&str>)]) -> ObjectId {
+        let tree = self.ground.hub.tree_of(on).await.unwrap();
+        let files: Vec<Put> = files
+            .iter()
+            .map(|(path, text)| {
+                let text = text.map(|text| text.as_bytes().to_vec());
+                (RelPath::new(path).unwrap(), text)
+            })
+            .collect();
+        self.ground.hub.with_files(&tree, &files).await.unwrap()
+    }
+
+    async fn commit(&self, tree: &ObjectId, parents: &[ObjectId], message: &str) -> ObjectId {
+        let new = NewCommit {
+            tree,
+            parents,
+            author: &Author::new("planner (scripted)", "planner@massgen"),
+            message,
+        };
+        self.ground.hub.commit(new).await.unwrap()
+    }
+
+    /// The work of a seat in an iteration, merged together with a line in massgen's document.
+    async fn work(&self, (seat, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
+        let hub = &self.ground.hub;
+        let tip = self.ground.tip().await.unwrap();
+        let tree = self.tree(&tip, files).await;
+        // What a role says of the course is its own idea.
+        let forged = Entry::End { iteration: 9 };
+        let message = forged.message(&format!("[{seat}] did {iteration}"), "I am done.");
+        let parents = std::slice::from_ref(&tip);
+        let own = self.commit(&tree, parents, &message).await;
+        let branch = format!("massgen/{}/{seat}", self.ground.dir.short());
+        let branch = Branch::parse(&branch).unwrap();
+        let before = hub.tip(&branch).await.unwrap();
+        hub.move_branch(&branch, &own, before.as_ref())
+            .await
+            .unwrap();
+
+        let known = self.text("CUMULATIVE_UNDERSTANDING.md").await;
+        let told = format!("{}\n{seat} {iteration}\n", known.unwrap_or_default());
+        let documents = [("CUMULATIVE_UNDERSTANDING.md", Some(told.as_str()))];
+        let tree = self.tree(&own, &documents).await;
+        let name = seat.trim_end_matches("-2");
+        let entry = Entry::Merge(Merge {
+            iteration,
+            role: role(name),
+            copy: 1,
+            copies: 1,
+            satisfied: false,
+            work: tree.to_string(),
+        });
+        let message = entry.message(&format!("[supervisor] merge {seat}: did {iteration}"), "");
+        let merged = self.commit(&tree, &[tip.clone(), own], &message).await;
+        hub.move_branch(&main(), &merged, Some(&tip)).await.unwrap();
+    }
+
+    /// A file of what the roles share.
+    async fn text(&self, path: &str) -> Option<String> {
+        let hub = &self.ground.hub;
+        let tip = hub.tip(&main()).await.unwrap().unwrap();
+        let tree = hub.tree_of(&tip).await.unwrap();
+        let path = RelPath::new(path).unwrap();
+        let bytes = hub.file(&tree, &path, 1000).await.unwrap();
+        bytes.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    /// The binary's answer while nobody else works on the pipeline; it is looked at again after.
+    async fn asked(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
+        let dir = self.ground.dir.clone();
+        drop(self);
+        let finished = project.retyped(words).failure(code);
+        let ground = Ground::go_on(dir, "/usr/bin:/bin").await.unwrap();
+        (Self { ground }, finished)
+    }
+}
+
+async fn two_iterations(project: &Project) -> Played {
+    let played = Played::new(project).await;
+    let plan = [("planner/PLAN.md", Some("plan 1\n"))];
+    played.work(("planner", 1), &plan).await;
+    let code = [
+        ("implementer/game.py", Some("print(1)\n")),
+        ("shared.txt", Some("a\n")),
+    ];
+    played.work(("implementer", 1), &code).await;
+    let feedback = [("user/FEEDBACK.md", Some("too short\n"))];
+    played.work(("user", 1), &feedback).await;
+    let code = [
+        ("implementer/game.py", Some("print(2)\n")),
+        ("old.txt", None),
+    ];
+    played.work(("implementer", 2), &code).await;
+    played
+}
+
+fn rows(finished: &Finished) -> Vec<Value> {
+    let rows = finished.stdout().lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+fn told<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
+    rows.iter().map(|row| &row[name]).collect()
+}
+
+#[tokio::test]
+async fn the_log_tells_what_was_committed_and_believes_no_role() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    // It can be looked at while somebody works on it.
+    let finished = project.retyped(["log", "--json"]).success();
+    let log = rows(&finished);
+    let merge = |seat: &str, n: u32| format!("[supervisor] merge {seat}: did {n}");
+    let subjects = [
+        merge("implementer", 2),
+        "[implementer] did 2".to_owned(),
+        merge("user", 1),
+        "[user] did 1".to_owned(),
+        merge("implementer", 1),
+        "[implementer] did 1".to_owned(),
+        merge("planner", 1),
+        "[planner] did 1".to_owned(),
+        "[supervisor] start: Write a game".to_owned(),
+    ];
+    assert_eq!(told(&log, "subject"), subjects.iter().collect::<Vec<_>>());
+    let iterations: Vec<_> = told(&log, "iteration")
+        .into_iter()
+        .map(Value::as_u64)
+        .collect();
+    let expected = [2, 2, 1, 1, 1, 1, 1, 1].map(Some);
+    assert_eq!(iterations[..8], expected);
+    assert_eq!(iterations[8], None);
+    assert_eq!(log[1]["event"], Value::Null);
+    assert_eq!(
+        (&log[0]["event"], &log[0]["role"]),
+        (&"merge".into(), &"implementer".into())
+    );
+    let files = serde_json::json!([
+        {"path": "implementer/game.py", "how": "added"},
+        {"path": "shared.txt", "how": "added"},
+    ]);
+    assert_eq!(log[5]["files"], files);
+    assert_eq!(log[8]["files"][0]["path"], "TASK.md");
+
+    let table = finished.then(["log", "last"]).success();
+    let lines: Vec<&str> = table.stdout().lines().collect();
+    assert_eq!(lines.len(), 9);
+    let part = "    1     2 files  planner (scripted)    [implementer] did 1";
+    assert!(lines[5].contains(part), "{}", lines[5]);
+    drop(played);
+}
+
+#[tokio::test]
+async fn branches_are_shown_with_where_their_files_are() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let workspace = played.ground.record.workspace.clone();
+    for name in ["implementer.agent1", "implementer.agent2", "user"] {
+        fs::create_dir_all(workspace.join(name).as_path()).unwrap();
+    }
+    let finished = project.retyped(["branches", "--json"]).success();
+    let branches = rows(&finished);
+    let short = played.ground.dir.short();
+    let own = |seat: &str| format!("massgen/{short}/{seat}");
+    let names = [
+        "main".to_owned(),
+        own("implementer"),
+        own("planner"),
+        own("user"),
+    ];
+    assert_eq!(told(&branches, "branch"), names.iter().collect::<Vec<_>>());
+    assert_eq!(told(&branches, "ahead"), [0, 0, 0, 0]);
+    assert_eq!(told(&branches, "behind"), [0, 1, 7, 3]);
+    assert_eq!(told(&branches, "subject")[2], "[planner] did 1");
+    let dirs = |names: &[&str]| -> Value {
+        let below = format!(".massgen/pipelines/{}/workspace", played.ground.dir.name());
+        let dirs = names.iter().map(|name| format!("[PROJECT]/{below}/{name}"));
+        dirs.collect::<Vec<_>>().into()
+    };
+    let agents = dirs(&["implementer.agent1", "implementer.agent2"]);
+    assert_eq!(branches[1]["checkouts"], agents);
+    assert_eq!(branches[2]["checkouts"], dirs(&[]));
+    assert_eq!(branches[3]["checkouts"], dirs(&["user"]));
+
+    let mut finished = finished;
+    for words in [["branches"], ["--branches"]] {
+        finished = finished.then(words).success();
+        let table = &finished;
+        let lines: Vec<&str> = table.stdout().lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[2].contains("7 behind"), "{}", lines[2]);
+        let name = played.ground.dir.name();
+        let running = format!("the repository of {name}, which is running: ");
+        assert!(table.stderr().contains(&running), "{}", table.stderr());
+    }
+}
+
+#[tokio::test]
+async fn the_work_of_a_role_is_taken_out_once() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let words = ["revert", "last", "--role", "implementer"];
+    // A running one is left alone.
+    let finished = project.retyped(words).failure(3);
+    assert!(
+        finished.stderr().contains("another process works on"),
+        "{}",
+        finished.stderr()
+    );
+    let documents = played.text("CUMULATIVE_UNDERSTANDING.md").await;
+    assert!(documents.is_some());
+
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(finished.stdout().lines().count(), 2);
+    assert_eq!(played.text("implementer/game.py").await, None);
+    assert_eq!(played.text("shared.txt").await, None);
+    let plan = played.text("planner/PLAN.md").await;
+    assert_eq!(plan.as_deref(), Some("plan 1\n"));
+    assert_eq!(played.text("CUMULATIVE_UNDERSTANDING.md").await, documents);
+    let tip = played.ground.tip().await.unwrap();
+    let commit = played.ground.hub.commit_of(&tip).await.unwrap();
+    assert_eq!(
+        commit.subject(),
+        "[supervisor] take out the work of implementer"
+    );
+    let entry = Entry::read(&commit.message).map(|(entry, _)| entry);
+    assert_eq!(
+        entry,
+        Some(Entry::Revert {
+            role: role("implementer")
+        })
+    );
+
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert!(
+        finished.stderr().contains("nothing is changed"),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(played.ground.tip().await.unwrap(), tip);
+
+    // Only what was merged since is taken out then.
+    let again = [("implementer/game.py", Some("print(3)\n"))];
+    played.work(("implementer", 3), &again).await;
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(finished.stdout().lines().count(), 1);
+    assert_eq!(played.text("implementer/game.py").await, None);
+}
+
+#[tokio::test]
+async fn work_that_later_work_stands_on_is_not_taken_out() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let later = [("shared.txt", Some("b\n"))];
+    played.work(("user", 2), &later).await;
+    let tip = played.ground.tip().await.unwrap();
+    let words = ["revert", "--role", "implementer"];
+    let (played, finished) = played.asked(project, &words, 3).await;
+    assert!(
+        finished
+            .stderr()
+            .contains("later work changed `shared.txt`"),
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(played.ground.tip().await.unwrap(), tip);
+    // The control: the later work first.
+    let words = ["revert", "--role", "user"];
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
+    let words = ["revert", "--role", "implementer"];
+    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(played.text("shared.txt").await, None);
+}
+
+fn seats(played: &Played) -> Vec<PathBuf> {
+    let (dir, record) = (&played.ground.dir, &played.ground.record);
+    let mut places = Vec::new();
+    for seat in ["implementer", "implementer-2", "user"] {
+        places.push(record.workspace.join(seat).as_path().to_owned());
+        places.push(dir.index(seat).as_path().to_owned());
+        places.push(dir.sessions(seat).as_path().to_owned());
+    }
+    places
+}
+
+#[tokio::test]
+async fn a_role_starts_afresh() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let copy = [("implementer/more.py", Some("print(4)\n"))];
+    played.work(("implementer-2", 2), &copy).await;
+    let places = seats(&played);
+    for place in &places {
+        fs::create_dir_all(place.join("inner")).unwrap();
+    }
+    let words = ["reset", "--role", "implementer"];
+    let finished = project.retyped(words).failure(3);
+    assert!(places[0].exists());
+
+    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
+    let left: Vec<bool> = places.iter().map(|place| place.exists()).collect();
+    let expected = [[false; 3], [false; 3], [true; 3]];
+    assert_eq!(left, expected.concat());
+    let branches = played.ground.hub.branches().await.unwrap();
+    let names: Vec<String> = branches.iter().map(|(name, _)| name.to_string()).collect();
+    let short = played.ground.dir.short();
+    let own = |seat: &str| format!("massgen/{short}/{seat}");
+    assert_eq!(names, ["main".to_owned(), own("planner"), own("user")]);
+    assert_eq!(played.text("implementer/game.py").await, None);
+    // Outside its own directory, its work stays.
+    assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
+    let tip = played.ground.tip().await.unwrap();
+    let commit = played.ground.hub.commit_of(&tip).await.unwrap();
+    assert_eq!(commit.subject(), "[supervisor] start implementer afresh");
+    let entry = Entry::read(&commit.message).map(|(entry, _)| entry);
+    assert_eq!(
+        entry,
+        Some(Entry::Reset {
+            role: role("implementer")
+        })
+    );
+}
+
+#[tokio::test]
+async fn what_a_role_left_elsewhere_is_taken_out_after_it_started_afresh() {
+    let project = Project::new();
+    let played = two_iterations(&project).await;
+    let words = ["reset", "--role", "implementer"];
+    let (played, finished) = played.asked(project, &words, 0).await;
+    let again = [
+        ("implementer/game.py", Some("print(5)\n")),
+        ("new.txt", Some("n\n")),
+    ];
+    played.work(("implementer", 2), &again).await;
+    let words = ["revert", "--role", "implementer"];
+    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    assert_eq!(finished.stdout().lines().count(), 3);
+    for path in ["shared.txt", "new.txt", "implementer/game.py"] {
+        assert_eq!(played.text(path).await, None, "{path}");
+    }
+    let plan = played.text("planner/PLAN.md").await;
+    assert_eq!(plan.as_deref(), Some("plan 1\n"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named() {
+    let project = Project::new();
+    let finished = project.args(["log"]).failure(2);
+    assert!(
+        finished.stderr().contains("there is no pipeline in"),
+        "{}",
+        finished.stderr()
+    );
+
+    let project = finished.then([""]);
+    let played = two_iterations(&project).await;
+    let words = ["reset", "--role", "implementor"];
+    let (played, finished) = played.asked(project, &words, 2).await;
+    assert!(
+        finished.stderr().contains("did you mean `implementer`?"),
+        "{}",
+        finished.stderr()
+    );
+    let words = ["revert", "--role", "Planner!"];
+    let (_played, finished) = played.asked(finished.then([""]), &words, 2).await;
+    assert!(
+        finished.stderr().contains("no name for a role"),
+        "{}",
+        finished.stderr()
+    );
+    let finished = finished.then(["log", "pipeline_1999"]).failure(2);
+    assert!(
+        finished
+            .stderr()
+            .contains("there is no pipeline `pipeline_1999`")
+    );
+}
+
+#[test]
+fn a_run_without_roles_is_shown_elsewhere() {
+    let agents = [agent("a", "", &answers("red", "agent1", 0))];
+    let finished = Project::new()
+        .config(&team(&agents, ""))
+        .args(["go"])
+        .success();
+    let finished = finished.then(["log", "log_"]).failure(2);
+    assert!(
+        finished.stderr().contains("massgen logs show log_"),
+        "{}",
+        finished.stderr()
+    );
+}
