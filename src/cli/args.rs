@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// How to run.
     #[command(flatten)]
     pub run: RunArguments,
+    /// Does what `massgen roles` does, for the config of `--config`, if there is one.
+    #[arg(long, conflicts_with = "task")]
+    pub permissions: bool,
     /// Does what `massgen branches` does.
     #[arg(long, exclusive = true)]
     pub branches: bool,

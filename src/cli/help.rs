@@ -171,6 +171,15 @@ On a terminal you are shown what would change and choose.
 Exit status: 0 applied, 2 usage, 3 it could not be written and nothing was changed, 4 something was
 refused, 130 nothing was taken.";
 
+pub(crate) const ROLES_EXAMPLES: &str = "\
+Examples:
+  massgen roles
+  massgen roles --config @examples/pipeline/offline_demo
+  massgen roles --config team.yaml --json
+
+Every role may read everything. Where one writes `the project`, that is all of it but the directories
+of the other roles; in a pipeline that began without a project, its own directory alone.";
+
 pub(crate) const BRANCHES_EXAMPLES: &str = "\
 Examples:
   massgen branches

@@ -9,7 +9,7 @@ use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::output::{Form, Output};
-use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand};
+use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesArguments};
 use crate::cli::report::Report;
 use crate::cli::usage::Invocation;
 use crate::error::{Error, ExitStatus, Result};
@@ -156,6 +156,13 @@ fn carry_out(
         None if arguments.branches => {
             let all = PipelineCommand::Branches(PipelineArguments::default());
             pipeline::run_command(host, &all, output)?
+        }
+        None if arguments.permissions => {
+            let roles = PipelineCommand::Roles(RolesArguments {
+                config: arguments.run.config,
+                json: false,
+            });
+            pipeline::run_command(host, &roles, output)?
         }
         None if interactive::is_wanted(host, &arguments.run) => {
             interactive::run(host, &arguments.run)?

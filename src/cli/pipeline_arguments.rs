@@ -2,13 +2,18 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::help::{BRANCHES_EXAMPLES, LOG_EXAMPLES, RESET_EXAMPLES, REVERT_EXAMPLES};
+use crate::cli::help::{
+    BRANCHES_EXAMPLES, LOG_EXAMPLES, RESET_EXAMPLES, REVERT_EXAMPLES, ROLES_EXAMPLES,
+};
 use crate::roles::RoleName;
 use crate::world::store::naming::LAST;
 
 /// What can be done with a pipeline of roles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
+    /// Prints what the roles of a pipeline may do, and where.
+    #[command(after_help = ROLES_EXAMPLES)]
+    Roles(RolesArguments),
     /// Lists the branches of a pipeline of roles, with where their files are.
     #[command(after_help = BRANCHES_EXAMPLES)]
     Branches(PipelineArguments),
@@ -21,6 +26,17 @@ pub(crate) enum PipelineCommand {
     /// Has a role of a pipeline start afresh, with nothing of its own left.
     #[command(after_help = RESET_EXAMPLES)]
     Reset(RoleArguments),
+}
+
+/// Whose roles are shown.
+#[derive(Args, Debug, Default)]
+pub(crate) struct RolesArguments {
+    /// The config of the pipeline. Default: the roles that every config has.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Prints JSON, one object on a line. Default: a table.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which pipeline is shown.

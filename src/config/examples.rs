@@ -49,6 +49,7 @@ pub static EXAMPLES: &[Example] = examples![
     "tools/filesystem/fs_permissions_test.yaml",
     "tools/agent-programs/claude_code_and_codex.yaml",
     "pipeline/offline_demo.yaml",
+    "pipeline/dev_loop.yaml",
 ];
 
 /// The example of this exact name, with or without `.yaml` and `@examples/`.

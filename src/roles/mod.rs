@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod course;
+mod prompts;
 pub mod sections;
 pub mod table;
 pub mod trail;

@@ -1,7 +1,7 @@
 //! Owns the table of the roles that every config has: what each is for, what it may do and what it
 //! leaves to others.
 
-use crate::roles::{Reads, Right, Role, RoleName, Writes};
+use crate::roles::{Reads, Right, Role, RoleName, Writes, prompts};
 
 /// A role of the table.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub fn built_in(name: &RoleName) -> Option<Role> {
     Some(Role {
         name: name.clone(),
         purpose: row.purpose.to_owned(),
-        prompt: None,
+        prompt: prompts::of(row.name).map(str::to_owned),
         rights: row.rights.iter().copied().collect(),
         writes: match row.place {
             Place::Own => Writes::OwnDirectory,
@@ -122,7 +122,8 @@ mod tests {
         ];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
         for row in ROLES {
-            assert!(built_in(&RoleName::parse(row.name).unwrap()).is_some());
+            let role = built_in(&RoleName::parse(row.name).unwrap()).unwrap();
+            assert!(role.prompt.is_some(), "{}", row.name);
         }
     }
 }

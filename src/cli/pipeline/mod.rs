@@ -8,6 +8,7 @@ use crate::host::Host;
 mod branches;
 mod found;
 mod log;
+mod roles;
 pub(crate) mod run;
 mod taking_back;
 
@@ -18,6 +19,7 @@ pub(crate) fn run_command(
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     match command {
+        PipelineCommand::Roles(asked) => roles::show(host, asked, output)?,
         PipelineCommand::Branches(asked) => branches::show(host, asked, output)?,
         PipelineCommand::Log(asked) => log::show(host, asked, output)?,
         PipelineCommand::Revert(asked) => taking_back::revert(host, asked, output)?,

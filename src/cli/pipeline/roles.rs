@@ -1,0 +1,183 @@
+//! Owns `massgen roles`: what each role of a pipeline may do, where it writes, and who plays it.
+
+use serde_json::json;
+
+use crate::cli::output::{Form, Output};
+use crate::cli::pipeline_arguments::RolesArguments;
+use crate::cli::team::checked;
+use crate::cli::team_file::TeamFile;
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::id::AgentId;
+use crate::roles::table::{ROLES, built_in};
+use crate::roles::{Right, Role, RoleName, Writes};
+use crate::wording::spelled;
+
+/// What stands above the columns.
+const TITLES: [&str; COLUMNS] = [
+    "ROLE",
+    "READ",
+    "WRITE",
+    "EDIT",
+    "BASH",
+    "WRITES TO",
+    "LEAVES",
+    "AGENTS",
+    "PURPOSE",
+];
+/// How many columns there are.
+const COLUMNS: usize = 9;
+/// What stands where there is nothing.
+const NONE: &str = "-";
+
+/// A role with those who play it.
+struct Row {
+    role: Role,
+    agents: Vec<AgentId>,
+    copies: u32,
+}
+
+/// Prints the roles of a config, or those that every config has.
+pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut Output<'_>) -> Result<()> {
+    let rows = match &asked.config {
+        None => of_table(),
+        Some(name) => of_config(name, host, output)?,
+    };
+    match Form::from(asked.json) {
+        Form::Json => rows
+            .iter()
+            .try_for_each(|row| output.result(&for_scripts(row))),
+        Form::Text => for_people(&rows, output),
+    }
+}
+
+fn of_table() -> Vec<Row> {
+    let names = ROLES
+        .iter()
+        .filter_map(|row| RoleName::parse(row.name).ok());
+    let roles = names.filter_map(|name| built_in(&name));
+    let row = |role| Row {
+        role,
+        agents: Vec::new(),
+        copies: 1,
+    };
+    roles.map(row).collect()
+}
+
+fn of_config(name: &str, host: &Host, output: &mut Output<'_>) -> Result<Vec<Row>> {
+    let config = checked(&TeamFile::named(name, host)?, host, output)?;
+    let Some(workflow) = config.workflow else {
+        let message = format!("the config `{name}` has no pipeline");
+        return Err(Error::new(ErrorKind::Usage, message)
+            .hint("`docs/pipelines.md` tells how `workflow` is written")
+            .hint("without `--config`, the roles that every config has are shown"));
+    };
+    let row = |stage: crate::roles::Stage| Row {
+        role: stage.role,
+        agents: stage.agents,
+        copies: stage.copies,
+    };
+    Ok(workflow.pipeline.stages.into_iter().map(row).collect())
+}
+
+fn for_people(rows: &[Row], output: &mut Output<'_>) -> Result<()> {
+    let cells: Vec<[String; COLUMNS]> = rows.iter().map(cells).collect();
+    let titles = TITLES.map(str::to_owned);
+    let all = || std::iter::once(&titles).chain(&cells);
+    let width = |column: usize| {
+        all()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..COLUMNS)
+        .map(|column| width(column).unwrap_or_default())
+        .collect();
+    for row in all() {
+        let padded = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        output.result(&format!("{}\n", line.trim_end()))?;
+    }
+    Ok(())
+}
+
+fn cells(row: &Row) -> [String; COLUMNS] {
+    let Row {
+        role,
+        agents,
+        copies,
+    } = row;
+    let may = |right| mark(role.may(right));
+    let mut played: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+    let times = format!("x{copies}");
+    if *copies > 1 {
+        played.push(&times);
+    }
+    [
+        role.name.to_string(),
+        mark(true),
+        may(Right::Write),
+        may(Right::Edit),
+        may(Right::Bash),
+        or_none(writes(role).join(", ")),
+        role.output
+            .clone()
+            .map_or_else(|| NONE.to_owned(), |output| spelled(&output)),
+        or_none(played.join(" ")),
+        spelled(&role.purpose),
+    ]
+}
+
+fn mark(may: bool) -> String {
+    if may { "yes" } else { NONE }.to_owned()
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() {
+        NONE.to_owned()
+    } else {
+        text
+    }
+}
+
+/// The directories that a role writes to.
+fn writes(role: &Role) -> Vec<String> {
+    let own = format!("{}/", role.name);
+    if !role.may(Right::Write) {
+        return Vec::new();
+    }
+    match &role.writes {
+        Writes::OwnDirectory => vec![own],
+        Writes::Project => vec![own, "the project".to_owned()],
+        Writes::Also(others) => {
+            let others = others.iter().map(|dir| spelled(&format!("{dir}/")));
+            std::iter::once(own).chain(others).collect()
+        }
+    }
+}
+
+fn for_scripts(row: &Row) -> String {
+    let Row {
+        role,
+        agents,
+        copies,
+    } = row;
+    let rights = Right::ALL
+        .into_iter()
+        .filter(|right| role.may(*right))
+        .map(Right::name);
+    let rights: Vec<&str> = std::iter::once("read").chain(rights).collect();
+    let told = json!({
+        "role": role.name,
+        "rights": rights,
+        "writes": writes(role),
+        "output": role.output,
+        "agents": agents,
+        "copies": copies,
+        "purpose": role.purpose,
+    });
+    format!("{told}\n")
+}
