@@ -117,8 +117,8 @@ impl Ground {
             record,
             _held: held,
         };
-        let head = project.and_then(|project| project.head);
-        ground.start(head, beginning.task.1).await?;
+        let begins_at = project.and_then(|project| project.head);
+        ground.start(begins_at, beginning.task.1).await?;
         ground.dir.file(&ground.record, beginning.redactor)?;
         Ok((ground, notes))
     }
@@ -130,14 +130,15 @@ impl Ground {
         let git = Git::find(path_variable).await?;
         let objects = match &record.project {
             None => None,
-            Some(origin) => match Project::around(&git, &origin.root).await? {
-                Some(project) => Some(project.objects),
-                None => {
+            Some(origin) => {
+                let found = Project::around(&git, &origin.root).await?;
+                let gone = || {
                     let message = format!("the project at `{}` is gone", origin.root);
-                    return Err(Error::new(ErrorKind::Environment, message)
-                        .hint("put it back, or begin the task again"));
-                }
-            },
+                    Error::new(ErrorKind::Environment, message)
+                        .hint("put it back, or begin the task again")
+                };
+                Some(found.ok_or_else(gone)?.objects)
+            }
         };
         Ok(Self {
             hub: Hub::open(git, dir.hub()),

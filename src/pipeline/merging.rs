@@ -83,7 +83,11 @@ impl Merging<'_> {
         let mut whole = first;
         loop {
             let refusal = match self.try_to_merge((&commit, tried), &whole).await? {
-                Tried::Merged => return Ok(None),
+                Tried::Merged => {
+                    // Whoever looks around there with git shall meet nothing that an agent made.
+                    whole.checkout.remove_private()?;
+                    return Ok(None);
+                }
                 Tried::Halted(halt) => return Ok(Some(halt)),
                 Tried::Refused(refusal) => refusal,
             };
@@ -92,7 +96,7 @@ impl Merging<'_> {
                 let role = &self.part.stage.role.name;
                 match self.pipeline.advice(role, &refusal.reason).await {
                     Some(advice) => {
-                        task.push_str(&format!("\n\nThe user says: {advice}"));
+                        task = format!("{task}\n\nThe user says: {advice}");
                         bound = bound.saturating_add(1);
                     }
                     None => return Ok(Some(self.given_up(tried, &refusal.reason))),
@@ -100,7 +104,7 @@ impl Merging<'_> {
             }
             tried = tried.saturating_add(1);
             self.tell_of(&refusal.reason, (tried, bound)).await;
-            match self.mend(refusal.tree, task, tried).await? {
+            match Box::pin(self.mend(refusal.tree, task, tried)).await? {
                 Played::Not(halt) => return Ok(Some(halt)),
                 Played::Whole(mended) => whole = mended,
             }
@@ -122,7 +126,7 @@ impl Merging<'_> {
             },
         };
         let tip = self.pipeline.ground.tip().await?;
-        self.pipeline.begin_part(&part, &tip).await
+        Box::pin(self.pipeline.begin_part(&part, &tip)).await
     }
 
     /// Commits what a part made to its branch, unless that is done.
@@ -186,6 +190,12 @@ impl Merging<'_> {
         let changed = ground.hub.changed(&main, &tree).await?;
         let reach = Reach::of(&self.part.stage.role, &ground.record.directory);
         let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
+        if let Some(moved) = changed.iter().find(|changed| changed.is_submodule) {
+            let role = &self.part.stage.role.name;
+            let why = format!("{role} moved the submodule `{}`", moved.path);
+            let status = ExitStatus::Denied;
+            return Ok(Tried::Halted(Halt { status, why }));
+        }
         let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
         let foreign: Vec<String> = names
             .iter()
@@ -273,12 +283,10 @@ impl Merging<'_> {
         let before = ground.hub.tree_of(main).await?;
         let known = ground.hub.file(&before, &path, MARKED_BYTES_MAX).await?;
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let mut text = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
+        let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let said = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
-        text.push_str(&format!(
-            "\n## {}, iteration {}\n\n{said}\n",
-            seat.name, seat.iteration
-        ));
+        let (name, iteration) = (&seat.name, seat.iteration);
+        let text = format!("{known}\n## {name}, iteration {iteration}\n\n{said}\n");
         files.push((path, Some(text.into_bytes())));
         let with = ground.hub.with_files(tree, &files).await?;
         let stages = self.pipeline.course().stages.iter();
@@ -306,9 +314,9 @@ impl Merging<'_> {
             deadline: far_away(),
             stop: pipeline.stop.soon.clone(),
         };
-        let examined = Examined::Delivery;
+        let here = Examined::Delivery;
         let evidence = examiner
-            .examine(&whole.agent, examined, &patience, &pipeline.events)
+            .examine(&whole.agent, here, &patience, &pipeline.events)
             .await;
         let has_failed = |finding: &&Finding| {
             finding.need == Need::Required && finding.verdict != Verdict::Passed
@@ -386,7 +394,7 @@ impl Pipeline {
         let mut layout = Layout::plan(&self.config, &self.base, RunName::new(0));
         layout.deliveries = self.ground.dir.dir().join("checks");
         let agents = self.config.agents.iter();
-        let commands = agents.filter_map(|known| known.commands.as_ref()).next();
+        let commands = agents.into_iter().find_map(|known| known.commands.as_ref());
         let held = for_checks(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real(dir)?,

@@ -3,6 +3,7 @@
 //! done. So a pipeline that is killed goes on where it was.
 
 pub mod ground;
+mod instructions;
 pub mod looking;
 mod merging;
 mod part;
@@ -33,7 +34,7 @@ use crate::pipeline::seat::{Seat, expect_guests};
 use crate::pipeline::telling::Now;
 use crate::prompt::opened::Opened;
 use crate::roles::course::{Next, Over, next};
-use crate::roles::trail::{Entry, Merge, done};
+use crate::roles::trail::{Entry, done};
 use crate::roles::{Pipeline as Course, Stage};
 use crate::spending::books::Books;
 use crate::world::git::object::ObjectId;
@@ -178,9 +179,12 @@ impl Pipeline {
 
     /// Says on the shared branch that the last iteration has ended, unless it is said.
     async fn end_iteration(&self, trail: &[(Entry, String)]) -> Result<()> {
-        let last = trail.iter().rev().find_map(|(entry, _)| match entry {
-            Entry::Begin { iteration } => Some(*iteration),
-            _ => None,
+        let last = trail.iter().rev().find_map(|(entry, _)| {
+            if let Entry::Begin { iteration } = entry {
+                Some(*iteration)
+            } else {
+                None
+            }
         });
         let Some(iteration) = last else {
             return Ok(());
@@ -324,10 +328,10 @@ impl Pipeline {
     async fn conclude(self, halt: Halt) -> Result<PipelineResult> {
         let name = self.ground.dir.name();
         let trail = self.ground.trail().await?;
-        let last = trail.iter().rev().find_map(|(entry, text)| match entry {
-            Entry::Merge(merge) => Some((merge, text)),
-            _ => None,
-        });
+        let last = trail
+            .iter()
+            .rev()
+            .find_map(|(entry, text)| Some((entry.merge()?, text)));
         let answer = last.and_then(|(merge, text)| {
             let stages = self.course().stages.iter();
             let stage = stages
@@ -345,9 +349,10 @@ impl Pipeline {
             };
             emit(&self.events, told).await;
         }
-        let way_on = match halt.status {
-            ExitStatus::Delivered => format!("deliver it: massgen apply {name}"),
-            _ => format!("see what there is: massgen log {name}"),
+        let way_on = if halt.status == ExitStatus::Delivered {
+            format!("deliver it: massgen apply {name}")
+        } else {
+            format!("see what there is: massgen log {name}")
         };
         let summary = format!("{}; {way_on}", halt.why);
         let ended = Event::RunEnded {
@@ -372,15 +377,14 @@ fn views(trail: &[(Entry, String)]) -> impl Iterator<Item = (&Entry, &str)> {
 fn merged(trail: &[(Entry, String)], stage: &Stage, number: u32) -> Vec<u32> {
     let mut merged = Vec::new();
     for (entry, _) in trail {
-        match entry {
-            Entry::Merge(Merge {
-                iteration,
-                role,
-                copy,
-                ..
-            }) if *iteration == number && *role == stage.role.name => merged.push(*copy),
-            Entry::Reset { role } if *role == stage.role.name => merged.clear(),
-            _ => {}
+        if let Some(merge) = entry.merge() {
+            if merge.iteration == number && merge.role == stage.role.name {
+                merged.push(merge.copy);
+            }
+        } else if let Entry::Reset { role } = entry
+            && *role == stage.role.name
+        {
+            merged.clear();
         }
     }
     merged

@@ -114,7 +114,7 @@ impl Pipeline {
             Before::BrokenOff(unfinished, sessions) => {
                 let config = self.config_of(part, &checkouts)?;
                 let order = self.resumed(part, config, (*unfinished, &sessions))?;
-                match self.conduct(order).await? {
+                match Box::pin(self.conduct(order)).await? {
                     Ok(answered) => answered,
                     Err(halt) => return Ok(Played::Not(halt)),
                 }
@@ -123,7 +123,7 @@ impl Pipeline {
                 self.lay_out(part, &checkouts, tip).await?;
                 let config = self.config_of(part, &checkouts)?;
                 let order = self.order(part, config)?;
-                match self.conduct(order).await? {
+                match Box::pin(self.conduct(order)).await? {
                     Ok(answered) => answered,
                     Err(halt) => return Ok(Played::Not(halt)),
                 }
@@ -238,7 +238,9 @@ impl Pipeline {
             for session in sessions::list(&place)? {
                 for turn in session.turns()? {
                     let events = self.events_of(&turn.metadata.log_dir)?;
-                    events.iter().for_each(|event| event.enter_into(&mut books));
+                    for event in &events {
+                        event.enter_into(&mut books);
+                    }
                 }
             }
         }
@@ -279,9 +281,8 @@ impl Pipeline {
     fn config_of(&self, part: &Part<'_>, checkouts: &[Checkout]) -> Result<Config> {
         let reach = Reach::of(&part.stage.role, &self.ground.record.directory);
         for checkout in checkouts {
-            let both = reach.write.iter().chain(&reach.read);
-            both.map(|dir| checkout.make_directory(dir))
-                .collect::<Result<()>>()?;
+            let mut both = reach.write.iter().chain(&reach.read);
+            both.try_for_each(|dir| checkout.make_directory(dir))?;
             if part.stage.role.may(Right::Bash) {
                 checkout.expect_plain(&RelPath::new(PRIVATE).unwrap_or_default())?;
             }

@@ -18,16 +18,15 @@ impl Pipeline {
     /// What everybody shall understand of the task: what `answer` says of it, with the answers to its
     /// open questions.
     pub(super) async fn shared_understanding(&self, answer: &str) -> String {
-        let mut text = format!("# Shared understanding\n\n{}\n", answer.trim());
+        let text = format!("# Shared understanding\n\n{}\n", answer.trim());
         if let Some(answers) = &self.company.answers {
-            text.push_str(&format!("\n## Answers of the user\n\n{}\n", answers.trim()));
-            return text;
+            return format!("{text}\n## Answers of the user\n\n{}\n", answers.trim());
         }
         let questions = open_questions(answer);
         if questions.is_empty() {
             return text;
         }
-        text.push_str("\n## Answers\n\n");
+        let mut parts = vec![text, "\n## Answers\n\n".to_owned()];
         for question in questions {
             let assumed = match question.assumption.as_str() {
                 "" => "whoever works decides".to_owned(),
@@ -45,9 +44,9 @@ impl Pipeline {
                 Some(said) => format!("the user: {said}"),
                 None => format!("nobody answered; {assumed}"),
             };
-            text.push_str(&format!("- {}\n  {held}\n", question.text));
+            parts.push(format!("- {}\n  {held}\n", question.text));
         }
-        text
+        parts.concat()
     }
 
     /// What a person tells a role that cannot merge its work, if anything.

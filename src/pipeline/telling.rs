@@ -5,11 +5,12 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::path::RelPath;
 use crate::pipeline::ground::{CUMULATIVE, Ground, SHARED, TASK};
+use crate::pipeline::instructions;
 use crate::pipeline::seat::{Reach, Seat};
 use crate::roles::context::{Document, Told, within};
-use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW, parts};
-use crate::roles::table::{UNDERSTAND, USER};
-use crate::roles::trail::{Entry, Merge};
+use crate::roles::sections::parts;
+use crate::roles::table::UNDERSTAND;
+use crate::roles::trail::Entry;
 use crate::roles::{Pipeline, Right, Role, Stage};
 use crate::world::git::object::ObjectId;
 
@@ -69,10 +70,10 @@ impl Now<'_> {
         config: &Config,
         part: Option<&str>,
     ) -> Result<String> {
-        let mut told = vec![self.role_text(stage, seat, part)];
+        let mut told = instructions::of_role(self.pipeline, (stage, seat), part);
         let has_commands = stage.role.may(Right::Bash);
         let reach = Reach::of(&stage.role, &self.ground.record.directory);
-        told.push(place_text(&reach, has_commands));
+        told.push(instructions::place(&reach, has_commands));
         if let Some(output) = seat.output(&stage.role) {
             let dir = self.ground.directory_of(&stage.role.name);
             let path = dir.join(&RelPath::new(&output).unwrap_or_default());
@@ -81,7 +82,7 @@ impl Now<'_> {
                  earlier iteration."
             ));
         }
-        told.push(ending(&stage.role, self.pipeline));
+        told.push(instructions::ending(&stage.role, self.pipeline));
         if !config.checks.list.is_empty() {
             let checks: Vec<&str> = (config.checks.list.iter())
                 .map(|check| check.command.as_str())
@@ -94,42 +95,6 @@ impl Now<'_> {
         }
         told.push(self.documents(seat).await?);
         Ok(told.join("\n\n"))
-    }
-
-    fn role_text(&self, stage: &Stage, seat: &Seat, part: Option<&str>) -> String {
-        let role = &stage.role;
-        let stages = self.pipeline.stages.iter();
-        let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
-        let mut text = format!(
-            "You are the role `{}` in a pipeline of roles that build one thing in stages: {}. This \
-             is iteration {} of at most {}.",
-            role.name,
-            names.join(", "),
-            seat.iteration,
-            self.pipeline.iterations_max
-        );
-        let prompt = role.prompt.as_deref().unwrap_or(&role.purpose);
-        text.push_str("\n\n");
-        text.push_str(prompt.trim());
-        let copies = self.pipeline.stages.iter().map(|stage| stage.copies).max();
-        let copies = copies.unwrap_or(1);
-        if copies > 1 && role.name.as_str() == "planner" {
-            text.push_str(&format!(
-                "\n\nUp to {copies} implementers work at the same time. Divide the plan into \
-                 sections `## {PART} 1` to `## {PART} {copies}` that touch different files; each \
-                 implementer is given one."
-            ));
-        }
-        if let Some(part) = part {
-            text.push_str(&format!(
-                "\n\nYou are copy {} of {} of this role; all work at the same time. Do this part of \
-                 the plan and leave the others to the others:\n\n{}",
-                seat.copy,
-                seat.copies,
-                part.trim()
-            ));
-        }
-        text
     }
 
     /// What earlier roles have left, the most important first.
@@ -162,31 +127,29 @@ impl Now<'_> {
         self.add(&self.ground.shared_file(CUMULATIVE), &mut documents)
             .await?;
         let budget = self.pipeline.context_tokens_max;
-        let mut text = String::from("What the roles before you have left:\n");
-        for told in within(documents, budget) {
-            text.push_str(&match told {
+        let told = within(documents, budget)
+            .into_iter()
+            .map(|told| match told {
                 Told::Whole(document) => element(&document, ""),
                 Told::Beginning(document) => element(&document, " only_the_beginning=\"true\""),
                 Told::Named(path) => format!("\n(`{path}` is there too; read it if you need it)\n"),
             });
-        }
-        text.push_str(&self.changed().await?);
-        Ok(text)
+        let told: String = told.collect();
+        let changed = self.changed().await?;
+        Ok(format!(
+            "What the roles before you have left:\n{told}{changed}"
+        ))
     }
 
     /// What the role whose word ends the pipeline said at the end of the last iteration.
     fn feedback(&self, iteration: u32) -> Option<(u32, &str)> {
         let before = iteration.checked_sub(1)?;
         let until = self.pipeline.until.as_ref()?;
-        self.trail
-            .iter()
-            .rev()
-            .find_map(|(entry, text)| match entry {
-                Entry::Merge(Merge {
-                    iteration, role, ..
-                }) if *iteration == before && role == until => Some((before, text.as_str())),
-                _ => None,
-            })
+        self.trail.iter().rev().find_map(|(entry, text)| {
+            let merge = entry.merge()?;
+            let is_it = merge.iteration == before && merge.role == *until;
+            is_it.then_some((before, text.as_str()))
+        })
     }
 
     async fn add(&self, path: &RelPath, documents: &mut Vec<Document>) -> Result<()> {
@@ -207,14 +170,10 @@ impl Now<'_> {
             let path = dir.join(&RelPath::new(output).unwrap_or_default());
             return self.add(&path, documents).await;
         }
-        let last = self
-            .trail
-            .iter()
-            .rev()
-            .find_map(|(entry, text)| match entry {
-                Entry::Merge(merge) if merge.role == role.name => Some(text),
-                _ => None,
-            });
+        let last = self.trail.iter().rev().find_map(|(entry, text)| {
+            let merge = entry.merge()?;
+            (merge.role == role.name).then_some(text)
+        });
         if let Some(text) = last.filter(|_| role.name.as_str() != UNDERSTAND) {
             documents.push(Document {
                 path: format!("answer of {}", role.name),
@@ -276,55 +235,4 @@ fn element(document: &Document, more: &str) -> String {
         "\n<document path=\"{path}\"{more}>\n{}\n</document>\n",
         text.trim_end()
     )
-}
-
-/// Says where a role may write.
-fn place_text(reach: &Reach, has_commands: bool) -> String {
-    let name = |dir: &RelPath| match dir.is_root() {
-        true => "the whole tree".to_owned(),
-        false => format!("`{dir}/`"),
-    };
-    let mut text = String::from(
-        "You stand in a checkout of the tree that all roles share. You may read all of it. ",
-    );
-    if reach.write.is_empty() {
-        text.push_str("You write no files: your answer is what you leave.");
-        return text;
-    }
-    let write: Vec<String> = reach.write.iter().map(name).collect();
-    text.push_str(&format!("You may write only in {}", write.join(" and ")));
-    if !reach.read.is_empty() {
-        let read: Vec<String> = reach.read.iter().map(name).collect();
-        text.push_str(&format!(", but not elsewhere in {}", read.join(", ")));
-    }
-    text.push('.');
-    if has_commands {
-        text.push_str(
-            " Commands are held to that too: what builds write elsewhere goes to `$TMPDIR`. There \
-             is a git repository of your own; massgen takes up the files, not your commits.",
-        );
-    }
-    text
-}
-
-/// Says what an answer ends with.
-fn ending(role: &Role, pipeline: &Pipeline) -> String {
-    let mut text = String::new();
-    if role.name.as_str() == UNDERSTAND {
-        text.push_str(&format!(
-            "List what is unclear in a section `## {OPEN_QUESTIONS}` of your answer, each as an item \
-             `- question` with a line `  {ASSUMPTION} …` below it, which holds if nobody answers. "
-        ));
-    }
-    if pipeline.until.as_ref() == Some(&role.name) || role.name.as_str() == USER {
-        text.push_str(
-            "If the work is good, begin your answer with a line that holds `SATISFIED` and nothing \
-             else. If it is not, say what you tried, what happened and what you expected instead. ",
-        );
-    }
-    text.push_str(&format!(
-        "Let the first line of your answer say what you did, and end it with a section `## {SELF_REVIEW}` of three items: what was missing, what would \
-         have helped, and how sure you are, from 1 to 10."
-    ));
-    text
 }

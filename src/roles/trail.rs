@@ -59,6 +59,18 @@ pub struct Merge {
 }
 
 impl Entry {
+    /// What was merged, if something was.
+    pub fn merge(&self) -> Option<&Merge> {
+        match self {
+            Entry::Merge(merge) => Some(merge),
+            Entry::Start
+            | Entry::Begin { .. }
+            | Entry::End { .. }
+            | Entry::Revert { .. }
+            | Entry::Reset { .. } => None,
+        }
+    }
+
     /// The message of a commit: its subject, the role's own text, and what it says of the course.
     pub fn message(&self, subject: &str, text: &str) -> String {
         let lines: Vec<String> = self

@@ -62,6 +62,7 @@ impl Money {
     }
 
     /// The share of each of so many.
+    #[must_use]
     pub fn shared_by(self, count: u32) -> Self {
         Self(self.0.checked_div(u64::from(count)).unwrap_or(self.0))
     }

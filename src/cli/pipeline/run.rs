@@ -119,7 +119,9 @@ pub(crate) async fn begin(
         redactor: &company.redactor,
     })
     .await?;
-    notes.iter().for_each(|note| output.warning(note));
+    for note in &notes {
+        output.warning(note);
+    }
     Box::pin(stage.play((company, ground), stop, output, reader)).await
 }
 

@@ -250,7 +250,7 @@ impl<'o, 'w> Render<'o, 'w> {
                 stages,
                 agents,
             } => {
-                self.agents = agents.clone();
+                self.agents.clone_from(agents);
                 let agents = joined(agents);
                 let text =
                     format!("{role} ({agents}), {stage} of {stages} in iteration {iteration}");

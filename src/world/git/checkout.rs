@@ -7,11 +7,15 @@ use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{FILE, index_row};
 use crate::world::sys::own::dir::{self, Audience};
+use crate::world::sys::own::{clear, file};
 
 /// How deep repositories may be in each other.
 const NESTED_MAX: usize = 64;
 /// The name of a file that git is told of and that need not exist.
 const PLACEHOLDER: &[u8] = b".massgen-placeholder";
+
+/// The name of the repository of an agent beside the files of its checkout.
+pub(super) const PRIVATE: &str = ".git";
 
 /// Files of a commit, in a directory.
 #[derive(Clone, Debug)]
@@ -63,6 +67,15 @@ impl Checkout {
         let message = format!("`{below}` of the tree is a link that leads to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
             .hint("a role can be started afresh: massgen reset --role NAME"))
+    }
+
+    /// Removes the repository of an agent beside the files, if there is one.
+    pub fn remove_private(&self) -> Result<()> {
+        let git_dir = self.dir.join(PRIVATE);
+        match file::kind(&git_dir) {
+            Ok(_) => clear::remove(&git_dir),
+            Err(_) => Ok(()),
+        }
     }
 
     /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are

@@ -5,14 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::git::checkout::PRIVATE;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
-
-/// The name of a repository beside its files.
-const GIT: &str = ".git";
 
 /// What an agent's git leaves be: it would work in the background when the agent has ended.
 const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
@@ -34,7 +32,7 @@ impl Hub {
     /// Makes the private repository of the checkout in `dir`; one that is there goes, whatever was made of
     /// it. It reads the hub's objects, and writes its own.
     pub async fn make_private(&self, dir: &AbsPath, outset: Outset<'_>) -> Result<()> {
-        let git_dir = dir.join(GIT);
+        let git_dir = dir.join(PRIVATE);
         if file::kind(&git_dir).is_ok() {
             clear::remove(&git_dir)?;
         }

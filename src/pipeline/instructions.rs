@@ -1,0 +1,110 @@
+//! Owns what a role is told of its own part: who it is, where it may write, and how its answer ends. What
+//! others have left is told beside it.
+
+use crate::path::RelPath;
+use crate::pipeline::seat::{Reach, Seat};
+use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
+use crate::roles::table::UNDERSTAND;
+use crate::roles::{Pipeline, Role, Stage};
+
+/// Who a role is, what it is for, and, if several work at the same time, what is its own of the plan.
+pub(super) fn of_role(
+    pipeline: &Pipeline,
+    (stage, seat): (&Stage, &Seat),
+    part: Option<&str>,
+) -> Vec<String> {
+    let role = &stage.role;
+    let stages = pipeline.stages.iter();
+    let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
+    let (names, iterations) = (names.join(", "), pipeline.iterations_max);
+    let mut told = vec![
+        format!(
+            "You are the role `{}` in a pipeline of roles that build one thing in stages: {names}. This \
+             is iteration {} of at most {iterations}.",
+            role.name, seat.iteration,
+        ),
+        role.prompt
+            .as_deref()
+            .unwrap_or(&role.purpose)
+            .trim()
+            .to_owned(),
+    ];
+    let later = pipeline.stages.iter().skip(seat.stage.saturating_add(1));
+    if let Some(many) = later.into_iter().find(|later| later.copies > 1)
+        && role.output.is_some()
+        && seat.copies == 1
+    {
+        let (copies, name) = (many.copies, &many.role.name);
+        told.push(format!(
+            "Up to {copies} copies of the role `{name}` work at the same time. If it is you who divides \
+             the work, let your plan have sections `## {PART} 1` to `## {PART} {copies}` that touch \
+             different files; each copy is given one."
+        ));
+    }
+    told.extend(part.map(|part| {
+        format!(
+            "You are copy {} of {} of this role; all work at the same time. Do this part of the plan and \
+             leave the others to the others:\n\n{}",
+            seat.copy,
+            seat.copies,
+            part.trim()
+        )
+    }));
+    told
+}
+
+/// Says where a role may write.
+pub(super) fn place(reach: &Reach, has_commands: bool) -> String {
+    let name = |dir: &RelPath| {
+        if dir.is_root() {
+            "the whole tree".to_owned()
+        } else {
+            format!("`{dir}/`")
+        }
+    };
+    let names = |dirs: &[RelPath]| dirs.iter().map(name).collect::<Vec<_>>().join(" and ");
+    let stands =
+        "You stand in a checkout of the tree that all roles share. You may read all of it.";
+    if reach.write.is_empty() {
+        return format!("{stands} You write no files: your answer is what you leave.");
+    }
+    let but = match reach.read.as_slice() {
+        [] => String::new(),
+        closed => format!(", but not elsewhere in {}", names(closed)),
+    };
+    let commands = if has_commands {
+        " Commands are held to that too: what builds write elsewhere goes to `$TMPDIR`. There is a git \
+         repository of your own; massgen takes up the files, not your commits."
+    } else {
+        ""
+    };
+    format!(
+        "{stands} You may write only in {}{but}.{commands}",
+        names(&reach.write)
+    )
+}
+
+/// Says how an answer begins and ends.
+pub(super) fn ending(role: &Role, pipeline: &Pipeline) -> String {
+    let mut told = Vec::new();
+    if role.name.as_str() == UNDERSTAND {
+        told.push(format!(
+            "List what is unclear in a section `## {OPEN_QUESTIONS}` of your answer, each as an item \
+             `- question` with a line `  {ASSUMPTION} …` below it, which holds if nobody answers."
+        ));
+    }
+    if pipeline.until.as_ref() == Some(&role.name) {
+        told.push(
+            "If the work is good, begin your answer with a line that holds `SATISFIED` and nothing else. \
+             If it is not, say what you tried, what happened and what you expected instead."
+                .to_owned(),
+        );
+    } else {
+        told.push("Let the first line of your answer say what you did.".to_owned());
+    }
+    told.push(format!(
+        "End your answer with a section `## {SELF_REVIEW}` of three items: what was missing, what would \
+         have helped, and how sure you are, from 1 to 10."
+    ));
+    told.join(" ")
+}
