@@ -77,6 +77,7 @@ mod output_formats;
 mod picker;
 mod pipeline;
 mod pipeline_kills;
+mod pipeline_rights;
 mod program_scene;
 mod proxy;
 mod races;

@@ -16,9 +16,9 @@ use crate::project::Project;
 use crate::scripted_team::agent;
 
 /// How many pipelines go on at once.
-const AT_ONCE: u32 = 4;
+const AT_ONCE: usize = 4;
 /// At how many moments one is killed.
-const KILLS: u32 = 100;
+const KILLS: usize = 100;
 
 /// A plan of two parts that touch the same file, so that one copy has to put its work right, and a tester
 /// that runs a command.
@@ -124,10 +124,11 @@ fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
-                for number in (first..KILLS).step_by(AT_ONCE as usize) {
+                for number in (first..KILLS).step_by(AT_ONCE) {
                     let project = project();
                     // What runs beside it makes each slower than the one that was timed.
-                    let time = whole * 3 * number / KILLS;
+                    let part = u32::try_from(number).unwrap();
+                    let time = whole * 3 * part / u32::try_from(KILLS).unwrap();
                     kill_and_go_on(&project, time);
                     let unbegun = fs::read_dir(project.path(".massgen/pipelines"))
                         .unwrap()

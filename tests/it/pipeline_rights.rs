@@ -1,0 +1,211 @@
+//! What each role of a pipeline may do, tried by scripted models with the real binary: file tools, commands
+//! and git, each refusal beside what is allowed.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::pipeline::{does, git, pipeline, place, runs, writes};
+use crate::project::{Finished, Project};
+use crate::scripted_team::agent;
+
+const FILE: &str = "write_file";
+const EDIT: &str = "edit_file";
+const BASH: &str = "execute_command";
+
+fn file(path: &str) -> String {
+    writes(path, "x")
+}
+
+fn edit(path: &str) -> String {
+    let edits = "[{oldText: \"x\", newText: \"y\"}]";
+    format!("{{name: {EDIT}, arguments: {{path: \"{path}\", edits: {edits}}}}}")
+}
+
+fn bash(line: &str) -> String {
+    format!("{{name: {BASH}, arguments: {{command: \"{line}\"}}}}")
+}
+
+/// What each call of a run came to: the tool, and why it was refused, if it was.
+fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
+    let mut calls: Vec<(String, Option<String>)> = Vec::new();
+    for event in events {
+        let tool = event["tool"].as_str().unwrap_or_default().to_owned();
+        if event["type"] == "tool_called" {
+            calls.push((tool, event["denied"].as_str().map(str::to_owned)));
+        } else if event["type"] == "tool_finished" && event["success"] == false {
+            let mut same = calls.iter_mut().rev().filter(|(name, _)| *name == tool);
+            same.next().unwrap().1 = Some(event["summary"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    calls.retain(|(tool, _)| tool != "new_answer");
+    calls
+}
+
+/// A role that makes these calls; beside each, its tool and whether it is allowed.
+type Tried<'a> = (&'a str, &'a [(String, &'static str, bool)]);
+
+/// Lets roles of a pipeline without a project make calls, one role after the other.
+fn tried(roles: &[Tried<'_>]) -> Finished {
+    let agents: Vec<String> = roles
+        .iter()
+        .map(|(role, calls)| {
+            let calls: Vec<&str> = calls.iter().map(|(call, ..)| call.as_str()).collect();
+            let keys = "enable_mcp_command_line: true";
+            agent(role, keys, &does(&calls.join(", "), "done"))
+        })
+        .collect();
+    let names: Vec<&str> = roles.iter().map(|(role, _)| *role).collect();
+    let keys = format!("stages: [{}]\nuntil: none\nproject: none", names.join(", "));
+    let config = pipeline(&keys, &agents, "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let runs = runs(&finished);
+    assert_eq!(runs.len(), roles.len());
+    for ((role, expected), events) in roles.iter().zip(runs) {
+        let found = calls(&events);
+        assert_eq!(found.len(), expected.len(), "{role}: {found:#?}");
+        for ((tool, denied), (call, wanted, allowed)) in found.iter().zip(*expected) {
+            assert_eq!(tool, wanted, "{role}: {call}");
+            assert_eq!(denied.is_none(), *allowed, "{role}: {call}: {denied:?}");
+        }
+    }
+    finished
+}
+
+#[test]
+fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
+    let finished = tried(&[
+        (
+            "understand",
+            &[
+                (file("understand/a"), FILE, false),
+                (bash("true"), BASH, false),
+            ],
+        ),
+        (
+            "planner",
+            &[
+                (file("planner/a"), FILE, true),
+                (file("TASK.md"), FILE, false),
+                (file("user/a"), FILE, false),
+                (edit("planner/a"), EDIT, false),
+                (bash("true"), BASH, false),
+            ],
+        ),
+        (
+            "implementer",
+            &[
+                (file("implementer/a"), FILE, true),
+                (edit("implementer/a"), EDIT, true),
+                (file("planner/b"), FILE, false),
+                (bash("true"), BASH, false),
+            ],
+        ),
+        (
+            "reviewer",
+            &[
+                (file("reviewer/a"), FILE, true),
+                (edit("reviewer/a"), EDIT, false),
+            ],
+        ),
+        (
+            "tester",
+            &[
+                (file("tester/a"), FILE, true),
+                (edit("tester/a"), EDIT, true),
+                (bash("true"), BASH, true),
+            ],
+        ),
+        (
+            "user",
+            &[
+                (file("user/a"), FILE, true),
+                (edit("user/a"), EDIT, false),
+                (bash("true"), BASH, true),
+            ],
+        ),
+    ]);
+    let tree = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
+    let made: Vec<&str> = tree.lines().filter(|name| name.contains('/')).collect();
+    let expected = [
+        "implementer/a",
+        "planner/a",
+        "reviewer/a",
+        "tester/a",
+        "user/a",
+    ];
+    assert_eq!(made, expected);
+}
+
+#[test]
+fn commands_of_a_role_are_held_to_its_directory_and_to_its_own_repository() {
+    let hub = "../../hub.git";
+    let finished = tried(&[(
+        "tester",
+        &[
+            (bash("echo 1 > tester/b"), BASH, true),
+            (bash("echo 1 > implementer/b"), BASH, false),
+            (bash("echo 1 > b"), BASH, false),
+            (
+                bash("ln -s /etc tester/link && echo 1 > tester/link/massgen-was-here"),
+                BASH,
+                false,
+            ),
+            (bash("rm tester/link && mv tester tester2"), BASH, false),
+            (
+                bash("git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main"),
+                BASH,
+                true,
+            ),
+            (
+                bash(&format!(
+                    "git --git-dir={hub} update-ref refs/heads/main HEAD"
+                )),
+                BASH,
+                false,
+            ),
+            // What it makes there is in its own view of the disk.
+            (bash(&format!("mkdir -p {hub}/hooks")), BASH, true),
+            (
+                bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
+                BASH,
+                true,
+            ),
+            (
+                bash(
+                    "mkdir -p .git/hooks && printf '#!/bin/sh\\ntouch /tmp/x' > .git/hooks/post-commit",
+                ),
+                BASH,
+                true,
+            ),
+        ],
+    )]);
+    let project = finished.project();
+    let tree = git(project, &["ls-tree", "-r", "--name-only", "main"]);
+    assert!(tree.lines().any(|name| name == "tester/b"), "{tree}");
+    let first = git(
+        project,
+        &["log", "--first-parent", "--reverse", "--format=%s", "main"],
+    );
+    assert!(
+        first.starts_with("[supervisor] start: go\n"),
+        "the history is as it was: {first}"
+    );
+    assert!(!first.contains("mine"), "{first}");
+    assert!(!place(project).join("hub.git/hooks").exists());
+    let left = place(project).join("workspace/tester/.git");
+    assert!(
+        fs::symlink_metadata(left).is_err(),
+        "nothing that an agent made is left for git"
+    );
+    // Nothing but the sandbox was in the way.
+    git(project, &["update-ref", "refs/heads/other", "main"]);
+}
