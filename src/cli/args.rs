@@ -507,6 +507,25 @@ pub(crate) struct ApplyArguments {
     /// Applies unasked. Default: on a terminal you are asked.
     #[arg(short, long)]
     pub yes: bool,
+    /// What becomes of what a pipeline of roles made: `merge` commits a merge with its history to your
+    /// branch, `squash` one commit, `files` leaves git alone. Default: `merge` in a project, else `files`.
+    #[arg(long = "as", value_name = "SHAPE")]
+    pub shape: Option<As>,
+    /// Pushes your branch to this remote after a merge or squash, with your own git. Default: nothing is
+    /// pushed.
+    #[arg(long, value_name = "REMOTE")]
+    pub push: Option<String>,
+}
+
+/// What becomes of what a pipeline made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum As {
+    /// A merge with its history.
+    Merge,
+    /// One commit.
+    Squash,
+    /// Files alone.
+    Files,
 }
 
 /// What is taken back.

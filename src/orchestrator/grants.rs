@@ -284,7 +284,7 @@ fn spare_state(grant: &Grant, state_dir: &RealPath) -> Result<()> {
 }
 
 /// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.
-fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
+pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
     if grant.scope == Scope::Tree && grant.kind == GrantKind::Context {
         grant
             .hidden

@@ -2,6 +2,7 @@
 //! an ordinary run; what it made becomes part of the shared branch, whose history alone says what was
 //! done. So a pipeline that is killed goes on where it was.
 
+pub mod delivering;
 pub mod ground;
 mod instructions;
 pub mod looking;

@@ -5,12 +5,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ApplyArguments;
 use crate::cli::conduct::Person;
+use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::review::{Typed, review};
 use crate::cli::deliveries::undo::{Remedy, tell};
 use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
 use crate::cli::logs;
 use crate::cli::output::{Output, Style};
 use crate::cli::render::deeds::outcome;
+use crate::cli::usage::usage;
 use crate::delivery::choice::Take;
 use crate::delivery::plan::{Deed, Entry, Plan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -31,6 +33,13 @@ pub(crate) fn run(
     asked: &ApplyArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
+    if let Some(pipeline) = pipeline::meant(&asked.run, host)? {
+        return pipeline::run(pipeline, (host, asked), output);
+    }
+    if asked.shape.is_some() || asked.push.is_some() {
+        return Err(usage("`--as` and `--push` are for pipelines")
+            .hint("`massgen branches` shows the last pipeline of this directory"));
+    }
     let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;
     let paths = typed(&asked.path, host);
     let Some(agent) = &asked.agent else {
@@ -167,7 +176,7 @@ fn applied(delivery: Delivery) -> Result<Vec<AbsPath>> {
 }
 
 /// Plans, asks and applies what is offered; `applied` was applied before.
-fn take(
+pub(super) fn take(
     (host, asked): (&Host, &ApplyArguments),
     delivery: &Delivery,
     (offer, applied): (&Offer, Vec<AbsPath>),

@@ -15,6 +15,7 @@ use crate::world::delivery::store::{Use, find};
 
 pub(crate) mod apply;
 pub(crate) mod diff;
+mod pipeline;
 pub(crate) mod review;
 mod show;
 pub(crate) mod undo;

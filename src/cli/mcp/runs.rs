@@ -156,6 +156,8 @@ impl Runs {
                 agent: asked.agent,
                 path: asked.paths,
                 yes: true,
+                shape: None,
+                push: None,
             };
             let (mut told, mut noted) = (Vec::new(), Vec::new());
             let mut output = Output::to(&mut told, &mut noted);

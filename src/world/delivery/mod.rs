@@ -11,6 +11,7 @@ mod standing;
 mod place;
 mod journal;
 pub mod store;
+pub mod tree;
 mod swap;
 mod work;
 pub mod recovery;

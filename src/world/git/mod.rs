@@ -6,6 +6,7 @@ pub mod based;
 pub mod checkout;
 pub mod history;
 pub mod hub;
+pub mod import;
 pub mod object;
 pub mod private;
 pub mod project;

@@ -106,6 +106,22 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     }
 }
 
+/// Runs a program of the user's own to its end, with the terminal and the environment of the user: it may
+/// ask them for a password. Gives its exit status, unless a signal ended it.
+pub(crate) fn run_for_user(
+    path: &AbsPath,
+    arguments: &[&str],
+    (dir, env): (&AbsPath, &BTreeMap<String, String>),
+) -> io::Result<Option<i32>> {
+    let status = std::process::Command::new(path.as_path())
+        .args(arguments)
+        .env_clear()
+        .envs(env)
+        .current_dir(dir.as_path())
+        .status()?;
+    Ok(status.code())
+}
+
 /// A process with all that it starts. They are killed when this goes.
 struct Group(Option<Pid>);
 

@@ -1,0 +1,128 @@
+//! Owns `massgen apply` for pipelines: what a pipeline made is laid out as a delivery and applied like any
+//! other, and committed for the user where that is wanted.
+
+use crate::cli::args::{ApplyArguments, As};
+use crate::cli::deliveries::apply::take;
+use crate::cli::deliveries::{deliveries, recover};
+use crate::cli::output::Output;
+use crate::cli::pipeline::run::pipelines;
+use crate::cli::run::runtime;
+use crate::cli::usage::usage;
+use crate::config::place::STATE_DIR;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::orchestrator::grants::{hide_state, real};
+use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::pipeline::delivering::{Delivering, Shape};
+use crate::pipeline::ground::Ground;
+use crate::world::delivery::planning::plan;
+use crate::world::delivery::store::{Delivery, Offer, Use, find};
+use crate::world::store::naming::LAST;
+use crate::world::store::pipelines::{PipelineDir, known};
+
+/// The pipeline that is meant, if one is: `last` is the newest of all that delivers something.
+pub(crate) fn meant(wanted: &str, host: &Host) -> Result<Option<PipelineDir>> {
+    let found = known(wanted, &pipelines(host))?;
+    if wanted != LAST {
+        return Ok(found);
+    }
+    let newest = find(LAST, &deliveries(host), Use::Take).ok();
+    Ok(found.filter(|pipeline| newest.is_none_or(|newest| pipeline.is_newer(&newest))))
+}
+
+/// Applies what the pipeline in `dir` made.
+pub(crate) fn run(
+    dir: PipelineDir,
+    (host, asked): (&Host, &ApplyArguments),
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    recover(host, output)?;
+    let shape = shape(&dir, asked)?;
+    let path_variable = host.env("PATH").unwrap_or_default();
+    let runtime = runtime()?;
+    let delivering = runtime.block_on(async {
+        let ground = Ground::go_on(dir, path_variable).await?;
+        Delivering::of(ground, shape, path_variable).await
+    })?;
+    let status = if delivering.is_empty() {
+        output.note("there are no files to apply");
+        ExitStatus::Delivered
+    } else {
+        let delivery = Delivery::create(&deliveries(host), &delivering.name())?;
+        let began_ns = runtime.block_on(delivering.lay_out(&delivery))?;
+        let laid = (&delivering, &delivery, began_ns);
+        let status = apply(laid, shape, (host, asked), output);
+        if !delivery.is_applied() {
+            delivery.discard()?;
+        }
+        status?
+    };
+    if shape == Shape::Files || status != ExitStatus::Delivered {
+        return Ok(status);
+    }
+    let home = host.home.as_ref();
+    let (commit, branch) = runtime.block_on(delivering.commit(shape, home))?;
+    output.note(&format!("committed to {branch}: {commit}"));
+    if let Some(remote) = &asked.push {
+        delivering.push(remote, &host.env)?;
+    }
+    Ok(status)
+}
+
+/// Applies what is laid out. Where a commit follows, all of it or nothing.
+fn apply(
+    (delivering, delivery, began_ns): (&Delivering, &Delivery, i64),
+    shape: Shape,
+    (host, asked): (&Host, &ApplyArguments),
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
+    let mut root = Grant::tree(
+        real(delivering.root())?,
+        GrantKind::Context,
+        Permission::Write,
+    );
+    hide_state(&mut root, &real(&host.cwd.join(STATE_DIR))?);
+    let offer = Offer {
+        grants: vec![root],
+        origins: vec![None],
+        began_ns,
+        attempt: 1,
+    };
+    if shape != Shape::Files {
+        let refused = plan(delivery, &offer, None)?.refused;
+        if let Some(first) = refused.first() {
+            let message = format!("`{}` may not be delivered: {}", first.path, first.reason);
+            return Err(Error::new(ErrorKind::Denied, message)
+                .hint("deliver the other files without a commit: `--as files`"));
+        }
+    }
+    delivery.file_offer(&offer)?;
+    take((host, asked), delivery, (&offer, Vec::new()), output)
+}
+
+/// What becomes of the history of the pipeline.
+fn shape(dir: &PipelineDir, asked: &ApplyArguments) -> Result<Shape> {
+    if asked.agent.is_some() {
+        return Err(
+            usage("a pipeline has no answers of agents to choose from").hint("leave out `--agent`")
+        );
+    }
+    let shape = match asked.shape {
+        Some(As::Files) => Shape::Files,
+        Some(As::Squash) => Shape::Squash,
+        Some(As::Merge) => Shape::Merge,
+        None if dir.record()?.project.is_some() && asked.path.is_empty() => Shape::Merge,
+        None => Shape::Files,
+    };
+    if shape != Shape::Files && !asked.path.is_empty() {
+        return Err(usage(
+            "a commit holds all that the pipeline made, and `--path` names a part of it",
+        )
+        .hint("deliver a part without a commit: `--as files`"));
+    }
+    if shape == Shape::Files && asked.push.is_some() {
+        return Err(usage("`--push` pushes a commit, and none is made")
+            .hint("add `--as merge` or `--as squash`"));
+    }
+    Ok(shape)
+}

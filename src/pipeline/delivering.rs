@@ -1,0 +1,248 @@
+//! Owns the way of what a pipeline made into the user's directory: what is merged with what the user has
+//! committed meanwhile, laid out as a delivery, and, where it is wanted, committed for the user. The files
+//! themselves are applied by the delivery, as those of every run are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::pipeline::ground::{Ground, supervisor};
+use crate::wording::{counted, one_line};
+use crate::world::delivery::store::Delivery;
+use crate::world::delivery::tree::{made_ns, remove_from_layer};
+use crate::world::git::Git;
+use crate::world::git::hub::{Merged, NewCommit};
+use crate::world::git::import::{Changes, Receiver};
+use crate::world::git::object::{Branch, ObjectId};
+use crate::world::git::project::Project;
+
+/// How many files an error names.
+const NAMED_MAX: usize = 10;
+/// The longest subject of a commit, in characters.
+const SUBJECT_CHARS_MAX: usize = 60;
+
+/// What becomes of the history of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Only files are delivered; nothing of git is touched.
+    Files,
+    /// One commit holds all of it.
+    Squash,
+    /// A merge leads to all of its commits.
+    Merge,
+}
+
+/// What a pipeline delivers now.
+#[derive(Debug)]
+pub struct Delivering {
+    ground: Ground,
+    git: Git,
+    project: Option<Project>,
+    /// The tree of the user's commit and the merged one.
+    tree: ObjectId,
+    changes: Changes,
+}
+
+impl Delivering {
+    /// Finds out what the pipeline on `ground` delivers.
+    ///
+    /// # Errors
+    /// It does not go together with what the user has committed or changed meanwhile; nothing is touched.
+    pub async fn of(ground: Ground, shape: Shape, path_variable: &str) -> Result<Self> {
+        let git = Git::find(path_variable).await?;
+        let project = match &ground.record.project {
+            None => None,
+            Some(origin) => Project::around(&git, &origin.root).await?,
+        };
+        if shape != Shape::Files {
+            expect_branch(&ground, project.as_ref())?;
+        }
+        let head = project.as_ref().and_then(|project| project.head.as_ref());
+        let tip = ground.tip().await?;
+        let hub = &ground.hub;
+        let (before, merged) = match head {
+            None => (hub.empty_tree().await?, hub.tree_of(&tip).await?),
+            Some(head) => match hub.merge(head, &tip).await? {
+                Merged::Clean(tree) => (hub.tree_of(head).await?, tree),
+                Merged::Conflict { files, .. } => return Err(in_conflict(&files)),
+            },
+        };
+        let tree = if ground.record.directory.is_root() {
+            merged
+        } else {
+            let own = [(ground.record.directory.clone(), None)];
+            hub.with_files(&merged, &own).await?
+        };
+        let changes = hub.changes(&before, &tree).await?;
+        let delivering = Self {
+            git,
+            project,
+            tree,
+            changes,
+            ground,
+        };
+        delivering.expect_untouched(shape).await?;
+        Ok(delivering)
+    }
+
+    /// Whether nothing is left to deliver.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Where it is delivered to.
+    pub fn root(&self) -> &AbsPath {
+        match &self.project {
+            Some(project) => &project.root,
+            None => &self.ground.record.cwd,
+        }
+    }
+
+    /// The name of the pipeline.
+    pub fn name(&self) -> String {
+        self.ground.dir.name()
+    }
+
+    /// Lays what changes out as the first layer of `delivery`. Gives when that was, by the clock that stamps
+    /// files, in nanoseconds since 1970.
+    pub async fn lay_out(&self, delivery: &Delivery) -> Result<i64> {
+        let upper = delivery.layer(0).join("upper");
+        self.ground.hub.lay_out(&self.changes, &upper).await?;
+        let gone = self
+            .changes
+            .iter()
+            .filter(|(_, change)| change.after.is_none());
+        let gone: Vec<RelPath> = gone.map(|(path, _)| path.clone()).collect();
+        remove_from_layer(&upper, &gone)?;
+        made_ns(&upper)
+    }
+
+    /// Commits for the user what was delivered. Gives the commit and the branch that it is on.
+    ///
+    /// # Errors
+    /// Not all of it stands on the disk: then nothing is committed.
+    pub async fn commit(&self, shape: Shape, home: Option<&AbsPath>) -> Result<(ObjectId, &str)> {
+        let no_branch = || Error::bug("there is no branch to commit to");
+        let project = self.project.as_ref().ok_or_else(no_branch)?;
+        let users = project.branch.as_deref().ok_or_else(no_branch)?;
+        let receiver = self.receiver(project);
+        let missing = self
+            .ground
+            .hub
+            .missing(&project.root, &self.changes)
+            .await?;
+        if !missing.is_empty() {
+            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "not all was applied, so nothing is committed: {}",
+                listed(&names)
+            );
+            return Err(Error::new(ErrorKind::Denied, message)
+                .hint("apply the rest, or deliver the files alone: `--as files`"));
+        }
+        let hub = &self.ground.hub;
+        let tip = self.ground.tip().await?;
+        let mut parents: Vec<ObjectId> = project.head.clone().into_iter().collect();
+        let is_linked = shape == Shape::Merge || parents.is_empty();
+        parents.extend(is_linked.then_some(tip));
+        let author = receiver.identity(home).await?.unwrap_or_else(supervisor);
+        let task = one_line(&self.ground.record.task, SUBJECT_CHARS_MAX);
+        let name = self.name();
+        let message = format!("{task}\n\nBuilt by the massgen pipeline {name}.\n");
+        let commit = NewCommit {
+            tree: &self.tree,
+            parents: &parents,
+            author: &author,
+            message: &message,
+        };
+        let commit = hub.commit(commit).await?;
+        let branch = self.delivered_branch()?;
+        let before = hub.tip(&branch).await?;
+        hub.move_branch(&branch, &commit, before.as_ref()).await?;
+        receiver.take_objects(hub, &branch).await?;
+        receiver
+            .advance(&commit, &format!("massgen: apply {name}"))
+            .await?;
+        Ok((commit, users))
+    }
+
+    /// Pushes the branch that the user has checked out.
+    pub fn push(&self, remote: &str, env: &BTreeMap<String, String>) -> Result<()> {
+        let Some(project) = &self.project else {
+            return Err(Error::bug("there is no project to push"));
+        };
+        let branch = project.branch.as_deref().unwrap_or_default();
+        self.receiver(project).push((remote, branch), env)
+    }
+
+    fn receiver<'a>(&'a self, project: &'a Project) -> Receiver<'a> {
+        Receiver {
+            git: &self.git,
+            project,
+        }
+    }
+
+    fn delivered_branch(&self) -> Result<Branch> {
+        self.ground.branch("delivered")
+    }
+
+    /// Refuses what would replace files that the user has changed, or staged where a commit follows.
+    async fn expect_untouched(&self, shape: Shape) -> Result<()> {
+        let root = self.root();
+        let mut foreign = self.ground.hub.foreign(root, &self.changes).await?;
+        if let Some(project) = self.project.as_ref().filter(|_| shape != Shape::Files) {
+            let staged: BTreeSet<RelPath> = self.receiver(project).staged().await?;
+            let changed = self.changes.keys().filter(|path| staged.contains(*path));
+            foreign.extend(changed.cloned());
+            foreign.sort();
+            foreign.dedup();
+        }
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = foreign.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "{} would be replaced that you have changed, so nothing is applied: {}",
+            counted(names.len(), "file"),
+            listed(&names)
+        );
+        Err(Error::new(ErrorKind::Denied, message)
+            .hint("commit or stash your changes, or move the files, and apply again"))
+    }
+}
+
+/// A commit needs a branch to be on.
+fn expect_branch(ground: &Ground, project: Option<&Project>) -> Result<()> {
+    let message = match project {
+        None if ground.record.project.is_none() => {
+            "the pipeline began without a project, so there is nothing to commit to"
+        }
+        None => "the project that the pipeline worked on is gone",
+        Some(project) if project.branch.is_none() => "no branch is checked out to commit to",
+        Some(_) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Usage, message).hint("deliver the files alone: `--as files`"))
+}
+
+fn in_conflict(files: &[String]) -> Error {
+    let message = format!(
+        "what the pipeline made and what you have committed since change the same lines of {}: {}",
+        counted(files.len(), "file"),
+        listed(files)
+    );
+    Error::new(ErrorKind::Denied, message)
+        .hint("nothing is applied; begin another pipeline on what there is now")
+        .hint("or fetch `main` from the pipeline's repository, which `massgen branches` names, and merge it")
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMED_MAX)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    match names.len().saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
