@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::ground::{Ground, supervisor};
 use crate::wording::{counted, one_line};
-use crate::world::delivery::store::Delivery;
+use crate::world::delivery::store::{Delivery, name_for_pipeline};
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::Git;
 use crate::world::git::hub::{Merged, NewCommit};
@@ -98,9 +98,9 @@ impl Delivering {
         }
     }
 
-    /// The name of the pipeline.
-    pub fn name(&self) -> String {
-        self.ground.dir.name()
+    /// The name of a delivery of it, at this moment.
+    pub fn delivery(&self) -> String {
+        name_for_pipeline(&self.ground.dir.short())
     }
 
     /// Lays what changes out as the first layer of `delivery`. Gives when that was, by the clock that stamps
@@ -147,7 +147,7 @@ impl Delivering {
         parents.extend(is_linked.then_some(tip));
         let author = receiver.identity(home).await?.unwrap_or_else(supervisor);
         let task = one_line(&self.ground.record.task, SUBJECT_CHARS_MAX);
-        let name = self.name();
+        let name = self.ground.dir.name();
         let message = format!("{task}\n\nBuilt by the massgen pipeline {name}.\n");
         let commit = NewCommit {
             tree: &self.tree,

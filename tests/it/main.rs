@@ -76,6 +76,7 @@ mod openai_wire;
 mod output_formats;
 mod picker;
 mod pipeline;
+mod pipeline_apply;
 mod pipeline_kills;
 mod pipeline_rights;
 mod program_scene;

@@ -62,7 +62,7 @@ pub(crate) fn git(project: &Project, words: &[&str]) -> String {
 }
 
 #[track_caller]
-fn git_in(dir: &Path, words: &[&str]) -> String {
+pub(crate) fn git_in(dir: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
         .args([
             "-c",

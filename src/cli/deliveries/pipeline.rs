@@ -26,8 +26,14 @@ pub(crate) fn meant(wanted: &str, host: &Host) -> Result<Option<PipelineDir>> {
     if wanted != LAST {
         return Ok(found);
     }
-    let newest = find(LAST, &deliveries(host), Use::Take).ok();
-    Ok(found.filter(|pipeline| newest.is_none_or(|newest| pipeline.is_newer(&newest))))
+    let Ok(newest) = find(LAST, &deliveries(host), Use::Take) else {
+        return Ok(found);
+    };
+    match newest.rsplit_once('_') {
+        // What was applied of a pipeline may have been broken off.
+        Some((kind, short)) if kind.starts_with("pipeline_") => known(short, &pipelines(host)),
+        _ => Ok(found.filter(|pipeline| pipeline.is_newer(&newest))),
+    }
 }
 
 /// Applies what the pipeline in `dir` made.
@@ -48,16 +54,18 @@ pub(crate) fn run(
         output.note("there are no files to apply");
         ExitStatus::Delivered
     } else {
-        let delivery = Delivery::create(&deliveries(host), &delivering.name())?;
+        let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
         let began_ns = runtime.block_on(delivering.lay_out(&delivery))?;
         let laid = (&delivering, &delivery, began_ns);
         let status = apply(laid, shape, (host, asked), output);
-        if !delivery.is_applied() {
+        if delivery.is_applied() {
+            output.note(&format!("taken back by: massgen undo {}", delivery.name()));
+        } else {
             delivery.discard()?;
         }
         status?
     };
-    if shape == Shape::Files || status != ExitStatus::Delivered {
+    if shape == Shape::Files || status != ExitStatus::Delivered || delivering.is_empty() {
         return Ok(status);
     }
     let home = host.home.as_ref();

@@ -11,6 +11,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::path_rules::PathRule;
+use crate::world::clock;
 use crate::world::delivery::journal;
 use crate::world::delivery::place::{Place, Seal};
 use crate::world::locate::{Located, locate};
@@ -19,6 +20,9 @@ use crate::world::sys::own;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
 use crate::world::sys::own::file::{self, Durability};
+
+/// What the names of deliveries of pipelines begin with.
+const PIPELINE: &str = "pipeline_";
 
 /// How deliveries are named: as the runs that they are of.
 const NAMED: Named = Named {
@@ -128,18 +132,31 @@ pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
 pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = dir::names_if_there(deliveries)?;
     names.retain(|name| is_name(name) && dir::is_users(&deliveries.join(name)));
-    names.sort_unstable_by(|a, b| b.cmp(a));
+    let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());
+    names.sort_by_key(|name| std::cmp::Reverse(moment(name)));
     Ok(names)
 }
 
-/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one.
+/// The name of a delivery of the pipeline whose own name ends in `short`, at this moment.
+pub fn name_for_pipeline(short: &str) -> String {
+    format!("{PIPELINE}{}_{short}", clock::now().name())
+}
+
+/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one; or
+/// `pipeline_`, the moment when it was applied, the end of the name of the pipeline, and such a number.
 fn is_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (run, further) = match name.split_once(FURTHER) {
         Some((run, further)) => (run, Some(further)),
         None => (name, None),
     };
-    let moment = run.strip_prefix(NAMED.prefix).unwrap_or_default();
+    let is_hexadecimal =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let moment = match run.strip_prefix(PIPELINE).map(|rest| rest.rsplit_once('_')) {
+        Some(Some((moment, short))) if is_hexadecimal(short) => moment,
+        Some(_) => return false,
+        None => run.strip_prefix(NAMED.prefix).unwrap_or_default(),
+    };
     moment.split('_').all(is_number) && further.is_none_or(is_number)
 }
 

@@ -109,7 +109,15 @@ impl Hub {
         }
         let fill = ["update-index", "-z", "--index-info"];
         self.tell_of_files(files, &fill, &rows).await?;
-        let ask = ["diff-files", "--name-only", "-z"];
+        // Unlike `git diff-files`, it looks into files whose dates it does not know.
+        let ask = [
+            "diff",
+            "--name-only",
+            "-z",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+        ];
         let told = self.ask_of_files(files, &ask).await?;
         for name in told
             .split(|byte| *byte == 0)
@@ -228,7 +236,8 @@ impl Receiver<'_> {
             from,
         ];
         self.ask(&words).await?;
-        let mut words = vec!["read-tree", "-m"];
+        // The files are there already, and git need not look at them.
+        let mut words = vec!["read-tree", "-m", "-i"];
         words.extend(head.map(ObjectId::as_str));
         words.push(commit.as_str());
         self.ask(&words).await?;

@@ -1,0 +1,310 @@
+//! What pipelines made is delivered by the real binary into real repositories: as files, as one commit, as a
+//! merge; and nothing of the user's is lost, whatever they did meanwhile.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use crate::pipeline::{does, git_in, pipeline, place, writes};
+use crate::project::{Finished, Project};
+use crate::scripted_team::agent;
+
+/// An implementer that changes, adds and removes files of a project.
+fn works() -> String {
+    let calls = [
+        "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
+        writes("src/old.txt", "one\\nTWO\\nthree\\n"),
+        writes("src/new/file.txt", "new\\n"),
+        writes(".pipeline/implementer/NOTES.md", "notes\\n"),
+        "{name: delete_file, arguments: {path: src/gone.txt}}".to_owned(),
+    ];
+    let read = "- when: {last: \"You are the role\"}\n  calls: [{name: read_text_file, arguments: {path: src/gone.txt}}]\n";
+    let rest = format!(
+        "- when: {{last: \"gone soon\"}}\n  calls: [{}]\n- calls: [{{name: new_answer, arguments: {{content: \"did it\"}}}}]\n  repeat: true\n",
+        calls.join(", ")
+    );
+    format!("{read}{rest}")
+}
+
+/// A project of one commit, on which a pipeline has worked.
+fn worked() -> Finished {
+    let agents = [agent("implementer", "", &works())];
+    let project = Project::new()
+        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .file("src/old.txt", "one\ntwo\nthree\n")
+        .file("src/gone.txt", "gone soon\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "src"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    project.args(["change it"]).success()
+}
+
+/// What is on the disk and in the repository, after `apply`.
+fn state(project: &Project) -> (String, String) {
+    let root = project.path("");
+    (
+        git_in(
+            &root,
+            &[
+                "status",
+                "--porcelain",
+                "--untracked-files=all",
+                "--",
+                "src",
+                ".pipeline",
+            ],
+        ),
+        git_in(&root, &["log", "--format=%s", "--first-parent", "trunk"]),
+    )
+}
+
+#[track_caller]
+fn expect_delivered(finished: Finished) -> Finished {
+    finished
+        .has_file("src/old.txt", "one\nTWO\nthree\n")
+        .has_file("src/new/file.txt", "new\n")
+        .has_no("src/gone.txt")
+        .has_no(".pipeline")
+}
+
+#[test]
+fn a_merge_is_committed_with_the_history_of_the_roles() {
+    let finished = worked().then(["apply", "last"]).success();
+    assert!(
+        finished.stderr().contains("committed to trunk: "),
+        "{}",
+        finished.stderr()
+    );
+    let finished = expect_delivered(finished);
+    let project = finished.project();
+    assert_eq!(
+        state(project),
+        (String::new(), "change it\nfirst\n".to_owned())
+    );
+    let root = project.path("");
+    let all = git_in(&root, &["log", "--format=%s", "trunk"]);
+    assert!(all.contains("[implementer] did it"), "{all}");
+    git_in(&root, &["fsck", "--strict"]);
+    assert_eq!(
+        git_in(&root, &["branch", "--format=%(refname:short)"]),
+        "trunk\n"
+    );
+    let again = finished.then(["apply", "last"]).success();
+    assert!(
+        again.stderr().contains("there is nothing") || again.stderr().contains("no files"),
+        "{}",
+        again.stderr()
+    );
+}
+
+#[test]
+fn a_squash_is_one_commit() {
+    let finished = expect_delivered(worked().then(["apply", "last", "--as", "squash"]).success());
+    let project = finished.project();
+    assert_eq!(
+        state(project),
+        (String::new(), "change it\nfirst\n".to_owned())
+    );
+    let all = git_in(&project.path(""), &["log", "--format=%s", "trunk"]);
+    assert_eq!(all, "change it\nfirst\n");
+}
+
+#[test]
+fn files_leave_git_alone_and_can_be_taken_back() {
+    let before = worked();
+    let head = git_in(&before.project().path(""), &["rev-parse", "HEAD"]);
+    let finished = expect_delivered(before.then(["apply", "last", "--as", "files"]).success());
+    let root = finished.project().path("");
+    assert_eq!(git_in(&root, &["rev-parse", "HEAD"]), head);
+    let (status, _) = state(finished.project());
+    assert_eq!(
+        status,
+        " D src/gone.txt\n M src/old.txt\n?? src/new/file.txt\n"
+    );
+    finished
+        .then(["undo"])
+        .success()
+        .has_file("src/old.txt", "one\ntwo\nthree\n")
+        .has_file("src/gone.txt", "gone soon\n")
+        .has_no("src/new/file.txt");
+}
+
+#[test]
+fn what_the_user_committed_meanwhile_is_merged() {
+    let finished = worked();
+    let root = finished.project().path("");
+    fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
+    git_in(&root, &["add", "src/mine.txt"]);
+    git_in(&root, &["commit", "-q", "-m", "second"]);
+    let finished = expect_delivered(finished.then(["apply", "last"]).success());
+    let (status, log) = state(finished.project());
+    assert_eq!(
+        (status.as_str(), log.as_str()),
+        ("", "change it\nsecond\nfirst\n")
+    );
+    finished.has_file("src/mine.txt", "mine\n");
+}
+
+#[test]
+fn what_goes_against_the_users_own_work_is_refused_whole() {
+    let untouched = |finished: &Finished, old: &str| {
+        let project = finished.project();
+        assert_eq!(
+            fs::read_to_string(project.path("src/old.txt")).unwrap(),
+            old
+        );
+        assert!(project.path("src/gone.txt").exists(), "nothing is applied");
+        assert!(
+            !project.path("src/new/file.txt").exists(),
+            "nothing is applied"
+        );
+    };
+    let committed = worked();
+    let root = committed.project().path("");
+    fs::write(root.join("src/old.txt"), "one\nmine\nthree\n").unwrap();
+    git_in(&root, &["commit", "-q", "-am", "second"]);
+    let refused = committed.then(["apply", "last"]).failure(4);
+    assert!(
+        refused
+            .stderr()
+            .contains("change the same lines of 1 file: `src/old.txt`"),
+        "{}",
+        refused.stderr()
+    );
+    untouched(&refused, "one\nmine\nthree\n");
+
+    let dirty = worked();
+    fs::write(dirty.project().path("src/old.txt"), "dirty\n").unwrap();
+    let refused = dirty.then(["apply", "last"]).failure(4);
+    assert!(
+        refused
+            .stderr()
+            .contains("1 file would be replaced that you have changed"),
+        "{}",
+        refused.stderr()
+    );
+    untouched(&refused, "dirty\n");
+
+    let untracked = worked();
+    fs::create_dir(untracked.project().path("src/new")).unwrap();
+    fs::write(untracked.project().path("src/new/file.txt"), "mine\n").unwrap();
+    let refused = untracked
+        .then(["apply", "last", "--as", "files"])
+        .failure(4);
+    assert!(
+        refused.stderr().contains("`src/new/file.txt`"),
+        "{}",
+        refused.stderr()
+    );
+    let refused = refused
+        .has_file("src/new/file.txt", "mine\n")
+        .has_file("src/old.txt", "one\ntwo\nthree\n");
+    fs::remove_file(refused.project().path("src/new/file.txt")).unwrap();
+    expect_delivered(refused.then(["apply", "last"]).success());
+}
+
+#[test]
+fn an_apply_that_was_broken_off_is_finished_by_the_next() {
+    let finished = worked();
+    let lock = finished.project().path(".git/refs/heads/trunk.lock");
+    fs::write(&lock, "").unwrap();
+    let failed = expect_delivered(finished.then(["apply", "last"]).failure(3));
+    let (_, log) = state(failed.project());
+    assert_eq!(log, "first\n");
+    fs::remove_file(&lock).unwrap();
+    let finished = expect_delivered(failed.then(["apply", "last"]).success());
+    assert_eq!(
+        state(finished.project()),
+        (String::new(), "change it\nfirst\n".to_owned())
+    );
+}
+
+#[test]
+fn a_branch_is_pushed_only_where_the_user_says_so() {
+    let finished = worked();
+    let root = finished.project().path("");
+    git_in(&root, &["init", "-q", "--bare", "../remote.git"]);
+    git_in(&root, &["remote", "add", "there", "../remote.git"]);
+    let finished = finished.then(["apply", "last"]).success();
+    let remote = root.join("../remote.git");
+    assert_eq!(git_in(&remote, &["branch"]), "");
+    let other = worked();
+    let root = other.project().path("");
+    git_in(&root, &["init", "-q", "--bare", "../remote.git"]);
+    git_in(&root, &["remote", "add", "there", "../remote.git"]);
+    let pushed = other.then(["apply", "last", "--push", "there"]).success();
+    let remote = root.join("../remote.git");
+    let there = git_in(&remote, &["log", "-1", "--format=%s", "trunk"]);
+    assert_eq!(there, "change it\n");
+    drop((finished, pushed));
+}
+
+#[test]
+fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
+    let calls = "{name: execute_command, arguments: {command: \"printf 'echo hi' > src/run.sh && chmod +x src/run.sh && ln -s run.sh src/link && mkdir -p .github/hooks && echo x > .github/hooks/h\"}}";
+    let agents = [agent(
+        "builder",
+        "enable_mcp_command_line: true",
+        &does(calls, "built"),
+    )];
+    let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
+    let project = Project::new()
+        .config(&pipeline("stages: [builder]", &agents, roles))
+        .file("src/old.txt", "old\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "src"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    let worked = project.args(["go"]).success();
+    let refused = worked
+        .then(["apply", "last"])
+        .failure(4)
+        .has_no("src/run.sh");
+    assert!(
+        refused.stderr().contains(".github/hooks"),
+        "{}",
+        refused.stderr()
+    );
+    let finished = refused
+        .then(["apply", "last", "--as", "files"])
+        .failure(4)
+        .has_no(".github/hooks/h");
+    let run = finished.project().path("src/run.sh");
+    assert_eq!(
+        fs::metadata(&run).unwrap().permissions().mode() & 0o100,
+        0o100
+    );
+    assert_eq!(
+        fs::read_link(finished.project().path("src/link"))
+            .unwrap()
+            .to_str(),
+        Some("run.sh")
+    );
+    // A link by itself is no obstacle.
+    symlink("run.sh", finished.project().path("src/other")).unwrap();
+}
+
+#[test]
+fn a_pipeline_without_a_project_delivers_all_that_it_made() {
+    let made = [
+        writes("implementer/a.py", "print(1)\\n"),
+        writes("implementer/IMPLEMENTATION.md", "i\\n"),
+    ];
+    let agents = [agent("implementer", "", &does(&made.join(", "), "did it"))];
+    let config = pipeline("stages: [implementer]\nproject: none", &agents, "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    assert!(place(finished.project()).exists());
+    finished
+        .then(["apply", "last", "--as", "merge"])
+        .failure(2)
+        .has_no("implementer")
+        .then(["apply", "last"])
+        .success()
+        .has_file("implementer/a.py", "print(1)\n")
+        .has_file("TASK.md", "go\n");
+}
