@@ -75,11 +75,11 @@ impl Delivering {
         };
         let changes = hub.changes(&before, &tree).await?;
         let delivering = Self {
+            ground,
             git,
             project,
             tree,
             changes,
-            ground,
         };
         delivering.expect_untouched(shape).await?;
         Ok(delivering)

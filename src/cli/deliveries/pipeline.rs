@@ -116,11 +116,10 @@ fn shape(dir: &PipelineDir, asked: &ApplyArguments) -> Result<Shape> {
         );
     }
     let shape = match asked.shape {
-        Some(As::Files) => Shape::Files,
         Some(As::Squash) => Shape::Squash,
         Some(As::Merge) => Shape::Merge,
         None if dir.record()?.project.is_some() && asked.path.is_empty() => Shape::Merge,
-        None => Shape::Files,
+        Some(As::Files) | None => Shape::Files,
     };
     if shape != Shape::Files && !asked.path.is_empty() {
         return Err(usage(
