@@ -87,6 +87,26 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}checks: [{{command: make, {line}}}]\n", with_backend("")),
                     format!("{}checks: [make]\n", with_backend("")),
                 ),
+                "workflow" => (
+                    format!(
+                        "{}workflow: {{type: pipeline, stages: [planner], {line}}}\n",
+                        with_backend("")
+                    ),
+                    format!(
+                        "{}workflow: {{type: pipeline, stages: [planner]}}\n",
+                        with_backend("")
+                    ),
+                ),
+                "workflow.stages[]" => (
+                    format!(
+                        "{}workflow: {{type: pipeline, stages: [{{role: planner, {line}}}]}}\n",
+                        with_backend("")
+                    ),
+                    format!(
+                        "{}workflow: {{type: pipeline, stages: [planner]}}\n",
+                        with_backend("")
+                    ),
+                ),
                 "hooks" => (
                     format!("{}hooks: {{{line}}}\n", with_backend("")),
                     with_backend(""),

@@ -5,6 +5,7 @@ mod docker;
 mod servers;
 mod keys;
 mod places;
+mod workflow;
 
 use std::collections::BTreeMap;
 

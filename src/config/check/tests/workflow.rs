@@ -1,0 +1,194 @@
+//! Pipelines and roles: what is made of them, and what is said about mistakes in them.
+
+use super::*;
+use crate::config::workflow::{ProjectChoice, Workflow};
+use crate::roles::{Reads, Right, Writes};
+
+/// A team of three, of whom `ben` and `cat` may run commands, with a pipeline.
+fn with_workflow(keys: &str, rest: &str) -> String {
+    let agent = |id: &str, more: &str| {
+        format!("  - {{id: {id}, backend: {{type: scripted, replies: [{{text: x}}]{more}}}}}\n")
+    };
+    let commands = ", enable_mcp_command_line: true";
+    let agents = [
+        agent("ann", ""),
+        agent("ben", commands),
+        agent("cat", commands),
+    ]
+    .concat();
+    format!("agents:\n{agents}workflow: {{type: pipeline, {keys}}}\n{rest}")
+}
+
+const ALL: &str = "stages: [{role: planner, agent: ann}, {role: tester, agents: [ben, cat]}]";
+
+#[track_caller]
+fn workflow(keys: &str, rest: &str) -> Workflow {
+    config(&with_workflow(keys, rest)).workflow.unwrap()
+}
+
+#[track_caller]
+fn refused(keys: &str, rest: &str, expected: &[&str]) {
+    check(&with_workflow(keys, rest), expected);
+}
+
+#[test]
+fn a_pipeline_has_stages_with_agents_and_limits() {
+    let made = workflow(&format!("{ALL}, max_iterations: 7, merge_tries: 0"), "");
+    let told = made.pipeline.stages.iter().map(|stage| {
+        let agents: Vec<&str> = stage.agents.iter().map(|id| id.as_str()).collect();
+        format!("{} {} x{}", stage.role.name, agents.join("+"), stage.copies)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        ["planner ann x1", "tester ben+cat x1"]
+    );
+    assert_eq!((made.pipeline.iterations_max, made.merge_tries_max), (7, 0));
+    assert_eq!(made.pipeline.until, None);
+    assert_eq!(made.project, ProjectChoice::Auto);
+    let same =
+        "stages: [{role: ann}, {role: user, agent: ben}, {role: planner, agent: cat, copies: 3}]";
+    let made = workflow(same, "roles: {ann: {}}\n");
+    assert_eq!(
+        made.pipeline.stages[0].agents[0].as_str(),
+        "ann",
+        "the agent of the same name"
+    );
+    assert_eq!(made.pipeline.until.unwrap().as_str(), "user");
+    assert_eq!(made.pipeline.stages[2].copies, 3);
+}
+
+#[test]
+fn roles_are_described_and_changed() {
+    let rest = "roles:\n  \
+        guard: {purpose: p, prompt: q, rights: [read, write], writes: [docs/x, tests], reads: [planner], output: G.md}\n  \
+        planner: {writes: project}\n";
+    let stages =
+        "stages: [{role: planner, agent: ann}, {role: guard, agents: [ben, cat]}], until: guard";
+    let made = workflow(stages, rest);
+    let [planner, guard] = made.pipeline.stages.as_slice() else {
+        panic!("two stages");
+    };
+    assert_eq!(planner.role.writes, Writes::Project);
+    assert_eq!(
+        planner.role.output.as_deref(),
+        Some("PLAN.md"),
+        "the rest is as it was"
+    );
+    assert!(guard.role.may(Right::Write) && !guard.role.may(Right::Edit));
+    let dirs = ["docs/x", "tests"].map(|dir| crate::path::RelPath::new(dir).unwrap());
+    assert_eq!(guard.role.writes, Writes::Also(dirs.to_vec()));
+    assert_eq!(
+        guard.role.reads,
+        Reads::Only(vec![planner.role.name.clone()])
+    );
+    assert_eq!(guard.role.output.as_deref(), Some("G.md"));
+    assert_eq!(made.pipeline.until.as_ref(), Some(&guard.role.name));
+}
+
+#[test]
+fn mistakes_in_stages_are_named() {
+    let all = "{role: tester, agents: [ben, cat]}";
+    let stages = |first: &str| format!("stages: [{first}, {all}]");
+    refused(
+        &stages("planer"),
+        "",
+        &["there is no role `planer` (did you mean `planner`?)"],
+    );
+    let unknown = "there is no agent `anna` (did you mean `ann`?)";
+    refused(&stages("{role: planner, agent: anna}"), "", &[unknown]);
+    refused("stages: []", "", &["`stages` is empty"]);
+    let twice = "the role `tester` stands in two stages";
+    refused(
+        &stages("{role: tester, agent: ben}"),
+        "",
+        &[twice, "`ann` takes part in no stage"],
+    );
+    let unable = "the role `user` runs commands, and its agent `ann` runs none";
+    refused(&stages("{role: user, agent: ann}"), "", &[unable]);
+    let planner = "{role: planner, agent: ann}";
+    let no_stage = "the role `reviewer` is no stage";
+    refused(
+        &format!("{}, until: reviewer", stages(planner)),
+        "",
+        &[no_stage],
+    );
+    let name = "is no name for a role";
+    refused(&stages("{role: Planner, agent: ann}"), "", &[name]);
+    let idle = "the agent `ann` takes part in no stage";
+    refused(&format!("stages: [{all}]"), "", &[idle]);
+    refused(
+        &format!("{}, directory: ../x", stages(planner)),
+        "",
+        &["`../x` is no directory of the tree"],
+    );
+    refused(
+        &format!("{}, directory: .git", stages(planner)),
+        "",
+        &["`.git` is no directory of the tree"],
+    );
+    refused(
+        &stages("{role: planner, agent: ann, copies: 17}"),
+        "",
+        &["copies"],
+    );
+}
+
+#[test]
+fn mistakes_in_roles_are_named() {
+    let described = |what: &str| format!("roles: {{planner: {{{what}}}}}\n");
+    refused(
+        ALL,
+        &described("rights: [edit]"),
+        &["whoever may `edit` may `write`"],
+    );
+    refused(
+        ALL,
+        &described("output: a/b"),
+        &["`a/b` is no name of a file"],
+    );
+    refused(
+        ALL,
+        &described("output: .git"),
+        &["`.git` is no name of a file"],
+    );
+    refused(
+        ALL,
+        &described("writes: [/etc]"),
+        &["`/etc` is no directory of the tree"],
+    );
+    let reads = "`planner` reads what `reviewer` leaves, which is no stage";
+    refused(ALL, &described("reads: [reviewer]"), &[reads]);
+    let listed = "roles: [{name: x}, {name: x}, {purpose: y}]\n";
+    refused(
+        ALL,
+        listed,
+        &["the role `x` is described twice", "`name` is missing"],
+    );
+    let without = format!("{}roles: {{x: {{}}}}\n", with_backend(""));
+    check(
+        &without,
+        &["`roles` have no effect: no `workflow` gives them work"],
+    );
+}
+
+#[test]
+fn what_roles_decide_is_not_decided_elsewhere() {
+    let write = "orchestrator: {context_paths: [{path: src, permission: write}]}\n";
+    refused(
+        ALL,
+        write,
+        &["is open for writing, and a pipeline writes to no such path"],
+    );
+    refused(ALL, "orchestrator: {context_paths: [src]}\n", &[]);
+    let guarded = with_workflow(ALL, "").replace(
+        "id: ann, backend: {",
+        "id: ann, backend: {cwd: w, folder_guard: {read: [src]}, ",
+    );
+    check(
+        &guarded,
+        &["the `folder_guard` of `ann` says what its role says"],
+    );
+    let placed =
+        with_workflow(ALL, "").replace("id: ann, backend: {", "id: ann, backend: {cwd: /srv/w, ");
+    check(&placed, &["the `cwd` of `ann` says what its role says"]);
+}
