@@ -9,6 +9,7 @@ use crate::brief::{self, Task};
 use crate::cli::conduct::connect_all;
 use crate::cli::explain::command::in_a_line;
 use crate::cli::output::Output;
+use crate::cli::pipeline::roles;
 use crate::cli::run::Prepared;
 use crate::config::AgentConfig;
 use crate::config::sellers::asked;
@@ -34,6 +35,15 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         going_on,
         ..
     } = prepared;
+    if let Some(workflow) = &config.workflow {
+        roles::show_of(workflow, output)?;
+        output.result(&format!(
+            "limits of the pipeline: {}\n",
+            limits(&config.limits)
+        ))?;
+        output.result("nothing was sent and nothing was written\n")?;
+        return could_be_asked(prepared, output);
+    }
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = Layout::plan(config, &host.cwd, run);
     let turns = going_on.as_ref().map(|going_on| going_on.place.turns());
@@ -67,7 +77,12 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
     line(&mut text, &format!("limits of the run: {of_run}"));
     text.push_str("nothing was sent and nothing was written\n");
     output.result(&text)?;
-    if let Err(error) = connect_all(config, models, host) {
+    could_be_asked(prepared, output)
+}
+
+/// Says why the models could not be asked, if they could not.
+fn could_be_asked(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
+    if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
         output.warning(&format!("a run would end at once: {error:#}"));
     }
     Ok(ExitStatus::Delivered)

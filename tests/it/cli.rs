@@ -44,6 +44,7 @@ fn help_names_every_flag() {
       undo         Takes a delivery back
       replay       Plays a recorded run again through this version, offline, and compares what agents
                    decide
+      roles        Prints what the roles of a pipeline may do, and where
       branches     Lists the branches of a pipeline of roles, with where their files are
       log          Lists what the roles of a pipeline have done, the newest first
       revert       Takes all work of a role out of what the roles of a pipeline share
@@ -158,6 +159,9 @@ fn help_names_every_flag() {
           --dry-run
               Shows the team, the grants of every agent in both phases and what each model would first
               be sent, and calls nobody. Default: off
+
+          --permissions
+              Does what `massgen roles` does, for the config of `--config`, if there is one
 
           --branches
               Does what `massgen branches` does
@@ -653,6 +657,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-apply",
             "massgen-undo",
             "massgen-replay",
+            "massgen-roles",
             "massgen-branches",
             "massgen-log",
             "massgen-revert",

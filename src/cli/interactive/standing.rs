@@ -12,6 +12,7 @@ use crate::cli::prices::model_list;
 use crate::cli::resume::unfinished;
 use crate::cli::run::{Prepared, apply_flags, refuse_broad, telemetry};
 use crate::cli::team::{ChosenTeam, team, team_at_hand};
+use crate::cli::usage::usage;
 use crate::config::place::{Place, SESSIONS};
 use crate::config::team::Workspaces;
 use crate::config::{Config, ContextPath};
@@ -109,6 +110,11 @@ impl Standing {
         let remembered = remembered.transpose()?.flatten();
         let mut team = team_at_hand(host, arguments, (remembered, Workspaces::Given), output)?;
         if let Some(team) = &mut team {
+            if team.config.workflow.is_some() {
+                return Err(usage("a pipeline of roles needs a task, and has no prompt")
+                    .hint("give the task: massgen --config FILE \"…\"")
+                    .hint("go on with the last one: massgen --continue"));
+            }
             apply_flags(&mut team.config, arguments, output);
         }
         self.team = team;

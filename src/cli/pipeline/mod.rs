@@ -8,7 +8,7 @@ use crate::host::Host;
 mod branches;
 mod found;
 mod log;
-mod roles;
+pub(crate) mod roles;
 pub(crate) mod run;
 mod taking_back;
 

@@ -6,11 +6,12 @@ use crate::cli::output::{Form, Output};
 use crate::cli::pipeline_arguments::RolesArguments;
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
+use crate::config::workflow::Workflow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::roles::table::{ROLES, built_in};
-use crate::roles::{Right, Role, RoleName, Writes};
+use crate::roles::{Right, Role, RoleName, Stage, Writes};
 use crate::wording::spelled;
 
 /// What stands above the columns.
@@ -72,12 +73,21 @@ fn of_config(name: &str, host: &Host, output: &mut Output<'_>) -> Result<Vec<Row
             .hint("`docs/pipelines.md` tells how `workflow` is written")
             .hint("without `--config`, the roles that every config has are shown"));
     };
-    let row = |stage: crate::roles::Stage| Row {
-        role: stage.role,
-        agents: stage.agents,
+    Ok(of_workflow(&workflow))
+}
+
+fn of_workflow(workflow: &Workflow) -> Vec<Row> {
+    let row = |stage: &Stage| Row {
+        role: stage.role.clone(),
+        agents: stage.agents.clone(),
         copies: stage.copies,
     };
-    Ok(workflow.pipeline.stages.into_iter().map(row).collect())
+    workflow.pipeline.stages.iter().map(row).collect()
+}
+
+/// Prints the roles of a pipeline that would begin.
+pub(crate) fn show_of(workflow: &Workflow, output: &mut Output<'_>) -> Result<()> {
+    for_people(&of_workflow(workflow), output)
 }
 
 fn for_people(rows: &[Row], output: &mut Output<'_>) -> Result<()> {
