@@ -30,7 +30,7 @@ use crate::host::{Host, Stream};
 use crate::layout::{Layout, RunName};
 use crate::orchestrator::Models;
 use crate::orchestrator::asking::{Consents, People, To};
-use crate::orchestrator::conduct::{Order, Places, Run, StartedWith, Stop};
+use crate::orchestrator::conduct::{Files, Order, Places, Run, StartedWith, Stop};
 use crate::orchestrator::review::{Question, Reviewer, reviewer};
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
@@ -302,6 +302,7 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
             consents,
             ..People::default()
         },
+        files: Files::Kept,
     })
 }
 

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::Layout;
 use crate::orchestrator::asking::People;
-use crate::orchestrator::conduct::{Order, StartedWith, Stop};
+use crate::orchestrator::conduct::{Files, Order, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::path::AbsPath;
 use crate::resume::{Reading, Unfinished};
@@ -145,6 +145,7 @@ async fn order(
         resumed: Some(reading.resumed),
         reviewer: None,
         people: People::default(),
+        files: Files::Kept,
     })
 }
 

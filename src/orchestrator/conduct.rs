@@ -94,6 +94,19 @@ pub struct Order {
     pub reviewer: Option<Reviewer>,
     /// Who is asked about calls.
     pub people: People,
+    /// What becomes of the files of the agents.
+    pub files: Files,
+}
+
+/// What becomes of the files that agents make in their workspaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Files {
+    /// A copy goes with each answer and stays in the session.
+    #[default]
+    Kept,
+    /// They stay where they are, for whoever gave the order; agents that see each other's answers see
+    /// copies all the same.
+    InPlace,
 }
 
 /// How the user ends a run.
@@ -136,6 +149,7 @@ pub struct Run {
     /// What is told first: among it what holds the agents' commands.
     first: Vec<Event>,
     given_up: CancellationToken,
+    files: Files,
     /// Users' own workspaces stay locked as long as this lives.
     _workspaces: Vec<Workspace>,
     _trace: Trace,
@@ -182,7 +196,10 @@ impl Run {
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
-        let snapshots = snapshots(&layout, &mut workspaces, order.resumed.as_ref())?;
+        let snapshots = match (order.files, config.agents.as_slice()) {
+            (Files::InPlace, [_]) => SnapshotStore::of_nothing(),
+            _ => snapshots(&layout, &mut workspaces, order.resumed.as_ref())?,
+        };
         let begun = Begun {
             run: (&config, &layout),
             turn: (&session, &around, &order.task),
@@ -220,6 +237,7 @@ impl Run {
             known: beginning.known,
             first: beginning.given_up.into_iter().chain(first).collect(),
             given_up: stop.at_once,
+            files: order.files,
             _workspaces: workspaces,
             _trace: trace,
         })
@@ -255,6 +273,7 @@ impl Run {
             known,
             first,
             given_up,
+            files,
             _workspaces,
             _trace,
         } = self;
@@ -292,7 +311,8 @@ impl Run {
             }
         };
         let log_dir = listeners.recorder.places().log().clone();
-        let kept = save(&mut session, &mut played, (&task, &around, &log_dir));
+        let of_turn = (task.as_str(), &around, &log_dir);
+        let kept = save(&mut session, &mut played, of_turn, files);
         let unwritten = recordings.publish(&listeners.recorder);
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
@@ -626,6 +646,7 @@ fn save(
     session: &mut Session,
     played: &mut Played,
     (task, around, log_dir): (&str, &Around, &AbsPath),
+    files: Files,
 ) -> Kept {
     let Played {
         result,
@@ -644,6 +665,7 @@ fn save(
     let snapshots = snapshots.of(&answer.agent);
     let member = team.members.iter().find(|member| member.id == answer.agent);
     let path = member.and_then(|member| member.workspace.as_ref());
+    let path = path.filter(|_| files == Files::Kept);
     let saved = session.save_turn(&SessionTurn {
         task,
         winner: &answer.agent,

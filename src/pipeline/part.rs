@@ -13,7 +13,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{Layout, RunName};
-use crate::orchestrator::conduct::{Order, Run};
+use crate::orchestrator::conduct::{Files, Order, Run};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::{Models, TurnResult};
 use crate::path::{AbsPath, RelPath};
@@ -332,6 +332,7 @@ impl Pipeline {
             machine: company.machine.clone(),
             reviewer: None,
             people: company.people.clone(),
+            files: Files::InPlace,
         })
     }
 

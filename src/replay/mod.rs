@@ -25,7 +25,7 @@ use crate::id::AgentId;
 use crate::layout::{Layout, Owner, RunName, Workspace};
 use crate::orchestrator::Models;
 use crate::orchestrator::asking::People;
-use crate::orchestrator::conduct::{Order, Run, StartedWith, Stop};
+use crate::orchestrator::conduct::{Files, Order, Run, StartedWith, Stop};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::shells::Machine;
 use crate::path::AbsPath;
@@ -183,6 +183,7 @@ fn order(
         },
         machine,
         reviewer: None,
+        files: Files::Kept,
     }
 }
 
