@@ -42,7 +42,8 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
             limits(&config.limits)
         ))?;
         output.result("nothing was sent and nothing was written\n")?;
-        return could_be_asked(prepared, output);
+        try_to_connect(prepared, output);
+        return Ok(ExitStatus::Delivered);
     }
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = Layout::plan(config, &host.cwd, run);
@@ -77,15 +78,15 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
     line(&mut text, &format!("limits of the run: {of_run}"));
     text.push_str("nothing was sent and nothing was written\n");
     output.result(&text)?;
-    could_be_asked(prepared, output)
+    try_to_connect(prepared, output);
+    Ok(ExitStatus::Delivered)
 }
 
 /// Says why the models could not be asked, if they could not.
-fn could_be_asked(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
+fn try_to_connect(prepared: &Prepared, output: &mut Output<'_>) {
     if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
         output.warning(&format!("a run would end at once: {error:#}"));
     }
-    Ok(ExitStatus::Delivered)
 }
 
 // Writing to a `String` cannot fail.

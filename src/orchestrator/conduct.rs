@@ -196,10 +196,8 @@ impl Run {
         team.deliver_by(deliveries(of_run, &config, how, &stop));
         beginning.throw_away_stages(&team)?;
         let recordings = Recordings::expect(&config)?;
-        let snapshots = match (order.files, config.agents.as_slice()) {
-            (Files::InPlace, [_]) => SnapshotStore::of_nothing(),
-            _ => snapshots(&layout, &mut workspaces, order.resumed.as_ref())?,
-        };
+        let of_files = (&layout, &config, order.files);
+        let snapshots = snapshots(of_files, &mut workspaces, order.resumed.as_ref())?;
         let begun = Begun {
             run: (&config, &layout),
             turn: (&session, &around, &order.task),
@@ -379,10 +377,13 @@ fn workspaces(
 
 /// The snapshots of a run that begins in `workspaces`, or goes on in them.
 fn snapshots(
-    layout: &Layout,
+    (layout, config, files): (&Layout, &Config, Files),
     workspaces: &mut [Workspace],
     resumed: Option<&Resumed>,
 ) -> Result<SnapshotStore> {
+    if let (Files::InPlace, [_]) = (files, config.agents.as_slice()) {
+        return Ok(SnapshotStore::of_nothing());
+    }
     let (shared, storage) = (layout.temp_workspaces.clone(), layout.snapshots.clone());
     let mut snapshots = SnapshotStore::new(shared, storage);
     snapshots.begin_with(seeds(layout, workspaces));

@@ -14,7 +14,7 @@ use massgen::error::{Error, ErrorKind};
 use massgen::event::Event;
 use massgen::layout::{Layout, RunName};
 use massgen::orchestrator::asking::People;
-use massgen::orchestrator::conduct::{Order, Run, StartedWith, Stop};
+use massgen::orchestrator::conduct::{Files, Order, Run, StartedWith, Stop};
 use massgen::path::AbsPath;
 use massgen::world::store::event_log;
 use massgen::world::store::redact::Redactor;
@@ -85,6 +85,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         machine: machine(),
         reviewer: None,
         people: People::default(),
+        files: Files::Kept,
     };
     Run::prepare(order, stop).unwrap()
 }

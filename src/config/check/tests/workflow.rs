@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::workflow::{ProjectChoice, Workflow};
+use crate::id::AgentId;
 use crate::roles::{Reads, Right, Writes};
 
 /// A team of three, of whom `ben` and `cat` may run commands, with a pipeline.
@@ -35,7 +36,7 @@ fn refused(keys: &str, rest: &str, expected: &[&str]) {
 fn a_pipeline_has_stages_with_agents_and_limits() {
     let made = workflow(&format!("{ALL}, max_iterations: 7, merge_tries: 0"), "");
     let told = made.pipeline.stages.iter().map(|stage| {
-        let agents: Vec<&str> = stage.agents.iter().map(|id| id.as_str()).collect();
+        let agents: Vec<&str> = stage.agents.iter().map(AgentId::as_str).collect();
         format!("{} {} x{}", stage.role.name, agents.join("+"), stage.copies)
     });
     assert_eq!(
