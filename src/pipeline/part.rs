@@ -311,6 +311,17 @@ impl Pipeline {
         Ok(models)
     }
 
+    /// What a part is called in the lists of runs.
+    fn heading(&self, part: &Part<'_>) -> String {
+        let Seat {
+            iteration, name, ..
+        } = &part.seat;
+        format!(
+            "[{name}] {} (iteration {iteration})",
+            self.ground.record.task
+        )
+    }
+
     /// The order of a part that begins.
     fn order(&self, part: &Part<'_>, config: Config) -> Result<Order> {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
@@ -319,7 +330,7 @@ impl Pipeline {
             layout: Layout::plan(&config, &self.base, run),
             config,
             base: self.base.clone(),
-            task: part.work.question().to_owned(),
+            task: self.heading(part),
             question: Arc::from(part.work.question()),
             opened: self.opened.clone(),
             session: None,

@@ -219,7 +219,8 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
             let both = scene.checkout(&hub, "both");
             both.show(&tree).await.unwrap();
             let text = fs::read_to_string(both.dir().as_path().join("same.txt")).unwrap();
-            assert!(text.contains("!\n=======\nC\n"), "{text}");
+            assert!(text.contains("!\n|||||||"), "{text}");
+            assert!(text.contains("\nc\n=======\nC\n"), "the base too: {text}");
         }
     }
 }

@@ -360,11 +360,11 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         .into_iter()
         .flatten()
         .find(|event| event["type"] == "tool_finished" && event["tool"] == "read_text_file");
-    let read = read.unwrap()["content"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    assert!(read.is_empty() || read.contains("<<<<<<<"), "{read}");
+    let read = read.unwrap().to_string();
+    assert!(
+        read.contains("<<<<<<<") && read.contains("|||||||"),
+        "{read}"
+    );
     for commit in git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
         let grep = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])

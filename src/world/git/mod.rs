@@ -47,6 +47,8 @@ const SETTINGS: &[&str] = &[
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
     "maintenance.auto=false",
+    // Whoever mends a conflict sees what both sides began with.
+    "merge.conflictStyle=diff3",
     "protocol.allow=never",
     "submodule.recurse=false",
 ];
