@@ -51,7 +51,7 @@ fn commands_for_scripts_run() {
     check_commands("docs/scripts.md", 2);
 }
 
-/// The commands of a document, of which there are at least so many, run.
+/// The commands of a document, of which there are at least so many, run, one after the other in one place.
 #[track_caller]
 fn check_commands(document: &str, count_min: usize) {
     let text = read(document);
@@ -60,14 +60,15 @@ fn check_commands(document: &str, count_min: usize) {
         .flat_map(|line| line.split(" && "))
         .collect();
     assert!(commands.len() >= count_min, "{commands:?}");
+    let mut project = Project::new()
+        .file("README.md", "# A project\n")
+        .dir("docs");
     for command in commands {
         if let Some(script) = command.strip_prefix("bash ") {
             assert!(repository().join(script).exists(), "{script}");
         } else if let Some(words) = command.strip_prefix("massgen ") {
-            let project = Project::new()
-                .file("README.md", "# A project\n")
-                .dir("docs");
-            let _finished = project.args(shell_words(words)).success();
+            let finished = project.retyped(shell_words(words)).success();
+            project = finished.then::<&str>([]);
         } else {
             let known = ["cargo install --path . --locked", "mkdir -p ", "cd ", "sh "];
             assert!(
