@@ -77,6 +77,18 @@ pub fn listed(names: &[&str], conjunction: &str) -> String {
     }
 }
 
+/// The first names of a list, in backticks, and how many more there are.
+pub fn first_of<T: ToString>(names: &[T], count_max: usize) -> String {
+    let shown = names.iter().take(count_max);
+    let shown: Vec<String> = shown
+        .map(|name| format!("`{}`", name.to_string()))
+        .collect();
+    match names.len().saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 /// Bytes as lower-case hexadecimal digits, two for each.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::ground::{Ground, supervisor};
-use crate::wording::{counted, one_line};
+use crate::wording::{counted, first_of, one_line};
 use crate::world::delivery::store::{Delivery, name_for_pipeline};
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::Git;
@@ -135,7 +135,7 @@ impl Delivering {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             let message = format!(
                 "not all was applied, so nothing is committed: {}",
-                listed(&names)
+                first_of(&names, NAMED_MAX)
             );
             return Err(Error::new(ErrorKind::Denied, message)
                 .hint("apply the rest, or deliver the files alone: `--as files`"));
@@ -204,7 +204,7 @@ impl Delivering {
         let message = format!(
             "{} would be replaced that you have changed, so nothing is applied: {}",
             counted(names.len(), "file"),
-            listed(&names)
+            first_of(&names, NAMED_MAX)
         );
         Err(Error::new(ErrorKind::Denied, message)
             .hint("commit or stash your changes, or move the files, and apply again"))
@@ -228,21 +228,9 @@ fn in_conflict(files: &[String]) -> Error {
     let message = format!(
         "what the pipeline made and what you have committed since change the same lines of {}: {}",
         counted(files.len(), "file"),
-        listed(files)
+        first_of(files, NAMED_MAX)
     );
     Error::new(ErrorKind::Denied, message)
         .hint("nothing is applied; begin another pipeline on what there is now")
         .hint("or fetch `main` from the pipeline's repository, which `massgen branches` names, and merge it")
-}
-
-fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names
-        .iter()
-        .take(NAMED_MAX)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    match names.len().saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }

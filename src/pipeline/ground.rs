@@ -7,7 +7,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::prompt::opened::Opened;
 use crate::roles::RoleName;
 use crate::roles::trail::Entry;
-use crate::wording::{counted, one_line};
+use crate::wording::{counted, first_of, one_line};
 use crate::world::clock;
 use crate::world::git::Git;
 use crate::world::git::checkout::Checkout;
@@ -15,7 +15,7 @@ use crate::world::git::history::Line;
 use crate::world::git::hub::{Hub, NewCommit};
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::Project;
-use crate::world::store::pipelines::{HeldPipeline, Origin, PipelineDir, Record};
+use crate::world::store::pipelines::{HeldPipeline, Origin, PipelineDir, Record, clear_unbegun};
 use crate::world::store::redact::Redactor;
 
 /// The directory of the tree in which the roles have theirs, where a pipeline works on a project.
@@ -80,6 +80,7 @@ impl Ground {
             (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
             (None, None) => RelPath::default(),
         };
+        clear_unbegun(beginning.pipelines)?;
         let dir = PipelineDir::make(beginning.pipelines)?;
         let held = dir.hold()?;
         let hub = Hub::make(git, dir.hub(), project.as_ref()).await?;
@@ -126,6 +127,7 @@ impl Ground {
     /// Finds what the pipeline in `dir` stands on.
     pub async fn go_on(dir: PipelineDir, path_variable: &str) -> Result<Self> {
         let held = dir.hold()?;
+        dir.clear_after_the_dead()?;
         let record = dir.record()?;
         let git = Git::find(path_variable).await?;
         let objects = match &record.project {
@@ -296,23 +298,13 @@ async fn expect_fit(project: &Project, hub: &Hub, directory: &RelPath) -> Result
     }
     let uncommitted = project.uncommitted(hub).await?;
     if !uncommitted.is_empty() {
-        let named: Vec<String> = uncommitted
-            .iter()
-            .take(NAMED_MAX)
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let more = uncommitted.len().saturating_sub(named.len());
-        let more = match more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         notes.push(format!(
-            "{} not committed, and the roles do not see that: {}{more}",
+            "{} not committed, and the roles do not see that: {}",
             match uncommitted.len() {
                 1 => "the changes of 1 file are".to_owned(),
                 count => format!("the changes of {} are", counted(count, "file")),
             },
-            named.join(", ")
+            first_of(&uncommitted, NAMED_MAX)
         ));
     }
     Ok(notes)

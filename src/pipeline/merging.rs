@@ -28,7 +28,7 @@ use crate::roles::sections::self_review;
 use crate::roles::table::UNDERSTAND;
 use crate::roles::trail::{Entry, Merge};
 use crate::roles::word::Word;
-use crate::wording::{beginning, counted, one_line};
+use crate::wording::{beginning, counted, first_of, one_line};
 use crate::world::git::hub::{Merged, NewCommit};
 use crate::world::git::object::ObjectId;
 
@@ -204,7 +204,10 @@ impl Merging<'_> {
             .collect();
         if !foreign.is_empty() {
             let role = &self.part.stage.role.name;
-            let why = format!("{role} changed what is not its own: {}", listed(&foreign));
+            let why = format!(
+                "{role} changed what is not its own: {}",
+                first_of(&foreign, NAMED_MAX)
+            );
             let status = ExitStatus::Denied;
             return Ok(Tried::Halted(Halt { status, why }));
         }
@@ -443,7 +446,7 @@ fn far_away() -> Instant {
 fn in_conflict(files: &[String], tree: ObjectId) -> Refusal {
     let many = counted(files.len(), "file");
     Refusal {
-        reason: format!("conflict in {many}: {}", listed(files)),
+        reason: format!("conflict in {many}: {}", first_of(files, NAMED_MAX)),
         task: format!(
             "Your work was not merged: others have changed the same lines meanwhile. The checkout holds \
              both sides: in the files below, what is shared stands after `<<<<<<<`, what both began with \
@@ -452,18 +455,5 @@ fn in_conflict(files: &[String], tree: ObjectId) -> Refusal {
             files.join("\n")
         ),
         tree,
-    }
-}
-
-fn listed(files: &[String]) -> String {
-    let named: Vec<String> = files
-        .iter()
-        .take(NAMED_MAX)
-        .map(|file| format!("`{file}`"))
-        .collect();
-    let more = files.len().saturating_sub(named.len());
-    match more {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
     }
 }

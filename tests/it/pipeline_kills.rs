@@ -141,3 +141,37 @@ fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
         }
     });
 }
+
+#[test]
+fn a_pipeline_that_met_a_limit_goes_on_past_the_locks_of_a_dead_git() {
+    let stopped = project().args(["--max-tool-calls", "1", "go"]).failure(5);
+    let place = place(stopped.project());
+    let locks = [
+        "hub.git/refs/heads/main.lock",
+        "hub.git/HEAD.lock",
+        "index/tester.lock",
+    ];
+    for lock in locks {
+        fs::write(place.join(lock), "").unwrap();
+    }
+    let refused = Command::new("git")
+        .args([
+            "-c",
+            "safe.directory=*",
+            "update-ref",
+            "refs/heads/main",
+            "main",
+        ])
+        .current_dir(place.join("hub.git"))
+        .output();
+    assert!(!refused.unwrap().status.success(), "a lock keeps git out");
+    let finished = stopped
+        .then(["--continue", "--max-tool-calls", "100"])
+        .success();
+    expect_whole(finished.project(), "after the limit");
+    let (steps, _) = outcome(finished.project());
+    assert!(
+        steps.contains("[supervisor] merge tester: tested"),
+        "{steps}"
+    );
+}

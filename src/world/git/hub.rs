@@ -224,6 +224,16 @@ impl Hub {
 
     /// The files in which two trees (or commits) differ, in the order of their paths.
     pub async fn changed(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<Changed>> {
+        let read = |about: &str, path: &[u8]| row(about, lossy(path));
+        self.differing((from, to), read).await
+    }
+
+    /// What `read` makes of each file in which two trees differ: of what git says about it, and its path.
+    pub(super) async fn differing<T>(
+        &self,
+        (from, to): (&ObjectId, &ObjectId),
+        read: impl Fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<Vec<T>> {
         let words = [
             "diff-tree",
             "-r",
@@ -238,12 +248,12 @@ impl Hub {
         ];
         let output = self.ask(&words, &[], b"").await?;
         let mut parts = output.split(|byte| *byte == 0);
-        let mut changed = Vec::new();
+        let mut rows = Vec::new();
         while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
-            let row = row(&lossy(about), lossy(path));
-            changed.push(row.ok_or_else(|| self.failed(&words, "its answer is no list"))?);
+            let row = read(&lossy(about), path);
+            rows.push(row.ok_or_else(|| self.failed(&words, "its answer is no list"))?);
         }
-        Ok(changed)
+        Ok(rows)
     }
 
     /// What git answers about the repository, if all went well.

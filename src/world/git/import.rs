@@ -43,26 +43,8 @@ impl Hub {
     /// # Errors
     /// A path is none that massgen can write to.
     pub async fn changes(&self, from: &ObjectId, to: &ObjectId) -> Result<Changes> {
-        let words = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--raw",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            from.as_str(),
-            to.as_str(),
-        ];
-        let told = self.ask(&words, &[], b"").await?;
-        let mut parts = told.split(|byte| *byte == 0);
-        let mut changes = Changes::new();
-        while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
-            let row = change(&String::from_utf8_lossy(about), path);
-            let (path, change) = row.ok_or_else(unreadable)?;
-            changes.insert(path, change);
-        }
-        Ok(changes)
+        let changes = self.differing((from, to), change).await?;
+        Ok(changes.into_iter().collect())
     }
 
     /// The files among `changes` that stand in `root` neither as they were nor as they become: somebody
@@ -316,9 +298,4 @@ fn row(version: &Version, path: &RelPath) -> Vec<u8> {
 fn is_there(root: &AbsPath, path: &RelPath) -> bool {
     let path = root.join(path.as_path());
     file::kind(&path).is_ok()
-}
-
-fn unreadable() -> Error {
-    let message = "git lists a change in a form that massgen does not know";
-    Error::new(ErrorKind::Environment, message)
 }

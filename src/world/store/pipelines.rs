@@ -1,6 +1,8 @@
 //! Owns the pipelines of a directory: which there are, which one is meant, where the parts of one lie,
 //! and what is written down of how it began. What it has come to is told by its shared branch.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +14,7 @@ use crate::world::store::naming::{LAST, Named};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
+use crate::world::sys::own::extent::unchanged_for;
 use crate::world::sys::own::file::{self, Durability};
 
 /// What the names of pipelines begin with.
@@ -26,6 +29,11 @@ const PIPELINE: Named = Named {
 const SUFFIX_DIGITS: usize = 8;
 /// How many digits of a name tell when something began: a day and a time.
 const MOMENT_DIGITS: usize = 14;
+/// How the locks of git end, and how directories begin that are removed after use.
+const LOCK: &str = ".lock";
+const IN_THE_MAKING: &str = ".massgen-";
+/// How long a pipeline that never began stays.
+const UNBEGUN_MIN: Duration = Duration::from_mins(1);
 /// The file that tells how a pipeline began.
 const RECORD: &str = "pipeline.json";
 /// The largest one that is read, in bytes.
@@ -79,6 +87,28 @@ pub struct Origin {
     pub branch: Option<String>,
     /// The commit that was checked out, if there was one.
     pub head: Option<String>,
+}
+
+/// Removes the pipelines below `pipelines` that nobody works on and that never came to begin.
+pub fn clear_unbegun(pipelines: &AbsPath) -> Result<()> {
+    for name in dir::names_if_there(pipelines)? {
+        let pipeline = PipelineDir {
+            dir: pipelines.join(&name),
+        };
+        let is_directory = file::kind(&pipeline.dir).is_ok_and(|kind| kind.is_dir());
+        // One that another process is just making stays.
+        let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNBEGUN_MIN);
+        if !name.starts_with(PREFIX) || !is_directory || pipeline.is_there() || !is_old() {
+            continue;
+        }
+        if let Ok(_held) = pipeline.hold() {
+            // It may have begun meanwhile.
+            if !pipeline.is_there() {
+                pipeline.remove()?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// All pipelines below `pipelines`, newest first.
@@ -236,6 +266,29 @@ impl PipelineDir {
                     .hint("work in a directory of a local file system"))
             }
         }
+    }
+
+    /// Removes what a git that was killed has left: its locks, and directories that it worked in. Only
+    /// whoever holds the pipeline may do that.
+    pub fn clear_after_the_dead(&self) -> Result<()> {
+        let hub = self.hub();
+        let mut waiting = vec![hub.join("refs"), self.indexes()];
+        while let Some(place) = waiting.pop() {
+            for name in dir::names_if_there(&place)? {
+                let path = place.join(&name);
+                match file::kind(&path) {
+                    Ok(kind) if kind.is_dir() => waiting.push(path),
+                    Ok(_) if name.ends_with(LOCK) => clear::remove(&path)?,
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        for name in dir::names_if_there(&hub)? {
+            if name.ends_with(LOCK) || name.starts_with(IN_THE_MAKING) {
+                clear::remove(&hub.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a process works on it.
