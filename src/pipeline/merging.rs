@@ -23,13 +23,13 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::ground::{CUMULATIVE, SHARED};
 use crate::pipeline::part::{Part, Played, Whole, Work};
 use crate::pipeline::seat::Reach;
-use crate::pipeline::{Halt, Pipeline};
+use crate::pipeline::{Halt, Pipeline, Then};
 use crate::roles::sections::self_review;
 use crate::roles::table::UNDERSTAND;
 use crate::roles::trail::{Entry, Merge};
 use crate::roles::word::Word;
 use crate::wording::{beginning, counted, first_of, one_line};
-use crate::world::git::hub::{Merged, NewCommit};
+use crate::world::git::hub::{Changed, Merged, NewCommit};
 use crate::world::git::object::ObjectId;
 
 /// The longest subject of a commit, in characters.
@@ -188,29 +188,10 @@ impl Merging<'_> {
             }
         };
         let changed = ground.hub.changed(&main, &tree).await?;
-        let reach = Reach::of(&self.part.stage.role, &ground.record.directory);
-        let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
-        if let Some(moved) = changed.iter().find(|changed| changed.is_submodule) {
-            let role = &self.part.stage.role.name;
-            let why = format!("{role} moved the submodule `{}`", moved.path);
-            let status = ExitStatus::Denied;
-            return Ok(Tried::Halted(Halt { status, why }));
+        if let Some(halt) = self.out_of_reach(&changed) {
+            return Ok(Tried::Halted(halt));
         }
         let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
-        let foreign: Vec<String> = names
-            .iter()
-            .filter(|path| is_foreign(path))
-            .cloned()
-            .collect();
-        if !foreign.is_empty() {
-            let role = &self.part.stage.role.name;
-            let why = format!(
-                "{role} changed what is not its own: {}",
-                first_of(&foreign, NAMED_MAX)
-            );
-            let status = ExitStatus::Denied;
-            return Ok(Tried::Halted(Halt { status, why }));
-        }
         if tried > 0 {
             let marked = self.marked(&tree, &names).await?;
             if !marked.is_empty() {
@@ -246,6 +227,29 @@ impl Merging<'_> {
         };
         emit(&self.pipeline.events, Event::Pipeline { step }).await;
         Ok(Tried::Merged)
+    }
+
+    /// Why the pipeline ends, if a role has changed what is not its own.
+    fn out_of_reach(&self, changed: &[Changed]) -> Option<Halt> {
+        let role = &self.part.stage.role;
+        let reach = Reach::of(role, &self.pipeline.ground.record.directory);
+        let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
+        let paths = changed.iter().map(|changed| changed.path.as_str());
+        let foreign: Vec<&str> = paths.filter(|path| is_foreign(path)).collect();
+        let moved = changed.iter().find(|changed| changed.is_submodule);
+        let why = match (foreign.as_slice(), moved) {
+            ([], None) => return None,
+            ([], Some(moved)) => format!("{} moved the submodule `{}`", role.name, moved.path),
+            (foreign, _) => {
+                let foreign = first_of(foreign, NAMED_MAX);
+                format!("{} changed what is not its own: {foreign}", role.name)
+            }
+        };
+        Some(Halt {
+            status: ExitStatus::Denied,
+            why,
+            then: Then::Over,
+        })
     }
 
     /// The files that still hold marks of a conflict.
@@ -369,6 +373,7 @@ impl Merging<'_> {
         let role = &self.part.stage.role.name;
         Halt {
             status: ExitStatus::NoAnswer,
+            then: Then::GoOn,
             why: format!(
                 "the work of {role} is not merged after {}: {reason}",
                 match tried {

@@ -91,6 +91,16 @@ pub struct PipelineResult {
 struct Halt {
     status: ExitStatus,
     why: String,
+    then: Then,
+}
+
+/// What can be done with a pipeline that has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// It has come to its end.
+    Over,
+    /// It can be gone on with.
+    GoOn,
 }
 
 impl Pipeline {
@@ -278,6 +288,7 @@ impl Pipeline {
             return Some(Halt {
                 status: ExitStatus::Interrupted,
                 why: "interrupted".to_owned(),
+                then: Then::GoOn,
             });
         }
         let books = self.books();
@@ -296,6 +307,7 @@ impl Pipeline {
         Some(Halt {
             status: ExitStatus::Limit,
             why,
+            then: Then::GoOn,
         })
     }
 
@@ -322,7 +334,11 @@ impl Pipeline {
                 "the last iterations have changed nothing, or brought the same feedback".to_owned(),
             ),
         };
-        Halt { status, why }
+        Halt {
+            status,
+            why,
+            then: Then::Over,
+        }
     }
 
     /// Tells how it ended.
@@ -343,6 +359,8 @@ impl Pipeline {
                 text: Arc::from(text.as_str()),
             })
         });
+        // What a stage before said is no answer of a pipeline that did not come to its end.
+        let answer = answer.filter(|_| halt.then == Then::Over);
         if let Some(answer) = &answer {
             let told = Event::FinalAnswer {
                 agent: answer.agent.clone(),
@@ -353,7 +371,12 @@ impl Pipeline {
         let way_on = if halt.status == ExitStatus::Delivered {
             format!("deliver it: massgen apply {name}")
         } else {
-            format!("see what there is: massgen log {name}")
+            match halt.then {
+                Then::Over => format!("see what there is: massgen log {name}"),
+                Then::GoOn => {
+                    format!("go on: massgen --continue, or see what there is: massgen log {name}")
+                }
+            }
         };
         let summary = format!("{}; {way_on}", halt.why);
         let ended = Event::RunEnded {

@@ -18,7 +18,7 @@ use crate::orchestrator::course::Again;
 use crate::orchestrator::{Models, TurnResult};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::seat::{Desk, PRIVATE, Reach, Seat, config_of, id_of};
-use crate::pipeline::{Halt, Pipeline};
+use crate::pipeline::{Halt, Pipeline, Then};
 use crate::resume::{Reading, Unfinished, unfinished};
 use crate::roles::{Right, Stage};
 use crate::spending::books::Books;
@@ -114,7 +114,7 @@ impl Pipeline {
             Before::BrokenOff(unfinished, sessions) => {
                 let config = self.config_of(part, &checkouts)?;
                 let order = self.resumed(part, config, (*unfinished, &sessions))?;
-                match Box::pin(self.conduct(order)).await? {
+                match Box::pin(self.conduct(&part.seat.name, order)).await? {
                     Ok(answered) => answered,
                     Err(halt) => return Ok(Played::Not(halt)),
                 }
@@ -123,7 +123,7 @@ impl Pipeline {
                 self.lay_out(part, &checkouts, tip).await?;
                 let config = self.config_of(part, &checkouts)?;
                 let order = self.order(part, config)?;
-                match Box::pin(self.conduct(order)).await? {
+                match Box::pin(self.conduct(&part.seat.name, order)).await? {
                     Ok(answered) => answered,
                     Err(halt) => return Ok(Played::Not(halt)),
                 }
@@ -376,6 +376,7 @@ impl Pipeline {
     /// ends there.
     async fn conduct(
         &self,
+        role: &str,
         order: Order,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), Halt>> {
         let run = Run::prepare(order, self.stop.clone())?;
@@ -395,17 +396,22 @@ impl Pipeline {
             answer,
             ..
         } = result?;
-        Ok(match (status, answer) {
-            (ExitStatus::Delivered, Some(answer)) => Ok((answer.agent, answer.text)),
-            (ExitStatus::Delivered, None) => Err(Halt {
-                status: ExitStatus::NoAnswer,
-                why: summary,
-            }),
-            (status, _) => Err(Halt {
-                status,
-                why: summary,
-            }),
-        })
+        let answer = answer.filter(|_| status == ExitStatus::Delivered);
+        let status = match (status, &answer) {
+            (ExitStatus::Delivered, None) => ExitStatus::NoAnswer,
+            (status, _) => status,
+        };
+        let why = if status == ExitStatus::Interrupted {
+            format!("interrupted while {role} worked")
+        } else {
+            format!("{role}: {summary}")
+        };
+        let halt = Halt {
+            status,
+            why,
+            then: Then::GoOn,
+        };
+        Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(halt))
     }
 }
 

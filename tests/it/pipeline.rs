@@ -598,6 +598,22 @@ fn answers_come_from_a_file() {
 }
 
 #[test]
+fn answers_that_are_not_there_are_an_error_before_anybody_is_asked() {
+    let agents = [agent("understand", "", &does("", "done"))];
+    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let finished = Project::new()
+        .config(&config)
+        .args(["--answers", "missing.txt", "go"])
+        .failure(2);
+    assert!(
+        finished.stderr().contains("missing.txt` do not exist"),
+        "{}",
+        finished.stderr()
+    );
+    assert!(!finished.project().path(".massgen/pipelines/x").exists());
+}
+
+#[test]
 fn a_role_can_be_a_team_that_votes() {
     let answers = |name: &str| {
         let write = writes("planner/PLAN.md", name);

@@ -103,6 +103,21 @@ fn a_merge_is_committed_with_the_history_of_the_roles() {
 }
 
 #[test]
+fn what_would_be_applied_is_shown_before_it_is() {
+    let shown = worked().then(["diff", "last"]).success();
+    assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
+    assert!(!shown.stdout().contains(".pipeline"), "{}", shown.stdout());
+    let shown = shown.has_file("src/old.txt", "one\ntwo\nthree\n");
+    let applied = expect_delivered(shown.then(["apply", "last"]).success());
+    let again = applied.then(["diff", "last"]).success();
+    assert!(
+        again.stdout().contains("+TWO\n"),
+        "what was delivered: {}",
+        again.stdout()
+    );
+}
+
+#[test]
 fn a_squash_is_one_commit() {
     let finished = expect_delivered(worked().then(["apply", "last", "--as", "squash"]).success());
     let project = finished.project();

@@ -1,6 +1,7 @@
 //! Owns `massgen diff`.
 
 use crate::cli::args::DiffArguments;
+use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::show::{lines, pieces, stat, stat_line, sum};
 use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
 use crate::cli::output::Output;
@@ -19,6 +20,12 @@ pub(crate) fn run(
     asked: &DiffArguments,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
+    if let Some(pipeline) = pipeline::meant(&asked.run, host)? {
+        let show = |delivery: &Delivery| would(host, asked, delivery, output);
+        if let Some(status) = pipeline::would(pipeline, host, show)? {
+            return Ok(status);
+        }
+    }
     let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;
     let delivery = Delivery::open(&deliveries, &name)?;
     let paths = typed(&asked.path, host);

@@ -44,20 +44,15 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     recover(host, output)?;
     let shape = shape(&dir, asked)?;
-    let path_variable = host.env("PATH").unwrap_or_default();
     let runtime = runtime()?;
-    let delivering = runtime.block_on(async {
-        let ground = Ground::go_on(dir, path_variable).await?;
-        Delivering::of(ground, shape, path_variable).await
-    })?;
+    let delivering = runtime.block_on(delivering(dir, shape, host))?;
     let status = if delivering.is_empty() {
         output.note("there are no files to apply");
         ExitStatus::Delivered
     } else {
         let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
-        let began_ns = runtime.block_on(delivering.lay_out(&delivery))?;
-        let laid = (&delivering, &delivery, began_ns);
-        let status = apply(laid, shape, (host, asked), output);
+        let offer = runtime.block_on(offer(&delivering, &delivery, host))?;
+        let status = apply((&offer, &delivery, shape), (host, asked), output);
         if delivery.is_applied() {
             output.note(&format!("taken back by: massgen undo {}", delivery.name()));
         } else {
@@ -77,18 +72,35 @@ pub(crate) fn run(
     Ok(status)
 }
 
-/// Applies what is laid out. Where a commit follows, all of it or nothing.
-fn apply(
-    (delivering, delivery, began_ns): (&Delivering, &Delivery, i64),
-    shape: Shape,
-    (host, asked): (&Host, &ApplyArguments),
-    output: &mut Output<'_>,
-) -> Result<ExitStatus> {
-    let mut root = Grant::tree(
-        real(delivering.root())?,
-        GrantKind::Context,
-        Permission::Write,
-    );
+/// Shows by `show` what would be applied of what the pipeline in `dir` made; `None` if nothing is left.
+pub(crate) fn would(
+    dir: PipelineDir,
+    host: &Host,
+    show: impl FnOnce(&Delivery) -> Result<ExitStatus>,
+) -> Result<Option<ExitStatus>> {
+    let runtime = runtime()?;
+    let delivering = runtime.block_on(delivering(dir, Shape::Files, host))?;
+    if delivering.is_empty() {
+        return Ok(None);
+    }
+    let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
+    let laid = runtime.block_on(offer(&delivering, &delivery, host));
+    let shown = laid.and_then(|_| show(&delivery));
+    delivery.discard()?;
+    shown.map(Some)
+}
+
+async fn delivering(dir: PipelineDir, shape: Shape, host: &Host) -> Result<Delivering> {
+    let path_variable = host.env("PATH").unwrap_or_default();
+    let ground = Ground::go_on(dir, path_variable).await?;
+    Delivering::of(ground, shape, path_variable).await
+}
+
+/// Lays out what is delivered, and files it as an offer.
+async fn offer(delivering: &Delivering, delivery: &Delivery, host: &Host) -> Result<Offer> {
+    let began_ns = delivering.lay_out(delivery).await?;
+    let root = real(delivering.root())?;
+    let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
     hide_state(&mut root, &real(&host.cwd.join(STATE_DIR))?);
     let offer = Offer {
         grants: vec![root],
@@ -96,16 +108,25 @@ fn apply(
         began_ns,
         attempt: 1,
     };
+    delivery.file_offer(&offer)?;
+    Ok(offer)
+}
+
+/// Applies what is laid out. Where a commit follows, all of it or nothing.
+fn apply(
+    (offer, delivery, shape): (&Offer, &Delivery, Shape),
+    (host, asked): (&Host, &ApplyArguments),
+    output: &mut Output<'_>,
+) -> Result<ExitStatus> {
     if shape != Shape::Files {
-        let refused = plan(delivery, &offer, None)?.refused;
+        let refused = plan(delivery, offer, None)?.refused;
         if let Some(first) = refused.first() {
             let message = format!("`{}` may not be delivered: {}", first.path, first.reason);
             return Err(Error::new(ErrorKind::Denied, message)
                 .hint("deliver the other files without a commit: `--as files`"));
         }
     }
-    delivery.file_offer(&offer)?;
-    take((host, asked), delivery, (&offer, Vec::new()), output)
+    take((host, asked), delivery, (offer, Vec::new()), output)
 }
 
 /// What becomes of the history of the pipeline.

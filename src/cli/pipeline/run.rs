@@ -244,8 +244,9 @@ impl Stage<'_> {
         };
         let path = self.host.cwd.join(name);
         let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
-            let message = format!("the answers in `{path}` are too long: expected at most 1 MiB");
-            Error::new(ErrorKind::Usage, message).hint("leave out what is no answer")
+            let message = format!("the answers `{path}` do not exist");
+            Error::new(ErrorKind::Usage, message)
+                .hint("name a file with your answers, as plain text")
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let message = format!("the answers in `{path}` are no text in UTF-8");

@@ -251,9 +251,11 @@ impl<'o, 'w> Render<'o, 'w> {
                 agents,
             } => {
                 self.agents.clone_from(agents);
-                let agents = joined(agents);
-                let text =
-                    format!("{role} ({agents}), {stage} of {stages} in iteration {iteration}");
+                let played = match joined(agents) {
+                    same if same == *role => String::new(),
+                    others => format!(" ({others})"),
+                };
+                let text = format!("{role}{played}, {stage} of {stages} in iteration {iteration}");
                 self.line("stage", Style::Strong, &text);
             }
             PipelineStep::Merged {

@@ -320,6 +320,15 @@ impl Checker<'_> {
             let same = agents
                 .iter()
                 .find(|agent| agent.id.as_str() == role.name.as_str());
+            if let (None, [first, _, ..]) = (same, agents) {
+                let message = format!(
+                    "no agent is called `{}`, so `{}` plays it",
+                    role.name, first.id
+                );
+                let warning = Diagnostic::warning(&name.path, message).at(name.span);
+                let way_out = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
+                self.findings.push(warning.suggest(way_out));
+            }
             ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view.and_then(|view| view.integer("copies")).unwrap_or(1);

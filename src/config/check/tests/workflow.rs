@@ -115,6 +115,8 @@ fn mistakes_in_stages_are_named() {
     );
     let name = "is no name for a role";
     refused(&stages("{role: Planner, agent: ann}"), "", &[name]);
+    let unnamed = "no agent is called `planner`, so `ann` plays it";
+    refused(&stages("planner"), "", &[unnamed]);
     let idle = "the agent `ann` takes part in no stage";
     refused(&format!("stages: [{all}]"), "", &[idle]);
     refused(
