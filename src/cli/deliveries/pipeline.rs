@@ -16,7 +16,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::delivering::{Delivering, Shape};
 use crate::pipeline::ground::Ground;
 use crate::world::delivery::planning::plan;
-use crate::world::delivery::store::{Delivery, Offer, Use, find};
+use crate::world::delivery::store::{Delivery, Offer, Use, find, pipeline_of};
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, known};
 
@@ -29,10 +29,10 @@ pub(crate) fn meant(wanted: &str, host: &Host) -> Result<Option<PipelineDir>> {
     let Ok(newest) = find(LAST, &deliveries(host), Use::Take) else {
         return Ok(found);
     };
-    match newest.rsplit_once('_') {
+    match pipeline_of(&newest) {
         // What was applied of a pipeline may have been broken off.
-        Some((kind, short)) if kind.starts_with("pipeline_") => known(short, &pipelines(host)),
-        _ => Ok(found.filter(|pipeline| pipeline.is_newer(&newest))),
+        Some(short) => known(short, &pipelines(host)),
+        None => Ok(found.filter(|pipeline| pipeline.is_newer(&newest))),
     }
 }
 

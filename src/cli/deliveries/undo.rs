@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::wording::counted;
-use crate::world::delivery::store::{Delivery, Use};
+use crate::world::delivery::store::{Delivery, Use, pipeline_of};
 use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
 
 /// Takes a delivery back.
@@ -37,6 +37,9 @@ pub(crate) fn run(
         Since::Kept => Remedy::Force,
         Since::Replaced => Remedy::None,
     };
+    if pipeline_of(&name).is_some() {
+        output.note("a commit that was made with these files stays: take it back with git");
+    }
     tell((&name, &host.cwd), &rows, remedy, output)
 }
 

@@ -142,6 +142,12 @@ pub fn name_for_pipeline(short: &str) -> String {
     format!("{PIPELINE}{}_{short}", clock::now().name())
 }
 
+/// The end of the name of the pipeline that a delivery is of, if it is of one.
+pub fn pipeline_of(delivery: &str) -> Option<&str> {
+    let (_, short) = delivery.strip_prefix(PIPELINE)?.rsplit_once('_')?;
+    short.split(FURTHER).next()
+}
+
 /// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one; or
 /// `pipeline_`, the moment when it was applied, the end of the name of the pipeline, and such a number.
 fn is_name(name: &str) -> bool {
