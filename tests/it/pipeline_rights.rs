@@ -209,3 +209,34 @@ fn commands_of_a_role_are_held_to_its_directory_and_to_its_own_repository() {
     // Nothing but the sandbox was in the way.
     git(project, &["update-ref", "refs/heads/other", "main"]);
 }
+
+#[test]
+fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
+    let project = Project::new();
+    let outside = project.home("outside");
+    fs::create_dir(&outside).unwrap();
+    let plant = bash(&format!("ln -s {} tests", outside.display()));
+    let keys = "enable_mcp_command_line: true";
+    let agents = [
+        agent("builder", keys, &does(&plant, "planted")),
+        agent("checker", keys, &does(&file("tests/unit/a"), "wrote")),
+    ];
+    let roles = "roles:\n  builder: {rights: [write, edit, bash], writes: project}\n  \
+        checker: {rights: [write], writes: [tests/unit]}";
+    let stages = "stages: [builder, checker]";
+    let config = pipeline(stages, &agents, roles);
+    let project = project.config(&config).file("README.md", "x\n");
+    let root = project.path("");
+    crate::pipeline::git_in(&root, &["init", "-q", "-b", "trunk"]);
+    crate::pipeline::git_in(&root, &["add", "README.md"]);
+    crate::pipeline::git_in(&root, &["commit", "-q", "-m", "first"]);
+    let finished = project.args(["go"]).failure(3);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("tests/unit"), "{stderr}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    let planted = git(finished.project(), &["ls-tree", "main", "tests"]);
+    assert!(
+        planted.starts_with("120000 "),
+        "the link is there: {planted}"
+    );
+}

@@ -51,8 +51,15 @@ impl Checkout {
     /// # Errors
     /// Something else stands on the way to it, such as a link that leads elsewhere.
     pub fn make_directory(&self, below: &RelPath) -> Result<()> {
-        let path = self.dir.join(below.as_path());
-        dir::create_all(&path, Audience::Umask)?;
+        let mut path = self.dir.clone();
+        for name in below.as_path() {
+            path = path.join(name);
+            // Nothing is made past a link; where it leads is found out below.
+            if file::is_link(&path) {
+                break;
+            }
+            dir::create_all(&path, Audience::Umask)?;
+        }
         self.expect_plain(below)
     }
 
@@ -72,10 +79,10 @@ impl Checkout {
     /// Removes the repository of an agent beside the files, if there is one.
     pub fn remove_private(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE);
-        match file::kind(&git_dir) {
-            Ok(_) => clear::remove(&git_dir),
-            Err(_) => Ok(()),
+        if file::is_there(&git_dir) {
+            return clear::remove(&git_dir);
         }
+        Ok(())
     }
 
     /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are

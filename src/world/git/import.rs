@@ -297,5 +297,5 @@ fn row(version: &Version, path: &RelPath) -> Vec<u8> {
 
 fn is_there(root: &AbsPath, path: &RelPath) -> bool {
     let path = root.join(path.as_path());
-    file::kind(&path).is_ok()
+    file::is_there(&path)
 }

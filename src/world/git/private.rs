@@ -33,7 +33,7 @@ impl Hub {
     /// it. It reads the hub's objects, and writes its own.
     pub async fn make_private(&self, dir: &AbsPath, outset: Outset<'_>) -> Result<()> {
         let git_dir = dir.join(PRIVATE);
-        if file::kind(&git_dir).is_ok() {
+        if file::is_there(&git_dir) {
             clear::remove(&git_dir)?;
         }
         let format = self.format().await?;

@@ -37,6 +37,11 @@ pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
     fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
 }
 
+/// Whether anything stands at `path`, also a link that leads nowhere.
+pub(crate) fn is_there(path: &AbsPath) -> bool {
+    fs::symlink_metadata(path.as_path()).is_ok()
+}
+
 /// Whether `path` itself is a link.
 pub(crate) fn is_link(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
