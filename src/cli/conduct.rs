@@ -46,7 +46,7 @@ use crate::world::store::sessions::session::Session;
 use crate::world::store::trace::Detail;
 
 /// Events that may wait to be shown; a run waits for a slow terminal.
-const EVENTS_WAITING_MAX: usize = 256;
+pub(crate) const EVENTS_WAITING_MAX: usize = 256;
 /// The largest file of scripted replies, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -281,18 +281,9 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         session,
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
+        started_with: started_with(file.as_ref(), &host, arguments),
         base: host.cwd,
         telemetry,
-        started_with: StartedWith {
-            config_path: file.as_ref().and_then(TeamFile::place).cloned(),
-            config_text: file.as_ref().map(TeamFile::text),
-            arguments: host.arguments,
-            detail: if arguments.debug {
-                Detail::Debug
-            } else {
-                Detail::Plain
-            },
-        },
         config,
         again: None,
         resumed: None,
@@ -304,6 +295,24 @@ fn order(prepared: Prepared, arguments: &RunArguments) -> Result<Order> {
         },
         files: Files::Kept,
     })
+}
+
+/// What a run of the team in `file` was started with, for its records.
+pub(crate) fn started_with(
+    file: Option<&TeamFile>,
+    host: &Host,
+    arguments: &RunArguments,
+) -> StartedWith {
+    StartedWith {
+        config_path: file.and_then(TeamFile::place).cloned(),
+        config_text: file.map(TeamFile::text),
+        arguments: host.arguments.clone(),
+        detail: if arguments.debug {
+            Detail::Debug
+        } else {
+            Detail::Plain
+        },
+    }
 }
 
 /// What commands need to know about the process.

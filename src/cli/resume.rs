@@ -8,7 +8,9 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{Arguments, RunArguments};
-use crate::cli::conduct::{Conducted, Person, Reader, connect_all, machine, secrets, show};
+use crate::cli::conduct::{
+    Conducted, Person, Reader, connect_all, machine, secrets, show, started_with,
+};
 use crate::cli::environment;
 use crate::cli::go_on::{default_sessions, still_open, wanted};
 use crate::cli::output::Output;
@@ -26,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::Layout;
 use crate::orchestrator::asking::People;
-use crate::orchestrator::conduct::{Files, Order, StartedWith, Stop};
+use crate::orchestrator::conduct::{Files, Order, Stop};
 use crate::orchestrator::course::Again;
 use crate::path::AbsPath;
 use crate::resume::{Reading, Unfinished};
@@ -37,7 +39,6 @@ use crate::world::store::records::outset::Outset;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 use crate::world::store::sessions::{SessionDir, find, list};
-use crate::world::store::trace::Detail;
 
 /// The run that `arguments` would go on with: the last one of the session that they mean, if it was
 /// broken off.
@@ -124,18 +125,9 @@ async fn order(
         question,
         task: outset.task,
         machine: machine(&host),
+        started_with: started_with(chosen.file.as_ref(), &host, arguments),
         base: host.cwd,
         telemetry,
-        started_with: StartedWith {
-            config_path: chosen.file.as_ref().and_then(TeamFile::place).cloned(),
-            config_text: chosen.file.as_ref().map(TeamFile::text),
-            arguments: host.arguments,
-            detail: if arguments.debug {
-                Detail::Debug
-            } else {
-                Detail::Plain
-            },
-        },
         layout,
         config,
         again: Some(Again {

@@ -13,7 +13,7 @@ use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::Git;
 use crate::world::git::hub::{Merged, NewCommit};
 use crate::world::git::import::{Changes, Receiver};
-use crate::world::git::object::{Branch, ObjectId};
+use crate::world::git::object::ObjectId;
 use crate::world::git::project::Project;
 
 /// How many files an error names.
@@ -156,7 +156,7 @@ impl Delivering {
             message: &message,
         };
         let commit = hub.commit(commit).await?;
-        let branch = self.delivered_branch()?;
+        let branch = self.ground.branch("delivered")?;
         let before = hub.tip(&branch).await?;
         hub.move_branch(&branch, &commit, before.as_ref()).await?;
         receiver.take_objects(hub, &branch).await?;
@@ -180,10 +180,6 @@ impl Delivering {
             git: &self.git,
             project,
         }
-    }
-
-    fn delivered_branch(&self) -> Result<Branch> {
-        self.ground.branch("delivered")
     }
 
     /// Refuses what would replace files that the user has changed, or staged where a commit follows.

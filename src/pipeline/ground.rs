@@ -151,6 +151,16 @@ impl Ground {
         })
     }
 
+    /// Refuses a user who stands elsewhere than where the pipeline was begun.
+    pub fn expect_begun_in(&self, cwd: &AbsPath, hint: &str) -> Result<()> {
+        let begun = &self.record.cwd;
+        if begun == cwd {
+            return Ok(());
+        }
+        let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
+        Err(Error::new(ErrorKind::Environment, message).hint(hint))
+    }
+
     /// The first commit of the shared branch: what is there, and the task.
     async fn start(&self, head: Option<ObjectId>, task: &str) -> Result<()> {
         let tree = match &head {

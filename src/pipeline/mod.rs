@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::config::workflow::Workflow;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
+use crate::id::AgentId;
 use crate::orchestrator::asking::People;
 use crate::orchestrator::conduct::{StartedWith, Stop};
 use crate::orchestrator::shells::Machine;
@@ -38,7 +39,6 @@ use crate::roles::course::{Next, Over, next};
 use crate::roles::trail::{Entry, done};
 use crate::roles::{Pipeline as Course, Stage};
 use crate::spending::books::Books;
-use crate::world::git::object::ObjectId;
 use crate::world::store::redact::Redactor;
 use crate::world::telemetry::settings::Settings;
 
@@ -146,7 +146,7 @@ impl Pipeline {
                 }
                 Next::Work { iteration, stage } => {
                     self.begin_iteration(iteration, &trail).await?;
-                    if let Some(halt) = self.work(iteration, stage).await? {
+                    if let Some(halt) = self.work((iteration, stage), &trail).await? {
                         break halt;
                     }
                 }
@@ -216,23 +216,34 @@ impl Pipeline {
         made.map(drop)
     }
 
-    /// Lets a stage work and merges what it made. Gives why the pipeline ends there, if it does.
-    async fn work(&self, iteration: u32, number: usize) -> Result<Option<Halt>> {
+    /// Lets a stage work and merges what it made; `trail` tells of all that was merged before. Gives why
+    /// the pipeline ends there, if it does.
+    async fn work(
+        &self,
+        (iteration, number): (u32, usize),
+        trail: &[(Entry, String)],
+    ) -> Result<Option<Halt>> {
         let stage = self.course().stage(number);
         let stage = stage.ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
         if let Some(halt) = self.may_not_begin(stage) {
             return Ok(Some(halt));
         }
         let tip = self.ground.tip().await?;
-        let trail = self.ground.trail().await?;
-        let now = self.now(&tip, &trail);
+        let tree = self.ground.hub.tree_of(&tip).await?;
+        let now = Now {
+            ground: &self.ground,
+            pipeline: self.course(),
+            tip: &tip,
+            tree: &tree,
+            trail,
+        };
         let parts = match stage.copies {
             1 => Vec::new(),
             _ => now.parts_for(number).await?,
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged(&trail, stage, iteration);
+        let merged = merged(trail, stage, iteration);
         let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
         let stages = self.course().stages.len();
         let mut playing = Vec::new();
@@ -273,15 +284,6 @@ impl Pipeline {
         Ok(None)
     }
 
-    fn now<'a>(&'a self, tip: &'a ObjectId, trail: &'a [(Entry, String)]) -> Now<'a> {
-        Now {
-            ground: &self.ground,
-            pipeline: self.course(),
-            tip,
-            trail,
-        }
-    }
-
     /// Why no stage may begin any more, if so.
     fn may_not_begin(&self, stage: &Stage) -> Option<Halt> {
         if self.stop.soon.is_cancelled() {
@@ -291,19 +293,19 @@ impl Pipeline {
                 then: Then::GoOn,
             });
         }
-        let books = self.books();
-        let (limits, calls) = (&self.config.limits, books.tool_calls());
+        let (books, limits) = (self.books(), &self.config.limits);
         let met = limits.met_by(&books.run());
-        let met = met.or_else(|| limits.met_by_calls(calls));
-        let of_agent = |agent: &&crate::config::AgentConfig| {
-            let spent = books.agent(&agent.id);
-            let met = agent.limits.met_by(&spent)?;
-            Some(format!("{} {met}", agent.id))
+        let met = met.or_else(|| limits.met_by_calls(books.tool_calls()));
+        let of_an_agent = || {
+            let agents = self.config.agents.iter();
+            let mut its = agents.filter(|agent| stage.agents.contains(&agent.id));
+            its.find_map(|agent| {
+                let met = agent.limits.met_by(&books.agent(&agent.id))?;
+                Some(format!("{} {met}", agent.id))
+            })
         };
-        let its = self.config.agents.iter();
-        let its = its.filter(|agent| stage.agents.contains(&agent.id));
         let met = met.map(|met| format!("the pipeline {met}"));
-        let why = met.or_else(|| its.into_iter().find_map(|agent| of_agent(&agent)))?;
+        let why = met.or_else(of_an_agent)?;
         Some(Halt {
             status: ExitStatus::Limit,
             why,
@@ -414,7 +416,7 @@ fn merged(trail: &[(Entry, String)], stage: &Stage, number: u32) -> Vec<u32> {
     merged
 }
 
-fn seat_agents(stage: &Stage, seat: &Seat) -> Result<Vec<crate::id::AgentId>> {
+fn seat_agents(stage: &Stage, seat: &Seat) -> Result<Vec<AgentId>> {
     let ids = stage.agents.iter().map(|id| seat::id_of(id, seat));
     ids.collect()
 }

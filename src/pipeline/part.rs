@@ -17,12 +17,12 @@ use crate::orchestrator::conduct::{Files, Order, Run};
 use crate::orchestrator::course::Again;
 use crate::orchestrator::{Models, TurnResult};
 use crate::path::{AbsPath, RelPath};
-use crate::pipeline::seat::{Desk, PRIVATE, Reach, Seat, config_of, id_of};
+use crate::pipeline::seat::{Desk, Reach, Seat, config_of, id_of};
 use crate::pipeline::{Halt, Pipeline, Then};
 use crate::resume::{Reading, Unfinished, unfinished};
 use crate::roles::{Right, Stage};
 use crate::spending::books::Books;
-use crate::world::git::checkout::Checkout;
+use crate::world::git::checkout::{Checkout, PRIVATE};
 use crate::world::git::object::{Author, ObjectId};
 use crate::world::git::private::Outset;
 use crate::world::store::runs;
@@ -107,30 +107,26 @@ impl Work {
 impl Pipeline {
     /// Plays a part whose branch begins at `tip` of the shared branch.
     pub(super) async fn begin_part(&self, part: &Part<'_>, tip: &ObjectId) -> Result<Played> {
-        let before = self.before(part)?;
         let checkouts = self.checkouts(part);
-        let (agent, answer) = match before {
-            Before::Ended { agent, answer } => (agent, Arc::from(answer)),
+        let order = match self.before(part)? {
+            Before::Ended { agent, answer } => {
+                let answered = (agent, Arc::from(answer));
+                return self.whole(part, &checkouts, answered).map(Played::Whole);
+            }
             Before::BrokenOff(unfinished, sessions) => {
                 let config = self.config_of(part, &checkouts)?;
-                let order = self.resumed(part, config, (*unfinished, &sessions))?;
-                match Box::pin(self.conduct(&part.seat.name, order)).await? {
-                    Ok(answered) => answered,
-                    Err(halt) => return Ok(Played::Not(halt)),
-                }
+                self.resumed(part, config, (*unfinished, &sessions))?
             }
             Before::Nothing => {
                 self.lay_out(part, &checkouts, tip).await?;
                 let config = self.config_of(part, &checkouts)?;
-                let order = self.order(part, config)?;
-                match Box::pin(self.conduct(&part.seat.name, order)).await? {
-                    Ok(answered) => answered,
-                    Err(halt) => return Ok(Played::Not(halt)),
-                }
+                self.order(part, config)?
             }
         };
-        self.whole(part, &checkouts, (agent, answer))
-            .map(Played::Whole)
+        match Box::pin(self.conduct(&part.seat.name, order)).await? {
+            Ok(answered) => self.whole(part, &checkouts, answered).map(Played::Whole),
+            Err(halt) => Ok(Played::Not(halt)),
+        }
     }
 
     /// Whose files count, and who they are by.

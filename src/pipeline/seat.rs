@@ -10,15 +10,13 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::FolderGuard;
 use crate::roles::{Right, Role, Stage, Writes};
 use crate::spending::books::Books;
+use crate::world::git::checkout::PRIVATE;
 
 /// The tool of a role that may change parts of files.
 const EDIT: &str = "edit_file";
 /// The tools of a role that may run commands. Without the right there is nothing to run them in; the names
 /// are for agents that are programs with tools of their own.
 const BASH: [&str; 2] = ["execute_command", "start_background_command"];
-
-/// The repository beside the files of a checkout, in which a role that may run commands does as it likes.
-pub(super) const PRIVATE: &str = ".git";
 
 /// A place in a stage: the role, or one of several copies of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::error::Result;
 use crate::path::RelPath;
-use crate::pipeline::ground::{CUMULATIVE, Ground, SHARED, TASK};
+use crate::pipeline::ground::{CUMULATIVE, Ground, SHARED, TASK, head};
 use crate::pipeline::instructions;
 use crate::pipeline::seat::{Reach, Seat};
 use crate::roles::context::{Document, Told, within};
@@ -26,8 +26,9 @@ const CHANGED_NAMED_MAX: usize = 200;
 pub(super) struct Now<'a> {
     pub(super) ground: &'a Ground,
     pub(super) pipeline: &'a Pipeline,
-    /// The newest commit of the shared branch.
+    /// The newest commit of the shared branch, and its tree.
     pub(super) tip: &'a ObjectId,
+    pub(super) tree: &'a ObjectId,
     /// What that branch says of the course.
     pub(super) trail: &'a [(Entry, String)],
 }
@@ -58,8 +59,7 @@ impl Now<'_> {
 
     async fn text(&self, path: &RelPath) -> Result<Option<String>> {
         let hub = &self.ground.hub;
-        let tree = hub.tree_of(self.tip).await?;
-        let bytes = hub.file(&tree, path, DOCUMENT_BYTES_MAX).await?;
+        let bytes = hub.file(self.tree, path, DOCUMENT_BYTES_MAX).await?;
         Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
@@ -153,13 +153,12 @@ impl Now<'_> {
     }
 
     async fn add(&self, path: &RelPath, documents: &mut Vec<Document>) -> Result<()> {
-        let is_known = documents.iter().any(|known| known.path == path.to_string());
-        if let Some(text) = self.text(path).await?.filter(|_| !is_known) {
-            documents.push(Document {
-                path: path.to_string(),
-                text,
-            });
+        let name = path.to_string();
+        if documents.iter().any(|known| known.path == name) {
+            return Ok(());
         }
+        let text = self.text(path).await?;
+        documents.extend(text.map(|text| Document { path: name, text }));
         Ok(())
     }
 
@@ -186,8 +185,7 @@ impl Now<'_> {
     /// Adds the other files in the directory of `role`.
     async fn add_files(&self, role: &Role, documents: &mut Vec<Document>) -> Result<()> {
         let dir = self.ground.directory_of(&role.name);
-        let tree = self.ground.hub.tree_of(self.tip).await?;
-        let files = self.ground.hub.files_below(&tree, &dir).await?;
+        let files = self.ground.hub.files_below(self.tree, &dir).await?;
         for file in files.iter().take(FILES_MAX) {
             let path = dir.join(&RelPath::new(file).unwrap_or_default());
             self.add(&path, documents).await?;
@@ -197,9 +195,7 @@ impl Now<'_> {
 
     /// The names of files outside the roles' directories that the pipeline has changed in a project.
     async fn changed(&self) -> Result<String> {
-        let head = self.ground.record.project.as_ref();
-        let head = head.and_then(|project| ObjectId::parse(project.head.as_ref()?));
-        let Some(head) = head else {
+        let Some(head) = head(&self.ground.record) else {
             return Ok(String::new());
         };
         let directory = &self.ground.record.directory;

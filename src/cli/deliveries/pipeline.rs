@@ -93,11 +93,7 @@ pub(crate) fn would(
 async fn delivering(dir: PipelineDir, shape: Shape, host: &Host) -> Result<Delivering> {
     let path_variable = host.env("PATH").unwrap_or_default();
     let ground = Ground::go_on(dir, path_variable).await?;
-    if ground.record.cwd != host.cwd {
-        let begun = &ground.record.cwd;
-        let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
-        return Err(Error::new(ErrorKind::Environment, message).hint("go there and apply it"));
-    }
+    ground.expect_begun_in(&host.cwd, "go there and apply it")?;
     Delivering::of(ground, shape, path_variable).await
 }
 

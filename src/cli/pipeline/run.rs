@@ -5,7 +5,8 @@ use tokio::sync::mpsc;
 
 use crate::cli::args::{Arguments, RunArguments};
 use crate::cli::conduct::{
-    Conducted, Person, Reader, connect_all, machine, seat_people, secrets, view,
+    Conducted, EVENTS_WAITING_MAX, Person, Reader, connect_all, machine, seat_people, secrets,
+    started_with, view,
 };
 use crate::cli::environment;
 use crate::cli::follow::follow;
@@ -20,8 +21,8 @@ use crate::config::Config;
 use crate::config::place::{PIPELINES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::orchestrator::asking::Consents;
-use crate::orchestrator::conduct::{Places, StartedWith, Stop};
+use crate::orchestrator::asking::{Consents, People};
+use crate::orchestrator::conduct::{Places, Stop};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::pipeline::ground::{Beginning, Ground};
@@ -32,7 +33,6 @@ use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::pipelines::{PipelineDir, known, list};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
-use crate::world::store::trace::Detail;
 use crate::world::telemetry::settings::Settings;
 
 /// The longest file of answers, in bytes.
@@ -44,7 +44,7 @@ pub(crate) fn pipelines(host: &Host) -> AbsPath {
 }
 
 /// The pipeline of this directory that goes on where no task is given: the one that is named, or the last
-/// one, if it has not come to its end and nobody works on it.
+/// one, if nobody works on it. One that has come to its end says so again.
 pub(crate) fn unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
     let pipelines = pipelines(host);
     let meant = match wanted {
@@ -99,7 +99,7 @@ pub(crate) async fn begin(
     };
     let pipelines = pipelines(&stage.host);
     prepare_state_dir(&stage.host.cwd.join(STATE_DIR), [&pipelines])?;
-    let company = stage.company(output)?;
+    let company = stage.company()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
     let started_with = &company.started_with;
@@ -142,16 +142,8 @@ pub(crate) async fn go_on(
     let host = completed.host;
     let path_variable = host.env("PATH").unwrap_or_default();
     let ground = Ground::go_on(dir, path_variable).await?;
+    ground.expect_begun_in(&host.cwd, "go there, or begin the task again")?;
     let record = &ground.record;
-    if record.cwd != host.cwd {
-        let message = format!(
-            "the pipeline was begun in `{}`, and this is another directory",
-            record.cwd
-        );
-        return Err(
-            Error::new(ErrorKind::Environment, message).hint("go there, or begin the task again")
-        );
-    }
     let arguments = arguments_of(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
         (Some(_), _) | (None, None) => {
@@ -192,7 +184,7 @@ pub(crate) async fn go_on(
         file: Some(file),
         arguments: &arguments,
     };
-    let company = stage.company(output)?;
+    let company = stage.company()?;
     Box::pin(stage.play((company, ground), stop, output, reader)).await
 }
 
@@ -214,25 +206,16 @@ fn arguments_of(now: &RunArguments, words: &[String]) -> RunArguments {
 }
 
 impl Stage<'_> {
-    /// Who plays. Nobody is asked who is at the terminal as long as it is not shown.
-    fn company(&self, _output: &mut Output<'_>) -> Result<Company> {
+    /// Who plays. Who is asked is known when it is known who reads.
+    fn company(&self) -> Result<Company> {
         let host = &self.host;
         Ok(Company {
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secrets(&self.config, host)),
             telemetry: self.telemetry.clone(),
-            started_with: StartedWith {
-                config_path: self.file.as_ref().and_then(TeamFile::place).cloned(),
-                config_text: self.file.as_ref().map(TeamFile::text),
-                arguments: host.arguments.clone(),
-                detail: if self.arguments.debug {
-                    Detail::Debug
-                } else {
-                    Detail::Plain
-                },
-            },
+            started_with: started_with(self.file.as_ref(), host, self.arguments),
             machine: machine(host),
-            people: crate::orchestrator::asking::People::default(),
+            people: People::default(),
             answers: self.answers()?,
         })
     }
@@ -309,6 +292,3 @@ impl Stage<'_> {
         })
     }
 }
-
-/// Events that may wait to be shown; a pipeline waits for a slow terminal.
-const EVENTS_WAITING_MAX: usize = 256;

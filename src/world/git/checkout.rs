@@ -15,7 +15,7 @@ const NESTED_MAX: usize = 64;
 const PLACEHOLDER: &[u8] = b".massgen-placeholder";
 
 /// The name of the repository of an agent beside the files of its checkout.
-pub(super) const PRIVATE: &str = ".git";
+pub const PRIVATE: &str = ".git";
 
 /// Files of a commit, in a directory.
 #[derive(Clone, Debug)]
@@ -122,9 +122,7 @@ impl Checkout {
             index_row(FILE, &nothing, &path)
         });
         let rows = rows.collect::<Vec<_>>().concat();
-        let words = ["update-index", "-z", "--index-info"];
-        let files = (&self.dir, &self.index);
-        self.hub.tell_of_files(files, &words, &rows).await.map(drop)
+        self.hub.fill_index((&self.dir, &self.index), &rows).await
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {

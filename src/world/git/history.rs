@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::git::hub::{Hub, lossy};
+use crate::world::git::names;
 use crate::world::git::object::{Branch, ObjectId};
 
 /// How git is asked to write a commit down: its fields, each on a line, and then its message.
@@ -63,10 +64,7 @@ impl Hub {
         words.extend(not.as_deref());
         words.push("--");
         let told = self.ask(&words, &[], b"").await?;
-        let commits = told
-            .split(|byte| *byte == 0)
-            .filter(|part| !part.is_empty());
-        commits.map(|part| read(&lossy(part))).collect()
+        names(&told).map(|part| read(&lossy(part))).collect()
     }
 
     /// A commit.

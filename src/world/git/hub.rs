@@ -314,14 +314,15 @@ impl Hub {
         self.git.ask(call).await
     }
 
-    /// As [`Hub::ask_of_files`], with something to read.
-    pub(super) async fn tell_of_files(
+    /// Puts rows of `git update-index -z --index-info` into the index of the files in `dir`.
+    pub(super) async fn fill_index(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
-        words: &[&str],
-        input: &[u8],
-    ) -> Result<Vec<u8>> {
-        self.ask_with((&self.dir, dir, index), words, input).await
+        rows: &[u8],
+    ) -> Result<()> {
+        let words = ["update-index", "-z", "--index-info"];
+        let files = (&self.dir, dir, index);
+        self.ask_with(files, &words, rows).await.map(drop)
     }
 
     /// The beginning of what git answers about the repository.

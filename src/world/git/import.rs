@@ -2,6 +2,7 @@
 //! user has changed meanwhile, and at the end the commit. Nothing else writes to the repository of a user.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +11,7 @@ use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::Project;
 use crate::world::git::tree::index_row;
-use crate::world::git::{Call, Git, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{Call, Git, OUTPUT_BYTES_MAX, names, text};
 use crate::world::sys::own::dir::{self, Audience, Stage};
 use crate::world::sys::own::file;
 use crate::world::sys::process;
@@ -89,8 +90,7 @@ impl Hub {
                 None => {}
             }
         }
-        let fill = ["update-index", "-z", "--index-info"];
-        self.tell_of_files(files, &fill, &rows).await?;
+        self.fill_index(files, &rows).await?;
         // Unlike `git diff-files`, it looks into files whose dates it does not know.
         let ask = [
             "diff",
@@ -101,13 +101,7 @@ impl Hub {
             "--no-textconv",
         ];
         let told = self.ask_of_files(files, &ask).await?;
-        for name in told
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
-        {
-            let name = std::ffi::OsStr::from_bytes(name);
-            unlike.extend(RelPath::new(name));
-        }
+        unlike.extend(paths(&told));
         Ok(unlike)
     }
 
@@ -122,8 +116,7 @@ impl Hub {
         let rows: Vec<u8> = after
             .flat_map(|(path, version)| row(version, path))
             .collect();
-        let fill = ["update-index", "-z", "--index-info"];
-        self.tell_of_files((dir, &index), &fill, &rows).await?;
+        self.fill_index((dir, &index), &rows).await?;
         let write = ["checkout-index", "--all", "--force", "--quiet"];
         self.ask_of_files((dir, &index), &write).await.map(drop)
     }
@@ -148,12 +141,7 @@ impl Receiver<'_> {
             }
             None => self.ask(&["ls-files", "-z"]).await?,
         };
-        let names = told
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty());
-        Ok(names
-            .filter_map(|name| RelPath::new(std::ffi::OsStr::from_bytes(name)))
-            .collect())
+        Ok(paths(&told).collect())
     }
 
     /// Who the user is, as their git knows it; `None` if it does not.
@@ -283,8 +271,13 @@ fn change(about: &str, path: &[u8]) -> Option<(RelPath, Change)> {
         before: version(before, old)?,
         after: version(after, new)?,
     };
-    let path = RelPath::new(std::ffi::OsStr::from_bytes(path)).filter(|path| !path.is_root())?;
+    let path = RelPath::new(OsStr::from_bytes(path)).filter(|path| !path.is_root())?;
     Some((path, change))
+}
+
+/// The paths of an answer that ends each with a NUL.
+fn paths(answer: &[u8]) -> impl Iterator<Item = RelPath> {
+    names(answer).filter_map(|name| RelPath::new(OsStr::from_bytes(name)))
 }
 
 fn row(version: &Version, path: &RelPath) -> Vec<u8> {

@@ -204,6 +204,12 @@ impl Call<'_> {
     }
 }
 
+/// The names of an answer that ends each with a NUL.
+fn names(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let names = answer.split(|byte| *byte == 0);
+    names.filter(|name| !name.is_empty())
+}
+
 /// The answer as text, without the newline at its end.
 fn text(answer: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(answer);

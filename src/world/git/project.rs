@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
-use crate::world::git::hub::Hub;
+use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, names, text};
 use crate::world::sys::own::file::{self, Durability};
 
 /// The longest index of a repository that is looked at, in bytes.
@@ -100,11 +100,8 @@ impl Project {
         let index = hub.dir().join("project-index");
         file::replace(&index, &notes, Durability::Process)?;
         let asked = ["diff-index", "--name-only", "-z", head.as_str()];
-        let names = hub.ask_of_files((&self.root, &index), &asked).await?;
-        let names = names.split(|byte| *byte == 0);
-        let names = names.filter(|name| !name.is_empty());
-        let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
-        Ok(names.collect())
+        let told = hub.ask_of_files((&self.root, &index), &asked).await?;
+        Ok(names(&told).map(lossy).collect())
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::Result;
 use crate::path::RelPath;
 use crate::world::git::hub::{Hub, id};
+use crate::world::git::names;
 use crate::world::git::object::ObjectId;
 use crate::world::sys::own::dir::Stage;
 
@@ -93,9 +94,7 @@ impl Hub {
         };
         let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
         let output = self.ask(&words, &[], b"").await?;
-        let names = output.split(|byte| *byte == 0);
-        let names = names.filter(|name| !name.is_empty());
-        Ok(names.map(<[u8]>::to_owned).collect())
+        Ok(names(&output).map(<[u8]>::to_owned).collect())
     }
 
     async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
