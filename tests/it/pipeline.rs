@@ -614,6 +614,20 @@ fn answers_that_are_not_there_are_an_error_before_anybody_is_asked() {
 }
 
 #[test]
+fn scripts_find_the_answer_where_they_are_told() {
+    let agents = [agent("understand", "", &does("", "all is clear"))];
+    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let finished = Project::new()
+        .config(&config)
+        .args(["--automation", "go"])
+        .success();
+    let mut lines = finished.stdout().lines();
+    let named = lines.find_map(|line| line.strip_prefix("ANSWER_FILE: [PROJECT]/"));
+    let answer = fs::read_to_string(finished.project().path(named.unwrap()));
+    assert_eq!(answer.unwrap(), "all is clear");
+}
+
+#[test]
 fn a_role_can_be_a_team_that_votes() {
     let answers = |name: &str| {
         let write = writes("planner/PLAN.md", name);

@@ -269,18 +269,22 @@ impl Stage<'_> {
             log_dir: dir.to_string(),
             task: ground.record.task.clone(),
         };
+        let (kept_in, redactor) = (ground.dir.answer(), company.redactor.clone());
         let places = Places {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
-            answer_file: ground.dir.answer(),
+            answer_file: kept_in.clone(),
         };
-        let told = (begun, company.redactor.clone());
+        let told = (begun, redactor.clone());
         let view = view(reader, told, (arguments, places), output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
         let pipeline = Pipeline::new(config, whole.0, whole.1, whole.2)?;
         let (result, followed) = tokio::join!(pipeline.run(), follow(events, view, asked));
         let result = result?;
+        if let Some(answer) = &result.answer {
+            write_output_file(&kept_in, &redactor.text(&answer.text))?;
+        }
         if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
             write_output_file(path, &answer.text)?;
         }
