@@ -26,6 +26,8 @@ const CASES_MIN: usize = 300;
 const PLACE: &str = "/var/tmp";
 /// How many cases are tried at once: most of them wait for processes.
 const JOBS: usize = 4;
+/// How often an attack that came to nothing beside others is tried by itself.
+const ATTEMPTS_ALONE: usize = 5;
 /// What stands in for massgen where an attack has to do harm.
 const UNPROTECTED: &str = include_str!("../cases/unprotected.py");
 /// The classes whose attacks were shown to do harm elsewhere, or are calls of file tools.
@@ -100,6 +102,18 @@ fn does_harm(case: &Case) -> bool {
     case.expect == Expect::Held && !GIVEN.contains(&case.class.as_str()) && by_user
 }
 
+/// Whether an attack does harm that did none beside others: what it starts may be late there, and
+/// one that is a race wins only now and then.
+async fn does_harm_alone(trials: &Trials, case: &Case) -> bool {
+    for _ in 0..ATTEMPTS_ALONE {
+        let verdict = trials.run(case, &CancellationToken::new()).await.unwrap();
+        if verdict != Verdict::Held {
+            return true;
+        }
+    }
+    false
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_does_harm_where_nothing_holds_it() {
     let place = tempfile::tempdir_in(PLACE).unwrap();
@@ -124,13 +138,14 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
         async move { (*case, trials.run(case, never).await.unwrap()) }
     });
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
-    let harmless: Vec<String> = verdicts
-        .iter()
-        .filter(|(_, verdict)| *verdict == Verdict::Held)
-        .map(|(case, _)| format!("{} ({})", case.id, case.why))
-        .collect();
-    assert!(harmless.is_empty(), "\n{}", harmless.join("\n"));
     assert!(verdicts.len() > 40, "only {} attacks", verdicts.len());
+    let mut harmless = Vec::new();
+    for (case, _) in verdicts.iter().filter(|(_, held)| *held == Verdict::Held) {
+        if !does_harm_alone(&trials, case).await {
+            harmless.push(format!("{} ({})", case.id, case.why));
+        }
+    }
+    assert!(harmless.is_empty(), "\n{}", harmless.join("\n"));
 }
 
 #[test]
