@@ -12,14 +12,18 @@ use crate::world::delivery::store::{Delivery, name_for_pipeline};
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::Git;
 use crate::world::git::hub::{Merged, NewCommit};
-use crate::world::git::import::{Changes, Receiver};
+use crate::world::git::import::{Changes, LineEnds, OnDisk};
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::Project;
+use crate::world::git::receiver::Receiver;
 
 /// How many files an error names.
 const NAMED_MAX: usize = 10;
 /// The longest subject of a commit, in characters.
 const SUBJECT_CHARS_MAX: usize = 60;
+
+/// The branch of a pipeline that holds what was last delivered of it.
+const DELIVERED: &str = "delivered";
 
 /// What becomes of the history of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +40,11 @@ pub enum Shape {
 #[derive(Debug)]
 pub struct Delivering {
     ground: Ground,
-    git: Git,
     project: Option<Project>,
     /// The tree of the user's commit and the merged one.
     tree: ObjectId,
     changes: Changes,
+    line_ends: LineEnds,
 }
 
 impl Delivering {
@@ -48,12 +52,21 @@ impl Delivering {
     ///
     /// # Errors
     /// It does not go together with what the user has committed or changed meanwhile; nothing is touched.
-    pub async fn of(ground: Ground, shape: Shape, path_variable: &str) -> Result<Self> {
-        let git = Git::find(path_variable).await?;
+    pub async fn of(ground: Ground, shape: Shape, env: &BTreeMap<String, String>) -> Result<Self> {
+        let git = Git::find(env).await?;
         let project = match &ground.record.project {
             None => None,
             Some(origin) => Project::around(&git, &origin.root).await?,
         };
+        if let Some(project) = &project {
+            let delivered = ground.hub.tip(&ground.branch(DELIVERED)?).await?;
+            let hub = &ground.hub;
+            let receiver = Receiver { hub, project };
+            receiver.finish(delivered.as_ref())?;
+            if shape != Shape::Files {
+                receiver.expect_idle()?;
+            }
+        }
         if shape != Shape::Files {
             expect_branch(&ground, project.as_ref())?;
         }
@@ -74,9 +87,13 @@ impl Delivering {
             hub.with_files(&merged, &own).await?
         };
         let changes = hub.changes(&before, &tree).await?;
+        let line_ends = match &project {
+            None => LineEnds::default(),
+            Some(project) => Receiver { hub, project }.line_ends().await?,
+        };
         let delivering = Self {
+            line_ends,
             ground,
-            git,
             project,
             tree,
             changes,
@@ -107,7 +124,8 @@ impl Delivering {
     /// files, in nanoseconds since 1970.
     pub async fn lay_out(&self, delivery: &Delivery) -> Result<i64> {
         let upper = delivery.layer(0).join("upper");
-        self.ground.hub.lay_out(&self.changes, &upper).await?;
+        let to = self.on_disk(&upper);
+        self.ground.hub.lay_out(&self.changes, to).await?;
         let gone = self
             .changes
             .iter()
@@ -121,7 +139,7 @@ impl Delivering {
     ///
     /// # Errors
     /// Not all of it stands on the disk: then nothing is committed.
-    pub async fn commit(&self, shape: Shape, home: Option<&AbsPath>) -> Result<(ObjectId, &str)> {
+    pub async fn commit(&self, shape: Shape) -> Result<(ObjectId, &str)> {
         let no_branch = || Error::bug("there is no branch to commit to");
         let project = self.project.as_ref().ok_or_else(no_branch)?;
         let users = project.branch.as_deref().ok_or_else(no_branch)?;
@@ -129,7 +147,7 @@ impl Delivering {
         let missing = self
             .ground
             .hub
-            .missing(&project.root, &self.changes)
+            .missing(self.on_disk(&project.root), &self.changes)
             .await?;
         if !missing.is_empty() {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -145,7 +163,7 @@ impl Delivering {
         let mut parents: Vec<ObjectId> = project.head.clone().into_iter().collect();
         let is_linked = shape == Shape::Merge || parents.is_empty();
         parents.extend(is_linked.then_some(tip));
-        let author = receiver.identity(home).await?.unwrap_or_else(supervisor);
+        let author = receiver.identity().await?.unwrap_or_else(supervisor);
         let task = one_line(&self.ground.record.task, SUBJECT_CHARS_MAX);
         let name = self.ground.dir.name();
         let message = format!("{task}\n\nBuilt by the massgen pipeline {name}.\n");
@@ -156,36 +174,42 @@ impl Delivering {
             message: &message,
         };
         let commit = hub.commit(commit).await?;
-        let branch = self.ground.branch("delivered")?;
+        let branch = self.ground.branch(DELIVERED)?;
         let before = hub.tip(&branch).await?;
         hub.move_branch(&branch, &commit, before.as_ref()).await?;
-        receiver.take_objects(hub, &branch).await?;
-        receiver
-            .advance(&commit, &format!("massgen: apply {name}"))
-            .await?;
+        receiver.take_objects(&commit).await?;
+        let why = format!("massgen: apply {name}");
+        receiver.advance(&commit, (&author, &why)).await?;
         Ok((commit, users))
     }
 
     /// Pushes the branch that the user has checked out.
-    pub fn push(&self, remote: &str, env: &BTreeMap<String, String>) -> Result<()> {
+    pub fn push(&self, remote: &str) -> Result<()> {
         let Some(project) = &self.project else {
             return Err(Error::bug("there is no project to push"));
         };
         let branch = project.branch.as_deref().unwrap_or_default();
-        self.receiver(project).push((remote, branch), env)
+        self.receiver(project).push((remote, branch))
+    }
+
+    fn on_disk<'a>(&'a self, root: &'a AbsPath) -> OnDisk<'a> {
+        OnDisk {
+            root,
+            line_ends: &self.line_ends,
+        }
     }
 
     fn receiver<'a>(&'a self, project: &'a Project) -> Receiver<'a> {
         Receiver {
-            git: &self.git,
+            hub: &self.ground.hub,
             project,
         }
     }
 
     /// Refuses what would replace files that the user has changed, or staged where a commit follows.
     async fn expect_untouched(&self, shape: Shape) -> Result<()> {
-        let root = self.root();
-        let mut foreign = self.ground.hub.foreign(root, &self.changes).await?;
+        let disk = self.on_disk(self.root());
+        let mut foreign = self.ground.hub.foreign(disk, &self.changes).await?;
         if let Some(project) = self.project.as_ref().filter(|_| shape != Shape::Files) {
             let staged: BTreeSet<RelPath> = self.receiver(project).staged().await?;
             let changed = self.changes.keys().filter(|path| staged.contains(*path));

@@ -1,6 +1,8 @@
 //! Owns what a pipeline stands on: its directory, its repository and the project that it works on, made
 //! once at its beginning and found again when it is gone on with.
 
+use std::collections::BTreeMap;
+
 use crate::config::workflow::{ProjectChoice, Workflow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
@@ -58,8 +60,8 @@ pub struct Beginning<'a> {
     pub base: &'a AbsPath,
     /// Where pipelines lie.
     pub pipelines: &'a AbsPath,
-    /// Where programs are looked for.
-    pub path_variable: &'a str,
+    /// The user's environment.
+    pub env: &'a BTreeMap<String, String>,
     /// The config file, its text, and the words of the command line.
     pub started_with: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
     /// What the record must never hold.
@@ -73,7 +75,7 @@ impl Ground {
     /// There is no git that will do, or the project cannot be worked on.
     pub async fn begin(beginning: Beginning<'_>) -> Result<(Self, Vec<String>)> {
         let Beginning { workflow, base, .. } = beginning;
-        let git = Git::find(beginning.path_variable).await?;
+        let git = Git::find(beginning.env).await?;
         let project = project(&git, &workflow.project, base).await?;
         let directory = match (&workflow.directory, &project) {
             (Some(directory), _) => directory.clone(),
@@ -125,11 +127,11 @@ impl Ground {
     }
 
     /// Finds what the pipeline in `dir` stands on.
-    pub async fn go_on(dir: PipelineDir, path_variable: &str) -> Result<Self> {
+    pub async fn go_on(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let held = dir.hold()?;
         dir.clear_after_the_dead()?;
         let record = dir.record()?;
-        let git = Git::find(path_variable).await?;
+        let git = Git::find(env).await?;
         let objects = match &record.project {
             None => None,
             Some(origin) => {

@@ -53,9 +53,9 @@ pub struct Step {
 
 impl Look {
     /// Opens what there is of a pipeline.
-    pub async fn at(dir: PipelineDir, path_variable: &str) -> Result<Self> {
+    pub async fn at(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let record = dir.record()?;
-        let git = Git::find(path_variable).await?;
+        let git = Git::find(env).await?;
         Ok(Self {
             hub: Hub::open(git, dir.hub()),
             dir,

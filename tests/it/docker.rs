@@ -657,7 +657,7 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
     inside.fails("dd if=/dev/zero of=big bs=1M count=2", "");
     inside.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
     let bomb = inside.run(
-        "bomb() { bomb | bomb & }; bomb; sleep 120",
+        "bomb() { bomb | bomb & }; bomb; exec sleep 120",
         Duration::from_secs(2),
     );
     assert_eq!(bomb.ended, Ended::OutOfTime);

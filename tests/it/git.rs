@@ -55,7 +55,7 @@ impl Scene {
     }
 
     async fn git(&self) -> Git {
-        Git::find(&std::env::var("PATH").unwrap()).await.unwrap()
+        Git::find(&std::env::vars().collect()).await.unwrap()
     }
 
     async fn found(&self) -> Project {

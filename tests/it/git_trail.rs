@@ -40,7 +40,7 @@ fn author() -> Author {
 }
 
 pub(crate) async fn git() -> Git {
-    Git::find(&std::env::var("PATH").unwrap()).await.unwrap()
+    Git::find(&std::env::vars().collect()).await.unwrap()
 }
 
 /// Runs the plain git of a user in `dir`; gives what it prints.

@@ -79,6 +79,7 @@ mod pipeline;
 mod pipeline_apply;
 mod pipeline_kills;
 mod pipeline_projects;
+mod pipeline_repository;
 mod pipeline_rights;
 mod program_scene;
 mod proxy;

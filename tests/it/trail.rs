@@ -61,7 +61,7 @@ impl Played {
             opened: &[],
             base: &base,
             pipelines: &base.join(".massgen/pipelines"),
-            path_variable: "/usr/bin:/bin",
+            env: &std::env::vars().collect(),
             started_with: (None, None, &[]),
             redactor: &Redactor::new(Vec::new()),
         })
@@ -142,7 +142,9 @@ impl Played {
         let dir = self.ground.dir.clone();
         drop(self);
         let finished = project.retyped(words).failure(code);
-        let ground = Ground::go_on(dir, "/usr/bin:/bin").await.unwrap();
+        let ground = Ground::go_on(dir, &std::env::vars().collect())
+            .await
+            .unwrap();
         (Self { ground }, finished)
     }
 }

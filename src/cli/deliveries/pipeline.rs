@@ -63,11 +63,10 @@ pub(crate) fn run(
     if shape == Shape::Files || status != ExitStatus::Delivered || delivering.is_empty() {
         return Ok(status);
     }
-    let home = host.home.as_ref();
-    let (commit, branch) = runtime.block_on(delivering.commit(shape, home))?;
+    let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
     output.note(&format!("committed to {branch}: {commit}"));
     if let Some(remote) = &asked.push {
-        delivering.push(remote, &host.env)?;
+        delivering.push(remote)?;
     }
     Ok(status)
 }
@@ -91,10 +90,9 @@ pub(crate) fn would(
 }
 
 async fn delivering(dir: PipelineDir, shape: Shape, host: &Host) -> Result<Delivering> {
-    let path_variable = host.env("PATH").unwrap_or_default();
-    let ground = Ground::go_on(dir, path_variable).await?;
+    let ground = Ground::go_on(dir, &host.env).await?;
     ground.expect_begun_in(&host.cwd, "go there and apply it")?;
-    Delivering::of(ground, shape, path_variable).await
+    Delivering::of(ground, shape, &host.env).await
 }
 
 /// Lays out what is delivered, and files it as an offer.

@@ -21,7 +21,7 @@ const SUBJECT_CHARS_MAX: usize = 60;
 pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut Output<'_>) -> Result<()> {
     let dir = meant(&asked.run, host)?;
     let (look, branches) = runtime()?.block_on(async {
-        let look = Look::at(dir, host.env("PATH").unwrap_or_default()).await?;
+        let look = Look::at(dir, &host.env).await?;
         let branches = look.branches().await?;
         Ok::<_, crate::error::Error>((look, branches))
     })?;

@@ -24,7 +24,7 @@ const AUTHOR_CHARS_MAX: usize = 40;
 pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut Output<'_>) -> Result<()> {
     let dir = meant(&asked.run, host)?;
     let steps = runtime()?.block_on(async {
-        let look = Look::at(dir, host.env("PATH").unwrap_or_default()).await?;
+        let look = Look::at(dir, &host.env).await?;
         look.steps().await
     })?;
     let width = steps.iter().map(|step| author(step).chars().count());

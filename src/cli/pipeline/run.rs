@@ -114,7 +114,7 @@ pub(crate) async fn begin(
         opened: &stage.opened,
         base: &stage.host.cwd,
         pipelines: &pipelines,
-        path_variable: stage.host.env("PATH").unwrap_or_default(),
+        env: &stage.host.env,
         started_with: (config_path, config_text, &started_with.arguments),
         redactor: &company.redactor,
     })
@@ -140,8 +140,7 @@ pub(crate) async fn go_on(
         .iter()
         .for_each(|warning| output.warning(warning));
     let host = completed.host;
-    let path_variable = host.env("PATH").unwrap_or_default();
-    let ground = Ground::go_on(dir, path_variable).await?;
+    let ground = Ground::go_on(dir, &host.env).await?;
     ground.expect_begun_in(&host.cwd, "go there, or begin the task again")?;
     let record = &ground.record;
     let arguments = arguments_of(now, &record.arguments);

@@ -19,7 +19,7 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut Output<'_>
     let dir = meant(&asked.run, host)?;
     let (name, role) = (dir.name(), &asked.role);
     let taken = runtime()?.block_on(async {
-        let ground = Ground::go_on(dir, host.env("PATH").unwrap_or_default()).await?;
+        let ground = Ground::go_on(dir, &host.env).await?;
         ground.take_out(role).await
     })?;
     if taken.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn reset(host: &Host, asked: &RoleArguments, output: &mut Output<'_>)
     let dir = meant(&asked.run, host)?;
     let (name, role) = (dir.name(), &asked.role);
     runtime()?.block_on(async {
-        let ground = Ground::go_on(dir, host.env("PATH").unwrap_or_default()).await?;
+        let ground = Ground::go_on(dir, &host.env).await?;
         ground.start_afresh(role).await
     })?;
     output.note(&format!("{role} starts afresh in {name}"));

@@ -111,6 +111,11 @@ impl Hub {
         Self { git, dir }
     }
 
+    /// How git is run.
+    pub(super) fn git(&self) -> &Git {
+        &self.git
+    }
+
     /// Where it is.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
@@ -282,6 +287,22 @@ impl Hub {
         self.ask_elsewhere((&self.dir, dir, index), words).await
     }
 
+    /// As [`Hub::ask_of_files`], whatever its status.
+    pub(super) async fn try_of_files(
+        &self,
+        (dir, index): (&AbsPath, &AbsPath),
+        words: &[&str],
+    ) -> Result<Answer> {
+        let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
+        let index = index.to_string();
+        let call = Call {
+            dir,
+            env: &of_files((&git_dir, &tree, &index)),
+            ..self.call(words)
+        };
+        self.git.try_to(call).await
+    }
+
     /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
     /// `index`.
     pub(super) async fn ask_elsewhere(
@@ -300,14 +321,9 @@ impl Hub {
     ) -> Result<Vec<u8>> {
         let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
-        let env = [
-            ("GIT_DIR", git_dir.as_str()),
-            ("GIT_WORK_TREE", &tree),
-            ("GIT_INDEX_FILE", &index),
-        ];
         let call = Call {
             dir,
-            env: &env,
+            env: &of_files((&git_dir, &tree, &index)),
             input,
             ..self.call(words)
         };
@@ -323,6 +339,24 @@ impl Hub {
         let words = ["update-index", "-z", "--index-info"];
         let files = (&self.dir, dir, index);
         self.ask_with(files, &words, rows).await.map(drop)
+    }
+
+    /// Gives `project` all objects that `commit` leads to and its head does not, as one pack. It is written
+    /// by a git that goes by the settings of the hub alone.
+    pub(super) async fn give_objects(&self, project: &Project, commit: &ObjectId) -> Result<()> {
+        let packs = project.objects.join("pack/pack").to_string();
+        let words = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
+        let objects = project.objects.to_string();
+        // It runs in the hub, to which this path is relative.
+        let env = [
+            ("GIT_OBJECT_DIRECTORY", objects.as_str()),
+            ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "objects"),
+        ];
+        let known = project.head.iter().map(|head| format!("^{head}\n"));
+        let asked: String = std::iter::once(format!("{commit}\n"))
+            .chain(known)
+            .collect();
+        self.ask(&words, &env, asked.as_bytes()).await.map(drop)
     }
 
     /// The beginning of what git answers about the repository.
@@ -373,6 +407,17 @@ impl Hub {
             output_bytes_max: OUTPUT_BYTES_MAX,
         }
     }
+}
+
+/// By which variables git is told of a repository, a tree of files and an index.
+fn of_files<'a>(
+    (git_dir, tree, index): (&'a str, &'a str, &'a str),
+) -> [(&'static str, &'a str); 3] {
+    [
+        ("GIT_DIR", git_dir),
+        ("GIT_WORK_TREE", tree),
+        ("GIT_INDEX_FILE", index),
+    ]
 }
 
 /// The object that git named.

@@ -1,20 +1,18 @@
-//! Owns the way of a pipeline's work into a project of the user's: which files differ, which of them the
-//! user has changed meanwhile, and at the end the commit. Nothing else writes to the repository of a user.
+//! Owns the files of a pipeline's work on their way into a project of the user's: which differ, which of
+//! them the user has changed meanwhile, and how they are laid out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
-use crate::world::git::object::{Author, Branch, ObjectId};
-use crate::world::git::project::Project;
+use crate::world::git::names;
+use crate::world::git::object::ObjectId;
 use crate::world::git::tree::index_row;
-use crate::world::git::{Call, Git, OUTPUT_BYTES_MAX, names, text};
 use crate::world::sys::own::dir::{self, Audience, Stage};
 use crate::world::sys::own::file;
-use crate::world::sys::process;
 
 /// The mode of what a tree lacks.
 const NOTHING: &str = "000000";
@@ -35,6 +33,39 @@ pub struct Change {
     pub after: Option<Version>,
 }
 
+/// How the ends of lines on the disk differ from those in the repository, by the user's settings: words
+/// that git takes before a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineEnds(Vec<String>);
+
+impl LineEnds {
+    /// By values of `core.autocrlf` and `core.eol`; others than git's own say nothing.
+    pub(super) fn new(autocrlf: Option<&str>, eol: Option<&str>) -> Self {
+        let setting = |name: &str, value: Option<&str>, known: &[&str]| {
+            let value = value.filter(|value| known.contains(value))?;
+            Some(["-c".to_owned(), format!("{name}={value}")])
+        };
+        let autocrlf = setting("core.autocrlf", autocrlf, &["true", "input"]);
+        let eol = setting("core.eol", eol, &["lf", "crlf"]);
+        Self(autocrlf.into_iter().chain(eol).flatten().collect())
+    }
+
+    /// A command that goes by them.
+    fn of<'a>(&'a self, command: &[&'a str]) -> Vec<&'a str> {
+        let settings = self.0.iter().map(String::as_str);
+        settings.chain(command.iter().copied()).collect()
+    }
+}
+
+/// The files of a user, and how lines end there.
+#[derive(Clone, Copy, Debug)]
+pub struct OnDisk<'a> {
+    /// The directory that they are in.
+    pub root: &'a AbsPath,
+    /// How lines end there.
+    pub line_ends: &'a LineEnds,
+}
+
 /// Files that change, by their paths in the tree.
 pub type Changes = BTreeMap<RelPath, Change>;
 
@@ -48,12 +79,12 @@ impl Hub {
         Ok(changes.into_iter().collect())
     }
 
-    /// The files among `changes` that stand in `root` neither as they were nor as they become: somebody
+    /// The files among `changes` that are on the disk neither as they were nor as they become: somebody
     /// else has changed them.
-    pub async fn foreign(&self, root: &AbsPath, changes: &Changes) -> Result<Vec<RelPath>> {
+    pub async fn foreign(&self, disk: OnDisk<'_>, changes: &Changes) -> Result<Vec<RelPath>> {
         let stage = Stage::new(self.dir())?;
-        let before = (root, stage.path().join("before"));
-        let after = (root, stage.path().join("after"));
+        let before = (disk, stage.path().join("before"));
+        let after = (disk, stage.path().join("after"));
         let unlike_before = self
             .unlike(before, changes, |change| change.before.as_ref())
             .await?;
@@ -64,29 +95,29 @@ impl Hub {
         Ok(both.cloned().collect())
     }
 
-    /// The files among `changes` that do not stand in `root` as they become.
-    pub async fn missing(&self, root: &AbsPath, changes: &Changes) -> Result<Vec<RelPath>> {
+    /// The files among `changes` that are not on the disk as they become.
+    pub async fn missing(&self, disk: OnDisk<'_>, changes: &Changes) -> Result<Vec<RelPath>> {
         let stage = Stage::new(self.dir())?;
-        let after = (root, stage.path().join("after"));
+        let after = (disk, stage.path().join("after"));
         let unlike = self.unlike(after, changes, |change| change.after.as_ref());
         Ok(unlike.await?.into_iter().collect())
     }
 
-    /// The files that do not stand in `root` in a version of theirs; where that is nothing, those that
-    /// stand there.
+    /// The files that are not on the disk in a version of theirs; where that is nothing, those that are
+    /// there.
     async fn unlike(
         &self,
-        (root, index): (&AbsPath, AbsPath),
+        (disk, index): (OnDisk<'_>, AbsPath),
         changes: &Changes,
         version: impl Fn(&Change) -> Option<&Version>,
     ) -> Result<BTreeSet<RelPath>> {
-        let files = (root, &index);
+        let files = (disk.root, &index);
         let mut rows = Vec::new();
         let mut unlike = BTreeSet::new();
         for (path, change) in changes {
             match version(change) {
                 Some(version) => rows.extend(row(version, path)),
-                None if is_there(root, path) => drop(unlike.insert(path.clone())),
+                None if is_there(disk.root, path) => drop(unlike.insert(path.clone())),
                 None => {}
             }
         }
@@ -100,13 +131,14 @@ impl Hub {
             "--no-ext-diff",
             "--no-textconv",
         ];
-        let told = self.ask_of_files(files, &ask).await?;
+        let told = self.ask_of_files(files, &disk.line_ends.of(&ask)).await?;
         unlike.extend(paths(&told));
         Ok(unlike)
     }
 
-    /// Writes what `changes` make of files into the empty directory `dir`.
-    pub async fn lay_out(&self, changes: &Changes, dir: &AbsPath) -> Result<()> {
+    /// Writes what `changes` make of files into the empty directory of `to`.
+    pub async fn lay_out(&self, changes: &Changes, to: OnDisk<'_>) -> Result<()> {
+        let dir = to.root;
         dir::create_all(dir, Audience::User)?;
         let stage = Stage::new(self.dir())?;
         let index = stage.path().join("index");
@@ -118,139 +150,8 @@ impl Hub {
             .collect();
         self.fill_index((dir, &index), &rows).await?;
         let write = ["checkout-index", "--all", "--force", "--quiet"];
+        let write = to.line_ends.of(&write);
         self.ask_of_files((dir, &index), &write).await.map(drop)
-    }
-}
-
-/// A project of the user's that takes a commit.
-#[derive(Clone, Copy, Debug)]
-pub struct Receiver<'a> {
-    /// How git is run.
-    pub git: &'a Git,
-    /// The project.
-    pub project: &'a Project,
-}
-
-impl Receiver<'_> {
-    /// The files that the user has staged and not committed.
-    pub async fn staged(self) -> Result<BTreeSet<RelPath>> {
-        let told = match &self.project.head {
-            Some(head) => {
-                let words = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
-                self.ask(&words).await?
-            }
-            None => self.ask(&["ls-files", "-z"]).await?,
-        };
-        Ok(paths(&told).collect())
-    }
-
-    /// Who the user is, as their git knows it; `None` if it does not.
-    pub async fn identity(self, home: Option<&AbsPath>) -> Result<Option<Author>> {
-        let name = self.setting("user.name", home).await?;
-        let address = self.setting("user.email", home).await?;
-        Ok(name
-            .zip(address)
-            .map(|(name, address)| Author::new(&name, &address)))
-    }
-
-    async fn setting(self, name: &str, home: Option<&AbsPath>) -> Result<Option<String>> {
-        let global = home.map(|home| home.join(".gitconfig").to_string());
-        let global = global.as_deref().map(|path| ("GIT_CONFIG_GLOBAL", path));
-        let env: Vec<(&str, &str)> = global.into_iter().collect();
-        let words = ["config", "--includes", "--get", name];
-        let answer = self
-            .git
-            .try_to(Call {
-                env: &env,
-                ..self.call(&words)
-            })
-            .await?;
-        match answer.code {
-            0 => text(&answer.output).map(|value| Some(value.to_owned())),
-            _ => Ok(None),
-        }
-    }
-
-    /// Takes over all objects of a branch of `hub` that the project lacks.
-    pub async fn take_objects(self, hub: &Hub, branch: &Branch) -> Result<()> {
-        let (from, reference) = (hub.dir().to_string(), branch.reference());
-        let words = [
-            "-c",
-            "protocol.file.allow=always",
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            "--no-recurse-submodules",
-            &from,
-            &reference,
-        ];
-        self.ask(&words).await.map(drop)
-    }
-
-    /// Points the branch that is checked out at `commit`, if it still points where it did, and lets the
-    /// user's index follow.
-    pub async fn advance(self, commit: &ObjectId, why: &str) -> Result<()> {
-        let nothing = "0".repeat(commit.as_str().len());
-        let head = self.project.head.as_ref();
-        let from = head.map_or(nothing.as_str(), ObjectId::as_str);
-        let words = [
-            "-c",
-            "core.logAllRefUpdates=true",
-            "update-ref",
-            "-m",
-            why,
-            "HEAD",
-            commit.as_str(),
-            from,
-        ];
-        self.ask(&words).await?;
-        // The files are there already, and git need not look at them.
-        let mut words = vec!["read-tree", "-m", "-i"];
-        words.extend(head.map(ObjectId::as_str));
-        words.push(commit.as_str());
-        self.ask(&words).await?;
-        // It says by its status what differs, which is the user's affair.
-        let words = ["update-index", "-q", "--refresh"];
-        self.git.try_to(self.call(&words)).await.map(drop)
-    }
-
-    /// Pushes a branch to a remote of the user's, by their own git with all of their settings: hooks and
-    /// credentials are theirs.
-    ///
-    /// # Errors
-    /// The push did not work; git has said why.
-    pub fn push(
-        self,
-        (remote, branch): (&str, &str),
-        env: &BTreeMap<String, String>,
-    ) -> Result<()> {
-        let words = ["push", "--", remote, branch];
-        let place = (&self.project.root, env);
-        let ended = process::run_for_user(&self.git.program, &words, place)
-            .map_err(|error| Error::io("cannot start git", error))?;
-        if ended == Some(0) {
-            return Ok(());
-        }
-        let message = format!("`{branch}` could not be pushed to `{remote}`");
-        Err(Error::new(ErrorKind::Environment, message).hint(format!(
-            "what was applied is committed; push it yourself: git push {remote} {branch}"
-        )))
-    }
-
-    async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
-        self.git.ask(self.call(words)).await
-    }
-
-    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
-        Call {
-            dir: &self.project.root,
-            arguments,
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        }
     }
 }
 
@@ -276,7 +177,7 @@ fn change(about: &str, path: &[u8]) -> Option<(RelPath, Change)> {
 }
 
 /// The paths of an answer that ends each with a NUL.
-fn paths(answer: &[u8]) -> impl Iterator<Item = RelPath> {
+pub(super) fn paths(answer: &[u8]) -> impl Iterator<Item = RelPath> {
     names(answer).filter_map(|name| RelPath::new(OsStr::from_bytes(name)))
 }
 

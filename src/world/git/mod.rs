@@ -7,9 +7,11 @@ pub mod checkout;
 pub mod history;
 pub mod hub;
 pub mod import;
+mod next_index;
 pub mod object;
 pub mod private;
 pub mod project;
+pub mod receiver;
 pub mod tree;
 
 use std::collections::BTreeMap;
@@ -50,6 +52,8 @@ const SETTINGS: &[&str] = &[
     // Whoever mends a conflict sees what both sides began with.
     "merge.conflictStyle=diff3",
     "protocol.allow=never",
+    // Whether the user trusts a repository of another's is asked of their own git: `Project::around`.
+    "safe.directory=*",
     "submodule.recurse=false",
 ];
 
@@ -68,11 +72,33 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_LITERAL_PATHSPECS", "1"),
 ];
 
+/// Variables that point git at another repository than the one it is run in, as they do in a hook: those
+/// of `git rev-parse --local-env-vars`.
+const OF_ANOTHER_REPOSITORY: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 /// The git program of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Git {
     program: AbsPath,
-    path_variable: String,
+    /// The user's environment.
+    users: BTreeMap<String, String>,
 }
 
 /// One run of git.
@@ -99,20 +125,20 @@ struct Answer {
 }
 
 impl Git {
-    /// The program in the directories of a `PATH`.
+    /// The program that is found with the environment `env` of the user.
     ///
     /// # Errors
     /// There is none, or it is older than 2.38.
-    pub async fn find(path_variable: &str) -> Result<Self> {
+    pub async fn find(env: &BTreeMap<String, String>) -> Result<Self> {
+        let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let missing = || {
             Error::new(ErrorKind::Environment, "there is no `git` in `PATH`")
                 .hint("install git 2.38 or newer")
         };
         let program = process::find("git", path_variable).ok_or_else(missing)?;
-        let git = Self {
-            program,
-            path_variable: path_variable.to_owned(),
-        };
+        let mut users = env.clone();
+        users.retain(|name, _| !OF_ANOTHER_REPOSITORY.contains(&name.as_str()));
+        let git = Self { program, users };
         let call = Call {
             dir: &AbsPath::top(),
             arguments: &["--version"],
@@ -146,13 +172,28 @@ impl Git {
     async fn try_to(&self, call: Call<'_>) -> Result<Answer> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
-        let path = [("PATH", self.path_variable.as_str())];
-        let env = path.iter().chain(ENVIRONMENT).chain(call.env);
+        let path = self.users.get("PATH").map_or("", String::as_str);
+        let env = [("PATH", path)];
+        let env = env.iter().chain(ENVIRONMENT).chain(call.env);
         let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.run(call, (&arguments, &env.collect())).await
+    }
+
+    /// What git answers in the environment and with the settings of the user, whatever its status. Only
+    /// for words that run nothing which a repository brings along.
+    async fn try_as_user(&self, call: Call<'_>) -> Result<Answer> {
+        self.run(call, (call.arguments, &self.users)).await
+    }
+
+    async fn run(
+        &self,
+        call: Call<'_>,
+        (arguments, env): (&[&str], &BTreeMap<String, String>),
+    ) -> Result<Answer> {
         let program = Program {
             path: &self.program,
-            arguments: &arguments,
-            env: &env.collect::<BTreeMap<_, _>>(),
+            arguments,
+            env,
             dir: call.dir,
             input: call.input,
             output_bytes_max: call.output_bytes_max,

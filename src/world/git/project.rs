@@ -9,12 +9,18 @@ use crate::world::files::read_found;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
 use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, names, text};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::own::dir::{self, Stage};
+use crate::world::sys::own::lockfile::copy_dated;
 
-/// The longest index of a repository that is looked at, in bytes.
-const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// What the names of the files begin with in which git keeps parts of an index, where the user lets it.
+const INDEX_PART: &str = "sharedindex.";
 /// The longest list of commits at which a shallow repository ends, in bytes.
 pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// What the name of each branch begins with.
+pub(super) const BRANCHES: &str = "refs/heads/";
+/// What git says of a repository of another user's that this one has not said to trust.
+const DUBIOUS: &str = "dubious ownership";
 
 /// A repository of the user's with a tree on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +36,7 @@ pub struct Project {
     /// How its objects are named: `sha1` or `sha256`.
     pub format: String,
     /// Where its notes on the tree are.
-    index: AbsPath,
+    pub(super) index: AbsPath,
     /// The commits at which a shallow repository ends, as git lists them; empty if it is whole.
     pub(super) shallow: Vec<u8>,
 }
@@ -57,6 +63,7 @@ impl Project {
             "--show-object-format",
         ];
         let look = Look { git, dir };
+        look.expect_trusted().await?;
         let answer = look.at(&asked).await?;
         if answer.code != 0 {
             return match look.at(&["rev-parse", "--is-bare-repository"]).await?.code {
@@ -71,6 +78,11 @@ impl Project {
         let (Some(root), Some(objects), Some(index), Some(shallow)) = paths else {
             return Err(unfit(dir, "git does not tell where its parts are"));
         };
+        let stood_in = dir::follow(dir)?;
+        if !stood_in.as_path().starts_with(root.as_path()) {
+            let why = format!("its files are said to be in `{root}`, and this is not in there");
+            return Err(unfit(dir, &why).hint("see `git config core.worktree`"));
+        }
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
@@ -78,10 +90,11 @@ impl Project {
         }
         let head = look.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         let head = head.await?.as_deref().and_then(ObjectId::parse);
-        let branch = look.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]);
+        let branch = look.line(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        let branch = branch.as_deref().and_then(|at| at.strip_prefix(BRANCHES));
         Ok(Some(Self {
             head,
-            branch: branch.await?,
+            branch: branch.map(str::to_owned),
             shallow: read_found(&shallow, SHALLOW_BYTES_MAX)?.unwrap_or_default(),
             root,
             objects,
@@ -93,15 +106,43 @@ impl Project {
     /// The files that git knows and that are not as they were committed, as far as that can be told
     /// from git's notes on them. `hub` is made on top of the repository.
     pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let notes = read_found(&self.index, INDEX_BYTES_MAX)?;
-        let (Some(notes), Some(head)) = (notes, &self.head) else {
+        let stage = Stage::new(hub.dir())?;
+        let index = stage.path().join("index");
+        let Some(head) = &self.head else {
             return Ok(Vec::new());
         };
-        let index = hub.dir().join("project-index");
-        file::replace(&index, &notes, Durability::Process)?;
+        if !self.copy_index((hub, &index)).await? {
+            return Ok(Vec::new());
+        }
         let asked = ["diff-index", "--name-only", "-z", head.as_str()];
         let told = hub.ask_of_files((&self.root, &index), &asked).await?;
         Ok(names(&told).map(lossy).collect())
+    }
+
+    /// Copies git's notes on the tree to `to`, all of them into this one file; gives whether there are any.
+    pub(super) async fn copy_index(&self, (hub, to): (&Hub, &AbsPath)) -> Result<bool> {
+        if !copy_dated(&self.index, to)? {
+            return Ok(false);
+        }
+        let parts = dir::names(&self.index.parent().unwrap_or_else(AbsPath::top))?;
+        if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
+            let to = to.to_string();
+            let join = [
+                "-c",
+                "core.splitIndex=false",
+                "update-index",
+                "--no-split-index",
+            ];
+            let call = Call {
+                dir: &self.root,
+                arguments: &join,
+                env: &[("GIT_INDEX_FILE", &to)],
+                input: b"",
+                output_bytes_max: OUTPUT_BYTES_MAX,
+            };
+            hub.git().ask(call).await?;
+        }
+        Ok(true)
     }
 }
 
@@ -135,6 +176,25 @@ impl Look<'_> {
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
         self.line(&["config", "--local", "--get", name]).await
+    }
+
+    /// Git asks of whoever stands in another's repository whether they trust it.
+    async fn expect_trusted(self) -> Result<()> {
+        let call = Call {
+            dir: self.dir,
+            arguments: &["rev-parse", "--git-dir"],
+            env: &[],
+            input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
+        };
+        let answer = self.git.try_as_user(call).await?;
+        if answer.code == 0 || !answer.errors.contains(DUBIOUS) {
+            return Ok(());
+        }
+        let why = "it belongs to another user, and you have not said that you trust it";
+        Err(unfit(self.dir, why)
+            .hint("`git status` there says how that is said")
+            .hint("or work without it: `project: none` under `workflow`"))
     }
 }
 

@@ -1,0 +1,479 @@
+//! What `massgen apply` of a pipeline does to the repository of a user: the branch and the index move
+//! together or not at all, nothing that the repository brings along is run, and the user's settings hold.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use massgen::path::AbsPath;
+use massgen::world::git::Git;
+use massgen::world::git::hub::{Hub, NewCommit};
+use massgen::world::git::object::Author;
+use massgen::world::git::project;
+use massgen::world::git::receiver::Receiver;
+
+use crate::pipeline::{does, git_in, pipeline, place, writes};
+use crate::project::{Finished, Project};
+use crate::scripted_team::agent;
+
+/// At how many moments an apply is killed.
+const KILLS: usize = 40;
+/// How many are killed at once.
+const AT_ONCE: usize = 4;
+
+/// A project of one commit, and a pipeline for it that changes a file and makes one.
+fn project() -> Project {
+    let read = "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned();
+    let calls = [
+        read,
+        writes("src/old.txt", "one\\nTWO\\n"),
+        writes("src/new/file.txt", "new\\n"),
+    ];
+    let agents = [agent("implementer", "", &does(&calls.join(", "), "did it"))];
+    let project = Project::new()
+        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .file("src/old.txt", "one\ntwo\n")
+        .file("src/other.txt", "other\n")
+        .file(".gitignore", ".massgen\n/*.yaml\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "."]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    project
+}
+
+fn worked() -> Finished {
+    project().args(["change it"]).success()
+}
+
+/// The commits of the user's branch, and what differs from it.
+fn state(project: &Project) -> (String, String) {
+    let root = project.path("");
+    let log = git_in(&root, &["log", "--format=%s", "--first-parent", "HEAD"]);
+    let all = ["status", "--porcelain", "--untracked-files=all"];
+    (log, git_in(&root, &all))
+}
+
+#[track_caller]
+fn expect_committed(project: &Project) {
+    let expected = ("change it\nfirst\n".to_owned(), String::new());
+    assert_eq!(state(project), expected);
+    let root = project.path("");
+    git_in(&root, &["fsck", "--strict"]);
+    for left in ["index.lock", "index.massgen"] {
+        assert!(!root.join(".git").join(left).exists(), "{left}");
+    }
+}
+
+#[test]
+fn nothing_is_applied_while_another_git_is_at_work() {
+    let worked = worked();
+    let lock = worked.project().path(".git/index.lock");
+    fs::write(&lock, "another's").unwrap();
+    let refused = worked
+        .then(["apply", "last"])
+        .failure(3)
+        .has_file("src/old.txt", "one\ntwo\n")
+        .has_file(".git/index.lock", "another's");
+    assert!(refused.stderr().contains("index.lock"));
+    fs::remove_file(&lock).unwrap();
+    expect_committed(refused.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
+    let undisturbed = worked();
+    let begun = Instant::now();
+    expect_committed(undisturbed.then(["apply", "last"]).success().project());
+    // What runs beside it makes each slower than the one that was timed.
+    let whole = begun.elapsed() * 3;
+    scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for number in (first..KILLS).step_by(AT_ONCE) {
+                    let part = u32::try_from(number).unwrap();
+                    kill_and_apply(whole * part / u32::try_from(KILLS).unwrap());
+                }
+            });
+        }
+    });
+}
+
+fn kill_and_apply(time: Duration) {
+    let worked = worked();
+    let project = worked.project();
+    let mut child = project
+        .command()
+        .args(["apply", "last"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    sleep(time);
+    // It may have ended by itself.
+    let _killed = child.kill();
+    child.wait().unwrap();
+    let root = project.path("");
+    if !root.join(".git/index.lock").exists() {
+        // What the user commits next takes nothing back.
+        let staged = git_in(&root, &["diff", "--cached", "--name-only"]);
+        assert_eq!(staged, "", "killed after {time:?}");
+    }
+    expect_committed(worked.then(["apply", "last"]).success().project());
+}
+
+/// A lock that massgen has left is told from others by its second name.
+#[test]
+fn the_lock_of_a_process_that_was_killed_goes_and_the_branch_stays() {
+    let worked = worked();
+    let git_dir = worked.project().path(".git");
+    fs::write(git_dir.join("index.massgen"), "no index").unwrap();
+    fs::hard_link(git_dir.join("index.massgen"), git_dir.join("index.lock")).unwrap();
+    expect_committed(worked.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn the_index_follows_a_branch_that_had_moved_when_the_process_was_killed() {
+    let worked = worked();
+    let git_dir = worked.project().path(".git");
+    let before = fs::read(git_dir.join("index")).unwrap();
+    let applied = worked.then(["apply", "last"]).success();
+    fs::rename(git_dir.join("index"), git_dir.join("index.massgen")).unwrap();
+    fs::hard_link(git_dir.join("index.massgen"), git_dir.join("index.lock")).unwrap();
+    fs::write(git_dir.join("index"), before).unwrap();
+    let root = applied.project().path("");
+    let staged = git_in(&root, &["diff", "--cached", "--name-only"]);
+    assert_eq!(staged, "src/new/file.txt\nsrc/old.txt\n");
+    expect_committed(applied.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn what_the_user_staged_stays_staged() {
+    let worked = worked();
+    let root = worked.project().path("");
+    fs::write(root.join("src/other.txt"), "staged\n").unwrap();
+    git_in(&root, &["add", "src/other.txt"]);
+    fs::write(root.join("src/other.txt"), "and more\n").unwrap();
+    let applied = worked.then(["apply", "last"]).success();
+    let (log, status) = state(applied.project());
+    assert_eq!(log, "change it\nfirst\n");
+    assert_eq!(status, "MM src/other.txt\n");
+    assert_eq!(git_in(&root, &["show", ":src/other.txt"]), "staged\n");
+}
+
+#[test]
+fn an_index_in_parts_is_taken_as_a_whole() {
+    let project = project();
+    let root = project.path("");
+    git_in(&root, &["update-index", "--split-index"]);
+    fs::write(root.join("src/other.txt"), "staged\n").unwrap();
+    git_in(&root, &["add", "src/other.txt"]);
+    let parts = fs::read_dir(root.join(".git")).unwrap();
+    let mut names = parts.map(|part| part.unwrap().file_name().into_string().unwrap());
+    assert!(names.any(|name| name.starts_with("sharedindex.")));
+    let applied = project
+        .args(["change it"])
+        .success()
+        .then(["apply", "last"])
+        .success();
+    let (log, status) = state(applied.project());
+    assert_eq!(log, "change it\nfirst\n");
+    assert_eq!(status, "M  src/other.txt\n");
+}
+
+/// Writes a program that leaves a file behind when it is run.
+fn trap(dir: &Path) -> String {
+    let (program, trace) = (dir.join("trap"), dir.join("sprung"));
+    let script = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", trace.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program.display().to_string()
+}
+
+#[test]
+fn nothing_is_run_that_the_repository_brings_along() {
+    let traps = tempfile::tempdir().unwrap();
+    let program = trap(traps.path());
+    let sprung = traps.path().join("sprung");
+    let project = project();
+    let root = project.path("");
+    let elsewhere = format!("url.ext::{program}.insteadOf");
+    for (name, value) in [
+        ("core.fsmonitor", program.as_str()),
+        ("filter.evil.clean", &program),
+        ("filter.evil.smudge", &program),
+        ("diff.external", &program),
+        ("diff.evil.textconv", &program),
+        ("merge.evil.driver", &program),
+        ("core.alternateRefsCommand", &program),
+        ("core.editor", &program),
+        ("gpg.program", &program),
+        ("commit.gpgSign", "true"),
+        ("protocol.ext.allow", "always"),
+        (&elsewhere, "/"),
+        ("alias.update-ref", &format!("!{program}")),
+    ] {
+        git_in(&root, &["config", name, value]);
+    }
+    let hooks = ["reference-transaction", "post-index-change", "pre-commit"];
+    for hook in hooks.iter().chain(&["post-merge", "post-checkout"]) {
+        fs::copy(&program, root.join(".git/hooks").join(hook)).unwrap();
+    }
+    let attributes = "* filter=evil diff=evil merge=evil\n";
+    fs::write(root.join(".git/info/attributes"), attributes).unwrap();
+    // The control: a plain git runs them.
+    fs::write(root.join("src/other.txt"), "touched\n").unwrap();
+    git_in(&root, &["status"]);
+    assert!(fs::remove_file(&sprung).is_ok());
+    fs::write(root.join("src/other.txt"), "other\n").unwrap();
+    let applied = project
+        .args(["change it"])
+        .success()
+        .then(["apply", "last"])
+        .success();
+    let said = fs::read_to_string(&sprung).unwrap_or_default();
+    assert_eq!(said, "");
+    let log = ["log", "--format=%s", "--first-parent", "HEAD"];
+    assert_eq!(git_in(&root, &log), "change it\nfirst\n");
+    drop(applied);
+}
+
+#[test]
+fn lines_end_as_the_user_has_them() {
+    let project = project();
+    let root = project.path("");
+    git_in(&root, &["config", "core.autocrlf", "true"]);
+    fs::remove_file(root.join("src/old.txt")).unwrap();
+    git_in(&root, &["checkout", "--", "src/old.txt"]);
+    let applied = project
+        .args(["change it"])
+        .success()
+        .has_file("src/old.txt", "one\r\ntwo\r\n")
+        .then(["apply", "last"])
+        .success()
+        .has_file("src/old.txt", "one\r\nTWO\r\n")
+        .has_file("src/new/file.txt", "new\r\n");
+    expect_committed(applied.project());
+}
+
+#[test]
+fn the_commit_is_by_whom_the_users_git_knows() {
+    let check = |project: Project, expected: &str| {
+        let applied = project
+            .args(["change it"])
+            .success()
+            .then(["apply", "last"])
+            .success();
+        let root = applied.project().path("");
+        let by = git_in(&root, &["log", "-1", "--format=%an <%ae> %cn"]);
+        assert_eq!(by, format!("{expected}\n"));
+    };
+    let who = "[user]\nname = Ann Other\nemail = ann@home\n";
+    check(
+        project().home_file(".config/git/config", who),
+        "Ann Other <ann@home> Ann Other",
+    );
+    check(
+        project()
+            .home_file(".gitconfig", "[include]\npath = ~/who\n")
+            .home_file("who", who),
+        "Ann Other <ann@home> Ann Other",
+    );
+    check(
+        project()
+            .env("GIT_AUTHOR_NAME", "Eve")
+            .home_file(".gitconfig", who),
+        "Eve <ann@home> Eve",
+    );
+    check(
+        project(),
+        "supervisor (massgen) <supervisor@massgen.invalid> supervisor (massgen)",
+    );
+}
+
+#[test]
+fn a_run_from_a_hook_works_on_the_repository_around_it() {
+    let other = tempfile::tempdir().unwrap();
+    git_in(other.path(), &["init", "-q", "--bare", "."]);
+    let finished = project()
+        .env("GIT_DIR", other.path())
+        .env("GIT_INDEX_FILE", other.path().join("index"))
+        .args(["change it"])
+        .success()
+        .then(["apply", "last"])
+        .success();
+    expect_committed(finished.project());
+    assert!(!other.path().join("index").exists());
+}
+
+#[test]
+fn a_directory_that_became_a_link_leads_nowhere() {
+    let outside = tempfile::tempdir().unwrap();
+    let worked = worked();
+    symlink(outside.path(), worked.project().path("src/new")).unwrap();
+    let refused = worked
+        .then(["apply", "last"])
+        .failure(4)
+        .has_file("src/old.txt", "one\ntwo\n");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    fs::remove_file(refused.project().path("src/new")).unwrap();
+    expect_committed(refused.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn a_tree_elsewhere_is_none_of_the_projects() {
+    let outside = tempfile::tempdir().unwrap();
+    let project = project();
+    let root = project.path("");
+    git_in(
+        &root,
+        &["config", "core.worktree", outside.path().to_str().unwrap()],
+    );
+    let refused = project.args(["change it"]).failure(3);
+    assert!(
+        refused.stderr().contains("cannot be worked on"),
+        "{}",
+        refused.stderr()
+    );
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn anothers_repository_has_to_be_trusted() {
+    let refused = project()
+        .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        .args(["change it"])
+        .failure(3);
+    assert!(
+        refused.stderr().contains("belongs to another user"),
+        "{}",
+        refused.stderr()
+    );
+    project()
+        .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        .home_file(".gitconfig", "[safe]\ndirectory = *\n")
+        .args(["change it"])
+        .success();
+}
+
+/// A repository of the user's, and a commit for it whose objects it has.
+struct Receiving {
+    _place: tempfile::TempDir,
+    root: std::path::PathBuf,
+    hub: Hub,
+    project: project::Project,
+    author: Author,
+}
+
+impl Receiving {
+    async fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("project");
+        fs::create_dir(&root).unwrap();
+        git_in(&root, &["init", "-q", "-b", "trunk"]);
+        fs::write(root.join("a"), "a\n").unwrap();
+        git_in(&root, &["add", "a"]);
+        git_in(&root, &["commit", "-q", "-m", "first"]);
+        let git = Git::find(&std::env::vars().collect()).await.unwrap();
+        let at = AbsPath::new(&root).unwrap();
+        let project = project::Project::around(&git, &at).await.unwrap().unwrap();
+        let hub_dir = AbsPath::new(place.path().join("hub.git")).unwrap();
+        let hub = Hub::make(git, hub_dir, Some(&project)).await.unwrap();
+        Self {
+            author: Author::new("u", "u@u"),
+            _place: place,
+            root,
+            hub,
+            project,
+        }
+    }
+
+    async fn advance(&self) -> massgen::error::Result<()> {
+        let head = self.project.head.clone().unwrap();
+        let commit = NewCommit {
+            tree: &self.hub.tree_of(&head).await.unwrap(),
+            parents: &[head],
+            author: &self.author,
+            message: "second",
+        };
+        let commit = self.hub.commit(commit).await.unwrap();
+        let receiver = Receiver {
+            hub: &self.hub,
+            project: &self.project,
+        };
+        receiver.take_objects(&commit).await.unwrap();
+        receiver.advance(&commit, (&self.author, "why")).await
+    }
+
+    fn git(&self, words: &[&str]) -> String {
+        git_in(&self.root, words)
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_moved_meanwhile_stays_where_it_is() {
+    for meanwhile in [
+        ["commit", "-q", "--allow-empty", "-m", "mine"].as_slice(),
+        &["switch", "-q", "-c", "other"],
+        &["switch", "-q", "--detach"],
+    ] {
+        let receiving = Receiving::new().await;
+        receiving.git(meanwhile);
+        let before = receiving.git(&["for-each-ref"]);
+        let error = receiving.advance().await.unwrap_err().to_string();
+        assert!(error.contains("has changed"), "{meanwhile:?}: {error}");
+        assert_eq!(receiving.git(&["for-each-ref"]), before);
+        assert!(!receiving.root.join(".git/index.lock").exists());
+    }
+    let receiving = Receiving::new().await;
+    receiving.advance().await.unwrap();
+    assert_eq!(receiving.git(&["log", "--format=%s"]), "second\nfirst\n");
+    let reflog = receiving.git(&["reflog", "-1", "--format=%gs %gn"]);
+    assert_eq!(reflog, "why u\n");
+}
+
+/// Git tells a branch from a tag of the same name by its long name.
+#[test]
+fn a_tag_with_the_name_of_the_branch_changes_nothing() {
+    let project = project();
+    git_in(&project.path(""), &["tag", "trunk"]);
+    let applied = project
+        .args(["change it"])
+        .success()
+        .then(["apply", "last"])
+        .success();
+    expect_committed(applied.project());
+    assert!(place(applied.project()).exists());
+}
+
+#[test]
+fn many_objects_come_as_one_pack() {
+    let worked = worked();
+    let root = worked.project().path("");
+    let applied = worked.then(["apply", "last"]).success();
+    let packs = fs::read_dir(root.join(".git/objects/pack")).unwrap();
+    let ends: Vec<String> = packs
+        .map(|file| file.unwrap().path())
+        .filter_map(|file| Some(file.extension()?.to_str()?.to_owned()))
+        .filter(|end| end == "pack" || end == "idx")
+        .collect();
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    // The user's repository stands by itself.
+    fs::remove_dir_all(root.join(".massgen")).unwrap();
+    let verified = Command::new("git")
+        .args(["-c", "safe.directory=*", "fsck", "--full", "--strict"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+    drop(applied);
+}
