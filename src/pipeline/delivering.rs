@@ -64,7 +64,7 @@ impl Delivering {
             let receiver = Receiver { hub, project };
             receiver.finish(delivered.as_ref())?;
             if shape != Shape::Files {
-                receiver.expect_idle()?;
+                receiver.expect_idle().await?;
             }
         }
         if shape != Shape::Files {
@@ -125,7 +125,8 @@ impl Delivering {
     pub async fn lay_out(&self, delivery: &Delivery) -> Result<i64> {
         let upper = delivery.layer(0).join("upper");
         let to = self.on_disk(&upper);
-        self.ground.hub.lay_out(&self.changes, to).await?;
+        let changes = (&self.tree, &self.changes);
+        self.ground.hub.lay_out(changes, to).await?;
         let gone = self
             .changes
             .iter()
@@ -208,6 +209,10 @@ impl Delivering {
 
     /// Refuses what would replace files that the user has changed, or staged where a commit follows.
     async fn expect_untouched(&self, shape: Shape) -> Result<()> {
+        let obstacles = self.ground.hub.obstacles(self.root(), &self.changes);
+        if !obstacles.is_empty() {
+            return Err(in_the_way(&obstacles));
+        }
         let disk = self.on_disk(self.root());
         let mut foreign = self.ground.hub.foreign(disk, &self.changes).await?;
         if let Some(project) = self.project.as_ref().filter(|_| shape != Shape::Files) {
@@ -242,6 +247,18 @@ fn expect_branch(ground: &Ground, project: Option<&Project>) -> Result<()> {
         Some(_) => return Ok(()),
     };
     Err(Error::new(ErrorKind::Usage, message).hint("deliver the files alone: `--as files`"))
+}
+
+fn in_the_way(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
+    let named: Vec<String> = obstacles
+        .iter()
+        .map(|(path, what)| format!("`{path}` ({what})"))
+        .collect();
+    let message = format!(
+        "the pipeline made files below what is no directory of the project here, so nothing is applied: {}",
+        first_of(&named, NAMED_MAX)
+    );
+    Error::new(ErrorKind::Denied, message).hint("move it away, and apply again")
 }
 
 fn in_conflict(files: &[String]) -> Error {

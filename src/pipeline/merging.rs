@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::agent::emit;
 use crate::agent::patience::Patience;
-use crate::error::{Error, ExitStatus, Result};
+use crate::error::{ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
 use crate::evidence::{Finding, Need, Verdict};
 use crate::id::AgentId;
@@ -23,23 +23,22 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::ground::{CUMULATIVE, SHARED};
 use crate::pipeline::part::{Part, Played, Whole, Work};
 use crate::pipeline::seat::Reach;
+use crate::pipeline::taking_up::ANSWER_CHARS_MAX;
 use crate::pipeline::{Halt, Pipeline, Then};
 use crate::roles::sections::self_review;
 use crate::roles::table::UNDERSTAND;
 use crate::roles::trail::{Entry, Merge};
 use crate::roles::word::Word;
 use crate::wording::{beginning, counted, first_of, one_line};
-use crate::world::git::hub::{Changed, Merged, NewCommit};
+use crate::world::git::hub::{Changed, Merged};
 use crate::world::git::object::ObjectId;
 
-/// The longest subject of a commit, in characters.
-const SUBJECT_CHARS_MAX: usize = 72;
-/// The most of an answer that its commit holds, in characters.
-const ANSWER_CHARS_MAX: usize = 64 * 1024;
 /// The largest file that is looked through for the marks of a conflict, in bytes.
 const MARKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The most files that a reason names.
 const NAMED_MAX: usize = 5;
+/// How much of what git says of files is told as a reason, in characters.
+const FAULTS_CHARS_MAX: usize = 300;
 /// The checkout in which checks run.
 const CHECKED: &str = "merge";
 
@@ -129,57 +128,16 @@ impl Merging<'_> {
         Box::pin(self.pipeline.begin_part(&part, &tip)).await
     }
 
-    /// Commits what a part made to its branch, unless that is done.
-    async fn commit(&self, whole: &Whole, tried: u32) -> Result<ObjectId> {
-        let ground = &self.pipeline.ground;
-        let branch = ground.branch(&self.part.seat.name)?;
-        let tree = whole.checkout.take_up().await?;
-        let (tip, main) = (self.newest_commit().await?, ground.tip().await?);
-        let is_merged = ground.hub.goes_back_to(&main, &tip).await?;
-        if !is_merged && ground.hub.tree_of(&tip).await? == tree {
-            return Ok(tip);
-        }
-        let mut parents = vec![tip.clone()];
-        if tried > 0 && !ground.hub.goes_back_to(&tip, &main).await? {
-            parents.push(main);
-        }
-        let answer = beginning(&whole.answer, ANSWER_CHARS_MAX);
-        let message = format!("{}\n\n{}\n", self.subject(whole), answer.trim());
-        let commit = NewCommit {
-            tree: &tree,
-            parents: &parents,
-            author: &whole.author,
-            message: &message,
-        };
-        let commit = ground.hub.commit(commit).await?;
-        ground.hub.move_branch(&branch, &commit, Some(&tip)).await?;
-        Ok(commit)
-    }
-
-    fn subject(&self, whole: &Whole) -> String {
-        let role = &self.part.stage.role.name;
-        let lines = whole
-            .answer
-            .lines()
-            .map(|line| line.trim_matches(['#', '*', ' ']));
-        let mut lines = lines.filter(|line| !line.is_empty());
-        let first = lines.next().unwrap_or("work");
-        format!("[{role}] {}", one_line(first, SUBJECT_CHARS_MAX))
-    }
-
-    async fn newest_commit(&self) -> Result<ObjectId> {
-        let ground = &self.pipeline.ground;
-        let branch = ground.branch(&self.part.seat.name)?;
-        let tip = ground.hub.tip(&branch).await?;
-        tip.ok_or_else(|| Error::bug(format!("`{branch}` is gone")))
-    }
-
     async fn try_to_merge(
         &self,
         (commit, tried): (&ObjectId, u32),
         whole: &Whole,
     ) -> Result<Tried> {
         let ground = &self.pipeline.ground;
+        if let Some(faults) = self.left_out(commit).await? {
+            let tree = ground.hub.tree_of(commit).await?;
+            return Ok(Tried::Refused(left_out(&faults, tree)));
+        }
         let main = ground.tip().await?;
         let tree = match ground.hub.merge(&main, commit).await? {
             Merged::Clean(tree) => tree,
@@ -446,6 +404,19 @@ fn far_away() -> Instant {
     let now = Instant::now();
     let far = std::time::Duration::from_hours(DAYS * 24);
     now.checked_add(far).unwrap_or(now)
+}
+
+fn left_out(faults: &str, tree: ObjectId) -> Refusal {
+    Refusal {
+        reason: format!(
+            "git cannot hold all of it: {}",
+            one_line(faults, FAULTS_CHARS_MAX)
+        ),
+        task: format!(
+            "Your work was not merged: git cannot hold these files. Remove them, or give them other names;              all else that you made is there.\n\n{faults}"
+        ),
+        tree,
+    }
 }
 
 fn in_conflict(files: &[String], tree: ObjectId) -> Refusal {

@@ -11,6 +11,7 @@ mod part;
 mod people;
 mod seat;
 mod taking_back;
+mod taking_up;
 mod telling;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +37,7 @@ use crate::pipeline::seat::{Seat, expect_guests};
 use crate::pipeline::telling::Now;
 use crate::prompt::opened::Opened;
 use crate::roles::course::{Next, Over, next};
-use crate::roles::trail::{Entry, done};
+use crate::roles::trail::{Entry, done, merged};
 use crate::roles::{Pipeline as Course, Stage};
 use crate::spending::books::Books;
 use crate::world::store::redact::Redactor;
@@ -243,8 +244,15 @@ impl Pipeline {
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged(trail, stage, iteration);
+        let merged = merged(views(trail), (iteration, &stage.role.name));
         let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
+        if open.is_empty() {
+            let message = format!(
+                "{} has nothing left to do, and is not done",
+                stage.role.name
+            );
+            return Err(Error::bug(message));
+        }
         let stages = self.course().stages.len();
         let mut playing = Vec::new();
         for copy in open {
@@ -397,23 +405,6 @@ impl Pipeline {
 /// The entries of a trail, with the texts beside them.
 fn views(trail: &[(Entry, String)]) -> impl Iterator<Item = (&Entry, &str)> {
     trail.iter().map(|(entry, text)| (entry, text.as_str()))
-}
-
-/// The copies of a role whose work of an iteration is merged.
-fn merged(trail: &[(Entry, String)], stage: &Stage, number: u32) -> Vec<u32> {
-    let mut merged = Vec::new();
-    for (entry, _) in trail {
-        if let Some(merge) = entry.merge() {
-            if merge.iteration == number && merge.role == stage.role.name {
-                merged.push(merge.copy);
-            }
-        } else if let Entry::Reset { role } = entry
-            && *role == stage.role.name
-        {
-            merged.clear();
-        }
-    }
-    merged
 }
 
 fn seat_agents(stage: &Stage, seat: &Seat) -> Result<Vec<AgentId>> {

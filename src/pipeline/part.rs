@@ -25,7 +25,7 @@ use crate::spending::books::Books;
 use crate::world::git::checkout::{Checkout, PRIVATE};
 use crate::world::git::object::{Author, ObjectId};
 use crate::world::git::private::Outset;
-use crate::world::store::runs;
+use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::session::Session;
 use crate::world::store::sessions::{self, find};
 
@@ -195,12 +195,20 @@ impl Pipeline {
         for session in sessions::list(&place)? {
             let logs = Layout::plan(&self.config, &self.base, RunName::new(0)).logs;
             if let Some(unfinished) = unfinished(&logs, Some(&session.id()), |_| true)? {
-                return Ok(Before::BrokenOff(Box::new(unfinished), place));
+                let ended = how_it_ended(&events_of(&unfinished.run)?);
+                return Ok(match ended {
+                    None => Before::BrokenOff(Box::new(unfinished), place),
+                    // Its end was written down in its log and nowhere else: the disk was full, say.
+                    Some(Some((agent, answer))) => Before::Ended { agent, answer },
+                    Some(None) => Before::Nothing,
+                });
             }
             let Some(turn) = session.turns()?.pop() else {
                 continue;
             };
-            if self.ended_well(&turn.metadata.log_dir)? {
+            let log_dir = &turn.metadata.log_dir;
+            let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
+            if let Some(Some(_)) = how_it_ended(&events_of(&run)?) {
                 return Ok(Before::Ended {
                     agent: turn.metadata.winning_agent,
                     answer: turn.answer,
@@ -210,31 +218,15 @@ impl Pipeline {
         Ok(Before::Nothing)
     }
 
-    /// Whether the run of these logs came to what it was meant to.
-    fn ended_well(&self, log_dir: &AbsPath) -> Result<bool> {
-        let mut well = false;
-        for event in self.events_of(log_dir)? {
-            if let Event::RunEnded { status, .. } = event {
-                well = status == ExitStatus::Delivered;
-            }
-        }
-        Ok(well)
-    }
-
-    fn events_of(&self, log_dir: &AbsPath) -> Result<Vec<Event>> {
-        let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
-        let read = run.events()?.flatten();
-        Ok(read.filter_map(|entry| entry.event()).collect())
-    }
-
     /// Enters into the books what parts used that have ended before.
     pub(super) fn count_what_was_used(&self) -> Result<()> {
         let mut books = Books::default();
         for place in self.ground.dir.parts()? {
             for session in sessions::list(&place)? {
                 for turn in session.turns()? {
-                    let events = self.events_of(&turn.metadata.log_dir)?;
-                    for event in &events {
+                    let log_dir = &turn.metadata.log_dir;
+                    let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
+                    for event in events_of(&run)? {
                         event.enter_into(&mut books);
                     }
                 }
@@ -409,6 +401,28 @@ impl Pipeline {
         };
         Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(halt))
     }
+}
+
+fn events_of(run: &RunDir) -> Result<Vec<Event>> {
+    let read = run.events()?.flatten();
+    Ok(read.filter_map(|entry| entry.event()).collect())
+}
+
+/// How a run ended by its log: with this answer, which is what it was meant to, or without one; `None` if
+/// it has not ended.
+fn how_it_ended(events: &[Event]) -> Option<Option<(AgentId, String)>> {
+    let mut answer = None;
+    let mut ended = None;
+    for event in events {
+        match event {
+            Event::FinalAnswer { agent, content } => {
+                answer = Some((agent.clone(), content.as_ref().to_owned()));
+            }
+            Event::RunEnded { status, .. } => ended = Some(*status == ExitStatus::Delivered),
+            _ => {}
+        }
+    }
+    ended.map(|well| answer.filter(|_| well))
 }
 
 /// Whether an event of a part is told of the whole pipeline: how a part begins and ends is told otherwise.

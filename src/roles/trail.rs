@@ -194,38 +194,55 @@ pub fn done<'a>(
     roles: &[RoleName],
     entries: impl IntoIterator<Item = (&'a Entry, &'a str)>,
 ) -> Vec<Done> {
-    let mut done: Vec<Done> = Vec::new();
+    let stages = standing(entries).into_iter().filter_map(|(merge, text)| {
+        let stage = roles.iter().position(|role| *role == merge.role)?;
+        (merge.copy == merge.copies).then(|| Done {
+            iteration: merge.iteration,
+            stage,
+            state: merge.work.clone(),
+            word: if merge.satisfied {
+                Word::Satisfied
+            } else {
+                Word::Feedback(text.trim().to_owned())
+            },
+        })
+    });
+    stages.collect()
+}
+
+/// The copies of a role whose work of an iteration is merged.
+pub fn merged<'a>(
+    entries: impl IntoIterator<Item = (&'a Entry, &'a str)>,
+    (iteration, role): (u32, &RoleName),
+) -> Vec<u32> {
+    let all = standing(entries).into_iter();
+    let its = all.filter(|(merge, _)| merge.iteration == iteration && merge.role == *role);
+    its.map(|(merge, _)| merge.copy).collect()
+}
+
+/// The merges that count, with the text of each: a role that begins afresh takes the newest work of its
+/// own out of the course, and all that followed it.
+fn standing<'a>(
+    entries: impl IntoIterator<Item = (&'a Entry, &'a str)>,
+) -> Vec<(&'a Merge, &'a str)> {
+    let mut standing: Vec<(&Merge, &str)> = Vec::new();
     for (entry, text) in entries {
         match entry {
-            Entry::Merge(merge) if merge.copy == merge.copies => {
-                let Some(stage) = roles.iter().position(|role| *role == merge.role) else {
-                    continue;
-                };
-                done.push(Done {
-                    iteration: merge.iteration,
-                    stage,
-                    state: merge.work.clone(),
-                    word: if merge.satisfied {
-                        Word::Satisfied
-                    } else {
-                        Word::Feedback(text.trim().to_owned())
-                    },
-                });
-            }
+            Entry::Merge(merge) => standing.push((merge, text)),
             Entry::Reset { role } => {
-                let is_its = |done: &Done| roles.get(done.stage) == Some(role);
-                if let Some(at) = done.iter().rposition(is_its) {
-                    done.truncate(at);
-                }
+                let mut newest = standing.iter().rev();
+                let newest = newest.find(|(merge, _)| merge.role == *role);
+                let newest = newest.map(|(merge, _)| merge.iteration);
+                let is_its = |(merge, _): &(&Merge, &str)| {
+                    merge.role == *role && Some(merge.iteration) == newest
+                };
+                let first = standing.iter().position(is_its);
+                standing.truncate(first.unwrap_or(standing.len()));
             }
-            Entry::Merge(_)
-            | Entry::Start
-            | Entry::Begin { .. }
-            | Entry::End { .. }
-            | Entry::Revert { .. } => {}
+            Entry::Start | Entry::Begin { .. } | Entry::End { .. } | Entry::Revert { .. } => {}
         }
     }
-    done
+    standing
 }
 
 #[cfg(test)]

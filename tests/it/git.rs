@@ -98,7 +98,7 @@ fn put(path: &Path, content: &str) {
 
 /// Makes a commit of what is in the checkout, on top of `parents`.
 async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
-    let tree = checkout.take_up().await.unwrap();
+    let tree = checkout.take_up(None).await.unwrap().tree;
     let new = NewCommit {
         tree: &tree,
         parents,

@@ -232,7 +232,7 @@ async fn a_link_is_no_file() {
     let first = scene.put(None, &[("a", Some("a"))]).await;
     work.show(&first).await.unwrap();
     symlink("/etc/passwd", work.dir().as_path().join("link")).unwrap();
-    let tree = work.take_up().await.unwrap();
+    let tree = work.take_up(None).await.unwrap().tree;
     let read = |name: &'static str| {
         let (hub, tree) = (&scene.hub, &tree);
         async move { hub.file(tree, &rel(name), 100).await.unwrap() }
@@ -343,7 +343,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         assert_eq!(hub.tip(&own).await.unwrap().as_ref(), Some(&tip));
 
         // The files count; the repository does not, and another takes its place.
-        let tree = work.take_up().await.unwrap();
+        let tree = work.take_up(None).await.unwrap().tree;
         let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
         assert_eq!(files, ["a.txt", "b.txt"]);
         let taken = scene.commit(&tree, &[&tip], "taken\n").await;
@@ -389,7 +389,7 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     fs::create_dir(dir.join("said")).unwrap();
     fs::write(dir.join("said/.git"), "gitdir: ../lib/.git\n").unwrap();
     fs::write(dir.join("said/file"), "text\n").unwrap();
-    let tree = work.take_up().await.unwrap();
+    let tree = work.take_up(None).await.unwrap().tree;
     let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
     let expected = [
         "fresh/file",
@@ -404,8 +404,8 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     assert!(changed.iter().all(|row| !row.is_submodule), "{changed:?}");
     assert!(dir.join("lib/.git/HEAD").exists());
     // Once more, and after another commit was shown.
-    assert_eq!(work.take_up().await.unwrap(), tree);
+    assert_eq!(work.take_up(None).await.unwrap().tree, tree);
     work.show(&first).await.unwrap();
-    let again = work.take_up().await.unwrap();
+    let again = work.take_up(None).await.unwrap().tree;
     assert_eq!(again, hub.tree_of(&first).await.unwrap());
 }

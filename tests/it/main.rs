@@ -78,6 +78,7 @@ mod picker;
 mod pipeline;
 mod pipeline_apply;
 mod pipeline_kills;
+mod pipeline_leavings;
 mod pipeline_projects;
 mod pipeline_repository;
 mod pipeline_rights;

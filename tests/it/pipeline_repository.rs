@@ -441,6 +441,111 @@ async fn a_branch_that_moved_meanwhile_stays_where_it_is() {
     assert_eq!(reflog, "why u\n");
 }
 
+#[test]
+fn files_are_as_the_attributes_of_the_project_say() {
+    let attributes = "*.wide text working-tree-encoding=UTF-16LE\n*.txt text eol=crlf\n";
+    let wide = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let project = project()
+        .file(".gitattributes", attributes)
+        .file("src/a.wide", wide("one\n"))
+        .file("src/old.txt", "one\r\ntwo\r\n")
+        .file("src/other.txt", "other\r\n");
+    let root = project.path("");
+    git_in(&root, &["add", "--renormalize", "."]);
+    git_in(&root, &["add", "."]);
+    git_in(&root, &["commit", "-q", "--amend", "-m", "first"]);
+    let command = "cat src/a.wide src/a.wide > src/b; mv src/b src/a.wide; echo TWO >> src/old.txt";
+    let applied = building(project, command)
+        .success()
+        .has_file("src/old.txt", "one\r\ntwo\r\nTWO\r\n");
+    let found = fs::read(root.join("src/a.wide")).unwrap();
+    assert_eq!(found, wide("one\none\n"));
+    expect_committed(applied.project());
+}
+
+#[test]
+fn nothing_is_applied_while_something_is_half_done() {
+    let worked = worked();
+    let root = worked.project().path("");
+    git_in(&root, &["switch", "-q", "-c", "side"]);
+    fs::write(root.join("src/other.txt"), "side\n").unwrap();
+    git_in(&root, &["commit", "-q", "-a", "-m", "side"]);
+    git_in(&root, &["switch", "-q", "trunk"]);
+    git_in(&root, &["merge", "-q", "--no-commit", "--no-ff", "side"]);
+    let refused = worked
+        .then(["apply", "last"])
+        .failure(4)
+        .has_file("src/old.txt", "one\ntwo\n");
+    assert!(
+        refused.stderr().contains("a merge is half done"),
+        "{}",
+        refused.stderr()
+    );
+    git_in(&root, &["merge", "--abort"]);
+    expect_committed(refused.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_directory_is_named() {
+    let check = |what: &str, make: fn(&Path)| {
+        let worked = worked();
+        let way = worked.project().path("src/new");
+        make(&way);
+        let refused = worked
+            .then(["apply", "last"])
+            .failure(4)
+            .has_file("src/old.txt", "one\ntwo\n");
+        let named = format!("`src/new` ({what})");
+        assert!(refused.stderr().contains(&named), "{}", refused.stderr());
+        fs::rename(&way, refused.project().path("../away")).unwrap();
+        expect_committed(refused.then(["apply", "last"]).success().project());
+    };
+    check("a file", |way| fs::write(way, "mine").unwrap());
+    check("a link", |way| symlink("/", way).unwrap());
+    check("a repository of its own", |way| {
+        fs::create_dir(way).unwrap();
+        git_in(way, &["init", "-q"]);
+    });
+}
+
+/// A pipeline whose role runs `command` in a project, when it is applied.
+fn building(project: Project, command: &str) -> Project {
+    let call = format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}");
+    let agents = [agent(
+        "builder",
+        "enable_mcp_command_line: true",
+        &does(&call, "built"),
+    )];
+    let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
+    let project = project.config(&pipeline("stages: [builder]", &agents, roles));
+    project
+        .args(["change it"])
+        .success()
+        .then(["apply", "last"])
+}
+
+#[test]
+fn files_become_directories_and_directories_files() {
+    let command = "rm src/old.txt && mkdir src/old.txt && echo a > src/old.txt/a && rm -r src/other.txt && ln -s old.txt/a src/other.txt";
+    let applied = building(project(), command)
+        .success()
+        .has_file("src/old.txt/a", "a\n");
+    expect_committed(applied.project());
+    let applied = building(project(), "rm -r src && echo flat > src")
+        .success()
+        .has_file("src", "flat\n");
+    expect_committed(applied.project());
+}
+
+#[test]
+fn a_directory_that_holds_more_does_not_become_a_file() {
+    let project = building(project(), "rm -r src && echo flat > src").file("src/mine", "mine\n");
+    let refused = project.failure(4).has_file("src/mine", "mine\n");
+    assert!(refused.stderr().contains("`src`"), "{}", refused.stderr());
+    fs::remove_file(refused.project().path("src/mine")).unwrap();
+    expect_committed(refused.then(["apply", "last"]).success().project());
+}
+
 /// Git tells a branch from a tag of the same name by its long name.
 #[test]
 fn a_tag_with_the_name_of_the_branch_changes_nothing() {

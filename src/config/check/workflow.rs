@@ -1,6 +1,7 @@
 //! Owns the check of `workflow` and `roles`: every role is known, has an agent, and stands in one place.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 
 use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
@@ -205,11 +206,14 @@ impl Checker<'_> {
 
     /// A directory of the tree.
     fn directory(&mut self, text: &Text<'_>) -> Option<RelPath> {
-        let is_git = |path: &RelPath| {
-            path.as_path()
-                .components()
-                .any(|part| part.as_os_str() == ".git")
+        // Git takes no file whose path has one of these, in whatever letters: the second is what
+        // Windows calls the first.
+        let is_gits = |part: &OsStr| {
+            [".git", "git~1"]
+                .iter()
+                .any(|name| part.eq_ignore_ascii_case(name))
         };
+        let is_git = |path: &RelPath| path.as_path().iter().any(is_gits);
         let path = RelPath::new(text.written).filter(|path| !path.is_root() && !is_git(path));
         if path.is_none() {
             let message = format!("{} is no directory of the tree", quote(text.written));

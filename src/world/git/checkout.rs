@@ -1,18 +1,25 @@
 //! Owns a tree of files on the disk that belongs to a hub. What git knows of the files is kept beside
 //! the hub, never in the tree, so that nothing in the tree says how git is run.
 
+use std::os::unix::ffi::OsStrExt;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{FILE, index_row};
-use crate::world::sys::own::dir::{self, Audience};
+use crate::world::git::{Answer, names};
+use crate::world::sys::own::dir::{self, Audience, Stage};
+use crate::world::sys::own::opening::open_all;
 use crate::world::sys::own::{clear, file};
 
 /// How deep repositories may be in each other.
 const NESTED_MAX: usize = 64;
 /// The name of a file that git is told of and that need not exist.
 const PLACEHOLDER: &[u8] = b".massgen-placeholder";
+
+/// The name of the files that say what git passes over.
+const IGNORE: &str = ".gitignore";
 
 /// The name of the repository of an agent beside the files of its checkout.
 pub const PRIVATE: &str = ".git";
@@ -23,6 +30,24 @@ pub struct Checkout {
     hub: Hub,
     dir: AbsPath,
     index: AbsPath,
+}
+
+/// What was taken up of the files of a checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenUp {
+    /// The tree that they are.
+    pub tree: ObjectId,
+    /// Why git cannot hold some of them, a line for each; empty if it holds all.
+    pub left_out: Vec<String>,
+}
+
+/// A directory that is taken up although a `.gitignore` above it names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    /// The directory.
+    pub dir: &'a RelPath,
+    /// A file in it that is taken up whatever is said of it, by its path in the tree.
+    pub output: Option<&'a RelPath>,
 }
 
 impl Checkout {
@@ -43,6 +68,11 @@ impl Checkout {
             dir::create_all(&notes, Audience::User)?;
         }
         let words = ["read-tree", "--reset", "-u", commit.as_str()];
+        if self.try_to(&words).await?.code == 0 {
+            return Ok(());
+        }
+        // A command may have closed a directory in which files change.
+        self.open_all()?;
         self.ask(&words).await.map(drop)
     }
 
@@ -73,33 +103,96 @@ impl Checkout {
         }
         let message = format!("`{below}` of the tree is a link that leads to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
+            .hint("if another role merged it, take that out: massgen revert RUN --role OTHER")
             .hint("a role can be started afresh: massgen reset --role NAME"))
     }
 
     /// Removes the repository of an agent beside the files, if there is one.
     pub fn remove_private(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE);
-        if file::is_there(&git_dir) {
+        if file::is_there(&git_dir) && clear::remove(&git_dir).is_err() {
+            self.open_all()?;
             return clear::remove(&git_dir);
         }
         Ok(())
     }
 
-    /// The tree that the files are now. Files that the tree's own `.gitignore` names and that are
-    /// not part of it yet are left out. A repository that was made in it is taken as the plain files
-    /// that it holds: its commits are nowhere else.
-    pub async fn take_up(&self) -> Result<ObjectId> {
+    /// Takes up what the files are now. Files that the tree's own `.gitignore` names and that are not
+    /// part of it yet are passed over; that it names the directory of `own` does not count. A repository that was made in it is taken
+    /// as the plain files that it holds: its commits are nowhere else.
+    pub async fn take_up(&self, own: Option<Own<'_>>) -> Result<TakenUp> {
+        let mut left_out = self.open_up_nested().await?;
+        let add = ["add", "--all", "--ignore-errors", "."];
+        let mut added = self.try_to(&add).await?;
+        if !faults(&added).is_empty() {
+            self.open_all()?;
+            added = self.try_to(&add).await?;
+        }
+        match (added.code, faults(&added)) {
+            (0, faults) => left_out.extend(faults),
+            (_, faults) if faults.is_empty() => {
+                let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
+                return Err(Error::new(ErrorKind::Environment, message));
+            }
+            (_, faults) => left_out.extend(faults),
+        }
+        if let Some(own) = own {
+            self.add_own(own).await?;
+        }
+        let tree = id(&self.ask(&["write-tree"]).await?)?;
+        Ok(TakenUp { tree, left_out })
+    }
+
+    /// Adds the files of `own` that are passed over because of what is above it.
+    async fn add_own(&self, own: Own<'_>) -> Result<()> {
+        let dir = self.dir.join(own.dir.as_path());
+        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir()) || self.expect_plain(own.dir).is_err()
+        {
+            return Ok(());
+        }
+        let stage = Stage::new(self.hub.dir())?;
+        let no_index = stage.path().join("index");
+        // Seen from there, no rule names the directory itself; those for what is in it count.
+        let rules = self.dir.join(IGNORE);
+        let has_rules =
+            !file::is_link(&rules) && file::kind(&rules).is_ok_and(|kind| kind.is_file());
+        let rules = has_rules.then(|| format!("--exclude-from={rules}"));
+        let each = format!("--exclude-per-directory={IGNORE}");
+        let mut list = vec!["ls-files", "--others", "-z", &each];
+        list.extend(rules.as_deref());
+        let told = self.hub.ask_of_files((&dir, &no_index), &list).await?;
+        let files = names(&told).filter(|name| !name.ends_with(b"/"));
+        let prefix = own.dir.as_path().as_os_str().as_bytes();
+        let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
+        let output = own.output.map(|output| output.as_path().as_os_str());
+        let output = output.filter(|output| file::is_there(&self.dir.join(output)));
+        paths.extend(output.map(|output| output.as_bytes().to_vec()));
+        let paths = paths.join(&0);
+        let add = ["update-index", "--add", "-z", "--stdin"];
+        let files = (&self.dir, &self.index);
+        self.hub.tell_of_files(files, &add, &paths).await
+    }
+
+    /// Has git look into the repositories that were made among the files. Gives what it cannot reach.
+    async fn open_up_nested(&self) -> Result<Vec<String>> {
         for _ in 0..NESTED_MAX {
             let nested = self.nested().await?;
             if nested.is_empty() {
-                self.ask(&["add", "--all", "."]).await?;
-                return id(&self.ask(&["write-tree"]).await?);
+                return Ok(Vec::new());
             }
             self.open_up(&nested).await?;
         }
-        let message = format!("repositories are in each other, {NESTED_MAX} deep");
-        let hint = format!("look at the last of them below `{}`", self.dir);
-        Err(Error::new(ErrorKind::Environment, message).hint(hint))
+        Ok(vec![format!(
+            "repositories are in each other, more than {NESTED_MAX} deep"
+        )])
+    }
+
+    /// Lets massgen read and change all of the files, whatever a command said of them.
+    fn open_all(&self) -> Result<()> {
+        open_all(&self.dir).map_err(|fault| {
+            let message = format!("cannot open `{}`: {fault}", self.dir);
+            Error::new(ErrorKind::Io, message)
+        })
     }
 
     /// The directories that git takes for repositories of their own, and knows nothing of yet. Their
@@ -125,8 +218,24 @@ impl Checkout {
         self.hub.fill_index((&self.dir, &self.index), &rows).await
     }
 
+    async fn try_to(&self, arguments: &[&str]) -> Result<Answer> {
+        let files = (&self.dir, &self.index);
+        self.hub.try_of_files(files, arguments).await
+    }
+
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let files = (&self.dir, &self.index);
         self.hub.ask_of_files(files, arguments).await
     }
+}
+
+/// What `git add` says of files that it does not take, without its second word on each.
+fn faults(added: &Answer) -> Vec<String> {
+    let lines = added.errors.lines().filter_map(|line| {
+        let fault = line.strip_prefix("error: ");
+        let fault = fault.filter(|fault| !fault.starts_with("unable to"));
+        let closed = line.strip_prefix("warning: ");
+        fault.or(closed.filter(|closed| closed.starts_with("could not open directory")))
+    });
+    lines.map(str::to_owned).collect()
 }

@@ -167,7 +167,9 @@ impl Hub {
             .chain([new.tree.as_str()])
             .collect();
         let env = new.author.variables();
-        let said = self.ask(&words, &env, new.message.as_bytes()).await?;
+        // Git takes every byte but this one.
+        let message = new.message.replace('\0', "");
+        let said = self.ask(&words, &env, message.as_bytes()).await?;
         id(&said)
     }
 
@@ -303,6 +305,17 @@ impl Hub {
         self.git.try_to(call).await
     }
 
+    /// As [`Hub::ask_of_files`], where git reads `input`.
+    pub(super) async fn tell_of_files(
+        &self,
+        (dir, index): (&AbsPath, &AbsPath),
+        words: &[&str],
+        input: &[u8],
+    ) -> Result<()> {
+        let files = (&self.dir, dir, index);
+        self.ask_with(files, words, input).await.map(drop)
+    }
+
     /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
     /// `index`.
     pub(super) async fn ask_elsewhere(
@@ -337,8 +350,7 @@ impl Hub {
         rows: &[u8],
     ) -> Result<()> {
         let words = ["update-index", "-z", "--index-info"];
-        let files = (&self.dir, dir, index);
-        self.ask_with(files, &words, rows).await.map(drop)
+        self.tell_of_files((dir, index), &words, rows).await
     }
 
     /// Gives `project` all objects that `commit` leads to and its head does not, as one pack. It is written

@@ -117,8 +117,10 @@ impl Hub {
         for (path, change) in changes {
             match version(change) {
                 Some(version) => rows.extend(row(version, path)),
-                None if is_there(disk.root, path) => drop(unlike.insert(path.clone())),
-                None => {}
+                None if !is_there(disk.root, path) => {}
+                None if is_directory(disk.root, path)
+                    && self.are_of(files, path, changes).await? => {}
+                None => drop(unlike.insert(path.clone())),
             }
         }
         self.fill_index(files, &rows).await?;
@@ -136,22 +138,65 @@ impl Hub {
         Ok(unlike)
     }
 
-    /// Writes what `changes` make of files into the empty directory of `to`.
-    pub async fn lay_out(&self, changes: &Changes, to: OnDisk<'_>) -> Result<()> {
+    /// Whether all files on the disk below a directory are among `changes`.
+    async fn are_of(
+        &self,
+        (root, index): (&AbsPath, &AbsPath),
+        dir: &RelPath,
+        changes: &Changes,
+    ) -> Result<bool> {
+        let below = dir.to_string();
+        // Nothing is known to an index that is not there, so these are all.
+        let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
+        let list = ["ls-files", "--others", "-z", "--", &below];
+        let told = self.ask_of_files((root, &unknown), &list).await?;
+        Ok(paths(&told).all(|path| changes.contains_key(&path)))
+    }
+
+    /// Writes what `changes` make of files of `tree` into the empty directory of `to`, as its
+    /// `.gitattributes` say.
+    pub async fn lay_out(
+        &self,
+        (tree, changes): (&ObjectId, &Changes),
+        to: OnDisk<'_>,
+    ) -> Result<()> {
         let dir = to.root;
         dir::create_all(dir, Audience::User)?;
         let stage = Stage::new(self.dir())?;
         let index = stage.path().join("index");
-        let after = changes
-            .iter()
-            .filter_map(|(path, change)| Some((path, change.after.as_ref()?)));
-        let rows: Vec<u8> = after
-            .flat_map(|(path, version)| row(version, path))
+        let all = ["read-tree", tree.as_str()];
+        self.ask_of_files((dir, &index), &all).await?;
+        let after = changes.iter().filter(|(_, change)| change.after.is_some());
+        let paths: Vec<&[u8]> = after
+            .map(|(path, _)| path.as_path().as_os_str().as_bytes())
             .collect();
-        self.fill_index((dir, &index), &rows).await?;
-        let write = ["checkout-index", "--all", "--force", "--quiet"];
+        let write = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
         let write = to.line_ends.of(&write);
-        self.ask_of_files((dir, &index), &write).await.map(drop)
+        let paths = paths.join(&0);
+        self.tell_of_files((dir, &index), &write, &paths).await
+    }
+
+    /// What stands in the way of files that `changes` make: a name above one of them is a directory no
+    /// more, or holds a repository of its own. By their paths, with what they are.
+    pub fn obstacles(&self, root: &AbsPath, changes: &Changes) -> BTreeMap<RelPath, &'static str> {
+        let mut looked_at = BTreeSet::new();
+        let mut found = BTreeMap::new();
+        let made = changes.iter().filter(|(_, change)| change.after.is_some());
+        for (path, _) in made {
+            let mut above = path.parent();
+            while let Some(dir) = above.filter(|dir| !dir.is_root()) {
+                above = dir.parent();
+                if !looked_at.insert(dir.clone()) {
+                    break;
+                }
+                let makes_way = changes.get(&dir).is_some_and(|own| own.after.is_none());
+                match obstacle(&root.join(dir.as_path())) {
+                    Some(what) if !makes_way => drop(found.insert(dir, what)),
+                    Some(_) | None => {}
+                }
+            }
+        }
+        found
     }
 }
 
@@ -187,6 +232,23 @@ fn row(version: &Version, path: &RelPath) -> Vec<u8> {
         &version.object,
         path.as_path().as_os_str().as_bytes(),
     )
+}
+
+/// What stands at the path of a directory of the project's, if it is none.
+fn obstacle(path: &AbsPath) -> Option<&'static str> {
+    if file::is_link(path) {
+        return Some("a link");
+    }
+    match file::kind(path) {
+        Ok(kind) if !kind.is_dir() => Some("a file"),
+        Ok(_) if file::is_there(&path.join(".git")) => Some("a repository of its own"),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn is_directory(root: &AbsPath, path: &RelPath) -> bool {
+    let path = root.join(path.as_path());
+    !file::is_link(&path) && file::kind(&path).is_ok_and(|kind| kind.is_dir())
 }
 
 fn is_there(root: &AbsPath, path: &RelPath) -> bool {

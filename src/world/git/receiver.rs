@@ -4,14 +4,24 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::RelPath;
+use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::Hub;
 use crate::world::git::import::{LineEnds, paths};
 use crate::world::git::next_index::NextIndex;
 use crate::world::git::object::{Author, ObjectId};
 use crate::world::git::project::{BRANCHES, Project};
 use crate::world::git::{Call, OUTPUT_BYTES_MAX, text};
+use crate::world::sys::own::file;
 use crate::world::sys::process;
+
+/// By which files beside the index git knows that something is half done, and what.
+const UNFINISHED: &[(&str, &str)] = &[
+    ("MERGE_HEAD", "merge"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+];
 
 /// A project of the user's that takes a commit.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +86,22 @@ impl Receiver<'_> {
         NextIndex::finish(self.project, is_moved)
     }
 
-    /// Expects that no other git is at work in the project.
-    pub fn expect_idle(self) -> Result<()> {
-        NextIndex::expect_unlocked(self.project)
+    /// Expects that no other git is at work in the project, and that nothing is half done there.
+    pub async fn expect_idle(self) -> Result<()> {
+        NextIndex::expect_unlocked(self.project)?;
+        let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
+        let notes = self.project.index.parent().unwrap_or_else(AbsPath::top);
+        let mut begun = UNFINISHED.iter();
+        let begun = begun.find(|(note, _)| file::is_there(&notes.join(note)));
+        let what = match begun {
+            Some((_, what)) => what,
+            None if !unmerged.is_empty() => "merge",
+            None => return Ok(()),
+        };
+        let message = format!("a {what} is half done in `{}`", self.project.root);
+        Err(Error::new(ErrorKind::Denied, message)
+            .hint("end it or break it off, and apply again; `git status` says how")
+            .hint("or deliver the files alone: `--as files`"))
     }
 
     /// Points the branch that is checked out at `commit`, whose files are on the disk, and lets the user's

@@ -112,6 +112,13 @@ pub(crate) fn settle(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
     }
 }
 
+/// Says of the directory `rel` of a layer that nothing of what stands there below shows through it.
+pub(crate) fn replace(upper: &Dir, rel: &RelPath) -> Result<(), Fault> {
+    let handle = upper.handle(rel)?;
+    let path = proc_path(&handle);
+    Ok(setxattr(&path, OPAQUE, OPAQUE_YES, XattrFlags::empty())?)
+}
+
 /// Says that `name`, which is free in the directory `dir` of a layer, is gone.
 pub(crate) fn white_out(dir: &Dir, name: &OsStr) -> Result<(), Fault> {
     match mknodat(

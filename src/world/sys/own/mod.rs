@@ -16,6 +16,7 @@ pub(crate) mod extent;
 pub(crate) mod file;
 pub(crate) mod listing;
 pub(crate) mod lockfile;
+pub(crate) mod opening;
 pub(crate) mod socket;
 pub(crate) mod tree;
 pub(crate) mod unpack;

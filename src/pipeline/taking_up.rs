@@ -1,0 +1,103 @@
+//! Owns the taking up of what a part made: its files are committed to the branch of its role. What git
+//! cannot hold stays on the disk, and the commit says so: with such a commit nothing is merged.
+
+use crate::error::{Error, Result};
+use crate::path::RelPath;
+use crate::pipeline::merging::Merging;
+use crate::pipeline::part::Whole;
+use crate::wording::{beginning, one_line};
+use crate::world::git::checkout::{Own, TakenUp};
+use crate::world::git::hub::NewCommit;
+use crate::world::git::object::ObjectId;
+
+/// The longest subject of a commit, in characters.
+const SUBJECT_CHARS_MAX: usize = 72;
+/// The most of an answer that its commit holds, in characters.
+pub(super) const ANSWER_CHARS_MAX: usize = 64 * 1024;
+/// The subject of a commit that lacks files. No role can begin one like that: it has its own name there.
+const LEFT_OUT: &str = "[supervisor] files are left out";
+/// The most faults that a commit names.
+const FAULTS_MAX: usize = 20;
+/// The longest fault that is named, in characters.
+const FAULT_CHARS_MAX: usize = 300;
+
+impl Merging<'_> {
+    /// Commits what a part made to its branch, unless that is done.
+    pub(super) async fn commit(&self, whole: &Whole, tried: u32) -> Result<ObjectId> {
+        let ground = &self.pipeline.ground;
+        let branch = ground.branch(&self.part.seat.name)?;
+        let TakenUp { tree, left_out } = self.take_up(whole).await?;
+        let (tip, main) = (self.newest_commit().await?, ground.tip().await?);
+        let is_merged = ground.hub.goes_back_to(&main, &tip).await?;
+        if !is_merged && left_out.is_empty() && self.left_out(&tip).await?.is_none() {
+            if ground.hub.tree_of(&tip).await? == tree {
+                return Ok(tip);
+            }
+        }
+        let mut parents = vec![tip.clone()];
+        if tried > 0 && !ground.hub.goes_back_to(&tip, &main).await? {
+            parents.push(main);
+        }
+        let answer = beginning(&whole.answer, ANSWER_CHARS_MAX);
+        let text = match left_out.as_slice() {
+            [] => format!("{}\n\n{}\n", self.subject(whole), answer.trim()),
+            faults => {
+                let faults = faults.iter().take(FAULTS_MAX);
+                let faults: Vec<String> = faults
+                    .map(|fault| one_line(fault, FAULT_CHARS_MAX))
+                    .collect();
+                format!("{LEFT_OUT}\n\n{}\n\n{}\n", faults.join("\n"), answer.trim())
+            }
+        };
+        let commit = NewCommit {
+            tree: &tree,
+            parents: &parents,
+            author: &whole.author,
+            message: &text,
+        };
+        let commit = ground.hub.commit(commit).await?;
+        ground.hub.move_branch(&branch, &commit, Some(&tip)).await?;
+        Ok(commit)
+    }
+
+    async fn take_up(&self, whole: &Whole) -> Result<TakenUp> {
+        let (role, seat) = (&self.part.stage.role, &self.part.seat);
+        let dir = self.pipeline.ground.directory_of(&role.name);
+        let output = seat.output(role).and_then(RelPath::new);
+        let output = output.map(|output| dir.join(&output));
+        let own = Own {
+            dir: &dir,
+            output: output.as_ref(),
+        };
+        whole.checkout.take_up(Some(own)).await
+    }
+
+    /// Why files are left out of a commit of the branch, a line for each; `None` if none are.
+    pub(super) async fn left_out(&self, commit: &ObjectId) -> Result<Option<String>> {
+        let commit = self.pipeline.ground.hub.commit_of(commit).await?;
+        if commit.subject() != LEFT_OUT {
+            return Ok(None);
+        }
+        let faults = commit.message.split("\n\n").nth(1);
+        Ok(Some(faults.unwrap_or_default().to_owned()))
+    }
+
+    /// The subject of a commit of the role, after its first words.
+    pub(super) fn subject(&self, whole: &Whole) -> String {
+        let role = &self.part.stage.role.name;
+        let lines = whole
+            .answer
+            .lines()
+            .map(|line| line.trim_matches(['#', '*', ' ']));
+        let mut lines = lines.filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or("work");
+        format!("[{role}] {}", one_line(first, SUBJECT_CHARS_MAX))
+    }
+
+    pub(super) async fn newest_commit(&self) -> Result<ObjectId> {
+        let ground = &self.pipeline.ground;
+        let branch = ground.branch(&self.part.seat.name)?;
+        let tip = ground.hub.tip(&branch).await?;
+        tip.ok_or_else(|| Error::bug(format!("`{branch}` is gone")))
+    }
+}

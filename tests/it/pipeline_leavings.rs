@@ -1,0 +1,237 @@
+//! What roles leave behind in their checkouts, however odd, is taken up whole or sent back to them, and no
+//! pipeline ends for it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+
+use crate::pipeline::{does, git, git_in, pipeline, writes};
+use crate::project::Project;
+use crate::scripted_team::agent;
+
+/// A call of a command. Neither quotes nor backslashes may be in it.
+fn runs(command: &str) -> String {
+    format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}")
+}
+
+const BASH: &str = "enable_mcp_command_line: true";
+const ROLES: &str = "roles:\n  one: {rights: [write, edit, bash], writes: project}\n  two: {rights: [write, edit, bash], writes: project}";
+
+/// A pipeline of a role `one` that works by `replies`, and then `two`.
+fn project(replies: &str, two: &str) -> Project {
+    let agents = [agent("one", BASH, replies), agent("two", BASH, two)];
+    let keys = "stages: [one, two]\nuntil: none";
+    committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
+}
+
+/// The project with a repository of one commit.
+fn committed(project: Project) -> Project {
+    let project = project.file("README", "r\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "README"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    project
+}
+
+#[track_caller]
+fn check_sent_back(leaves: &str, mends: &str, told: &str) {
+    let replies = format!(
+        "- when: {{last: \"Your work was not merged\"}}\n  calls: [{}]\n  repeat: true\n{}",
+        runs(mends),
+        does(&runs(&format!("echo kept > kept; {leaves}")), "did it")
+    );
+    let finished = project(&replies, &does("", "did nothing"))
+        .args(["go"])
+        .success();
+    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    let files = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
+    assert!(files.contains("kept\n"), "{files}");
+    let log = git(
+        finished.project(),
+        &["log", "--first-parent", "--format=%s", "main"],
+    );
+    assert!(log.contains("merge two"), "{log}");
+}
+
+#[test]
+fn what_git_cannot_hold_goes_back_to_the_role() {
+    let cause = "git cannot hold all of it: invalid path";
+    check_sent_back(
+        "mkdir -p a/git~1; echo x > a/git~1/f",
+        "rm -r a/git~1",
+        cause,
+    );
+    check_sent_back(
+        "mkdir -p src/.GIT; echo x > src/.GIT/config",
+        "rm -r src/.GIT",
+        cause,
+    );
+    let deep = "for i in $(seq 70); do mkdir r && cd r && git init -q . ; done";
+    check_sent_back(deep, "rm -rf r", "repositories are in each other");
+}
+
+#[test]
+fn a_role_that_leaves_it_as_it_is_ends_the_pipeline_with_the_cause() {
+    let leaves = "mkdir -p .GIT; echo x > .GIT/config";
+    let finished = project(&does(&runs(leaves), "did it"), &does("", "nothing"))
+        .args(["go"])
+        .failure(1);
+    assert!(
+        finished.stderr().contains("invalid path '.GIT/config'"),
+        "{}",
+        finished.stderr()
+    );
+    let log = git(
+        finished.project(),
+        &["log", "--first-parent", "--format=%s", "main"],
+    );
+    assert!(!log.contains("merge one"), "{log}");
+}
+
+#[test]
+fn an_answer_may_hold_any_character() {
+    let answer = "did\\u0000 \\u001b[31mit\\u202e";
+    let finished = project(&does("", answer), &does("", "nothing"))
+        .args(["go"])
+        .success();
+    let log = git(finished.project(), &["log", "--format=%s", "main"]);
+    assert!(log.contains("[one] did"), "{log}");
+}
+
+/// As an ordinary user, for whom modes count, this is another test than as root.
+#[test]
+fn closed_files_and_directories_are_taken_up_and_changed() {
+    let first = "mkdir -p d && echo 1 > d/f && echo s > s && chmod 000 s && chmod 555 d . .git";
+    let second = "echo 2 >> d/f; echo again >> s";
+    let agents = [
+        agent("one", BASH, &does(&runs(first), "did it")),
+        agent("two", BASH, &does(&runs(second), "not yet")),
+    ];
+    let keys = "stages: [one, two]\nuntil: two\nmax_iterations: 2";
+    let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
+        .args(["go"])
+        .failure(5);
+    let project = finished.project();
+    assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
+    assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");
+}
+
+/// A project whose `.gitignore` holds `rules`, and two roles, the second of which is told what the first
+/// has left.
+fn ignoring(rules: &str, planner: &str) -> String {
+    let told = "- when: {contains: \"THE PLAN\"}\n  calls: [{name: new_answer, arguments: {content: \"told\"}}]\n  repeat: true\n";
+    let agents = [
+        agent("planner", "", &does(planner, "planned")),
+        agent(
+            "implementer",
+            "",
+            &format!("{told}{}", does("", "not told")),
+        ),
+    ];
+    let project = Project::new()
+        .config(&pipeline("stages: [planner, implementer]", &agents, ""))
+        .file("src/a", "a\n")
+        .file(".gitignore", rules);
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "-f", "src", ".gitignore"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    let finished = project.args(["plan it"]).success();
+    assert!(
+        finished.stdout().contains("told") && !finished.stdout().contains("not told"),
+        "{}",
+        finished.stdout()
+    );
+    git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main", ".pipeline/planner/"],
+    )
+}
+
+#[test]
+fn what_a_role_leaves_for_others_is_taken_up_whatever_the_project_ignores() {
+    let plan = writes("planner/PLAN.md", "THE PLAN\\n");
+    let plan = plan.replace("planner/PLAN", ".pipeline/planner/PLAN");
+    let more = [
+        plan.clone(),
+        writes(".pipeline/planner/notes.txt", "n\\n"),
+        writes(".pipeline/planner/cache/x", "x\\n"),
+    ]
+    .join(", ");
+    let path = |name: &str| format!(".pipeline/planner/{name}\n");
+    let both = path("PLAN.md") + &path("notes.txt");
+    assert_eq!(ignoring(".*\ncache/\n", &more), both);
+    assert_eq!(ignoring(".pipeline\ncache/\n", &more), both);
+    assert_eq!(ignoring("*.md\n*.txt\ncache/\n", &more), path("PLAN.md"));
+    let hides = [plan, writes(".pipeline/planner/.gitignore", "*\\n")].join(", ");
+    assert_eq!(ignoring("none\n", &hides), path("PLAN.md"));
+}
+
+#[test]
+fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
+    let finished = project(
+        &does(&runs("echo 1 >> one"), "did it"),
+        &does("", "nothing"),
+    )
+    .args(["go"])
+    .success();
+    let finished = finished.then(["reset", "--role", "one"]).success();
+    let finished = finished.then(["--continue"]).success();
+    let log = git(
+        finished.project(),
+        &["log", "--first-parent", "--format=%s", "main"],
+    );
+    let merged = |role: &str| log.matches(&format!("merge {role}")).count();
+    assert_eq!((merged("one"), merged("two")), (2, 2), "{log}");
+}
+
+/// A disk that was full when a stage ended may have taken up its log and nothing else.
+#[test]
+fn a_stage_whose_end_only_its_log_tells_is_gone_on_from() {
+    let stopped = project(
+        &does(&runs("echo 1 > f"), "did it"),
+        &does(&runs("echo 2 > g"), "did more"),
+    )
+    .args(["--max-tool-calls", "1", "go"])
+    .failure(5);
+    let logs = stopped.project().path(".massgen/massgen_logs");
+    let mut runs: Vec<_> = fs::read_dir(&logs)
+        .unwrap()
+        .map(|run| run.unwrap().path())
+        .filter(|run| run.is_dir())
+        .collect();
+    runs.sort();
+    let last = runs.pop().unwrap();
+    for status in walk(&last).filter(|path| path.ends_with("status.json")) {
+        let text = fs::read_to_string(&status).unwrap();
+        let cut = text.replace("\"is_complete\": true", "\"is_complete\": false");
+        assert_ne!(cut, text);
+        fs::write(&status, cut).unwrap();
+    }
+    let finished = stopped
+        .then(["--continue", "--max-tool-calls", "100"])
+        .success();
+    assert_eq!(git(finished.project(), &["show", "main:g"]), "2\n");
+}
+
+fn walk(dir: &std::path::Path) -> impl Iterator<Item = std::path::PathBuf> {
+    let mut ahead = vec![dir.to_owned()];
+    let mut files = Vec::new();
+    while let Some(dir) = ahead.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            match entry.file_type().unwrap().is_dir() {
+                true => ahead.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.into_iter()
+}
