@@ -7,8 +7,8 @@ use crate::config::workflow::{ProjectChoice, Workflow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::prompt::opened::Opened;
-use crate::roles::RoleName;
 use crate::roles::trail::Entry;
+use crate::roles::{Right, RoleName};
 use crate::wording::{counted, first_of, one_line};
 use crate::world::clock;
 use crate::world::git::Git;
@@ -20,6 +20,9 @@ use crate::world::git::project::Project;
 use crate::world::store::pipelines::{HeldPipeline, Origin, PipelineDir, Record, clear_unbegun};
 use crate::world::store::redact::Redactor;
 
+/// What is said of a project whose objects are not all its own.
+const BORROWS: &str = "some objects of the project are in another repository, which roles may not read: \
+    git fails in their checkouts; `git repack -a -d` and the removal of `.git/objects/info/alternates` end that";
 /// The directory of the tree in which the roles have theirs, where a pipeline works on a project.
 const IN_PROJECT: &str = ".pipeline";
 /// What everybody may read of the task.
@@ -86,10 +89,15 @@ impl Ground {
         let dir = PipelineDir::make(beginning.pipelines)?;
         let held = dir.hold()?;
         let hub = Hub::make(git, dir.hub(), project.as_ref()).await?;
-        let notes = match &project {
+        let mut notes = match &project {
             Some(project) => expect_fit(project, &hub, &directory).await?,
             None => Vec::new(),
         };
+        let mut stages = workflow.pipeline.stages.iter();
+        let runs_git = stages.any(|stage| stage.role.may(Right::Bash));
+        if runs_git && project.as_ref().is_some_and(Project::borrows) {
+            notes.push(BORROWS.to_owned());
+        }
         let (config_path, config, arguments) = beginning.started_with;
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {

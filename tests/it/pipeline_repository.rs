@@ -347,6 +347,101 @@ fn a_tree_elsewhere_is_none_of_the_projects() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
+/// Makes `private`, a repository with a secret, and `project` beside it, as `make` does.
+#[track_caller]
+fn check_stranger(make: fn(&Path, &Path), why: &str) {
+    let place = tempfile::tempdir().unwrap();
+    let private = place.path().join("private");
+    fs::create_dir(&private).unwrap();
+    git_in(&private, &["init", "-q", "-b", "trunk"]);
+    fs::write(private.join("secret"), "TOPSECRET\n").unwrap();
+    git_in(&private, &["add", "."]);
+    git_in(&private, &["commit", "-q", "-m", "first"]);
+    let calls = "{name: read_text_file, arguments: {path: secret}}";
+    let agents = [agent("implementer", "", &does(calls, "did it"))];
+    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
+    make(&private, &project.path(""));
+    let refused = project.args(["go"]).failure(3);
+    assert!(refused.stderr().contains(why), "{}", refused.stderr());
+    assert!(!refused.stderr().contains("TOPSECRET"));
+}
+
+/// A project names any repository of the user's: that repository has to name it too.
+#[test]
+fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
+    check_stranger(
+        |private, root| symlink(private.join(".git"), root.join(".git")).unwrap(),
+        "its `.git` is a link",
+    );
+    check_stranger(
+        |private, root| {
+            let named = format!("gitdir: {}/.git\n", private.display());
+            fs::write(root.join(".git"), named).unwrap();
+        },
+        "its `.git` leads to",
+    );
+    check_stranger(
+        |private, root| {
+            git_in(root, &["init", "-q", "-b", "trunk"]);
+            let common = private.join(".git").display().to_string();
+            fs::write(root.join(".git/commondir"), common).unwrap();
+        },
+        "its `.git` leads to",
+    );
+    check_stranger(
+        |private, root| {
+            let own = root.join("g");
+            fs::create_dir(&own).unwrap();
+            let common = private.join(".git").display().to_string();
+            fs::write(own.join("commondir"), common).unwrap();
+            fs::write(own.join("HEAD"), "ref: refs/heads/trunk\n").unwrap();
+            fs::write(own.join("gitdir"), root.join(".git").display().to_string()).unwrap();
+            fs::write(root.join(".git"), "gitdir: g\n").unwrap();
+        },
+        "its `.git` leads to",
+    );
+    check_stranger(
+        |private, root| {
+            git_in(root, &["init", "-q", "-b", "trunk"]);
+            fs::remove_dir_all(root.join(".git/objects")).unwrap();
+            symlink(private.join(".git/objects"), root.join(".git/objects")).unwrap();
+        },
+        "its objects are a link",
+    );
+}
+
+/// The controls: trees that a repository lists, or names as its own.
+#[test]
+fn a_repository_that_names_the_directory_is_worked_on() {
+    let place = tempfile::tempdir().unwrap();
+    let linked = project();
+    let outer = place.path().join("outer");
+    let clone = linked.path("").display().to_string();
+    git_in(place.path(), &["clone", "-q", &clone, "outer"]);
+    let config = fs::read_to_string(linked.path(".massgen/config.yaml")).unwrap();
+    let check = |root: &Path| {
+        fs::create_dir_all(root.join(".massgen")).unwrap();
+        fs::write(root.join(".massgen/config.yaml"), &config).unwrap();
+        let mut command = linked.command();
+        let output = command.arg("change it").current_dir(root).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {said}", root.display());
+    };
+    git_in(&outer, &["worktree", "add", "-q", "-b", "w", "../tree"]);
+    check(&place.path().join("tree"));
+    let allow = ["-c", "protocol.file.allow=always"];
+    let add = ["submodule", "--quiet", "add", &clone, "inner"];
+    git_in(&outer, &[allow.as_slice(), &add].concat());
+    check(&outer.join("inner"));
+    git_in(
+        place.path(),
+        &["clone", "-q", "--separate-git-dir=apart", &clone, "own"],
+    );
+    let own = place.path().join("own");
+    git_in(&own, &["config", "core.worktree", own.to_str().unwrap()]);
+    check(&own);
+}
+
 #[test]
 fn anothers_repository_has_to_be_trusted() {
     let refused = project()

@@ -3,6 +3,7 @@
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
 pub mod based;
+mod belonging;
 pub mod checkout;
 pub mod history;
 pub mod hub;

@@ -6,10 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
+use crate::world::git::belonging::Found;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
 use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, names, text};
 use crate::world::sys::own::dir::{self, Stage};
+use crate::world::sys::own::file;
 use crate::world::sys::own::lockfile::copy_dated;
 
 /// What the names of the files begin with in which git keeps parts of an index, where the user lets it.
@@ -54,6 +56,8 @@ impl Project {
             "rev-parse",
             "--path-format=absolute",
             "--show-toplevel",
+            "--absolute-git-dir",
+            "--git-common-dir",
             "--git-path",
             "objects",
             "--git-path",
@@ -74,14 +78,31 @@ impl Project {
         }
         let mut lines = text(&answer.output)?.lines();
         let mut path = || lines.next().and_then(AbsPath::new);
-        let paths = (path(), path(), path(), path());
-        let (Some(root), Some(objects), Some(index), Some(shallow)) = paths else {
+        let places = (path(), path(), path());
+        let parts = (path(), path(), path());
+        let (
+            (Some(root), Some(git_dir), Some(common)),
+            (Some(objects), Some(index), Some(shallow)),
+        ) = (places, parts)
+        else {
             return Err(unfit(dir, "git does not tell where its parts are"));
         };
         let stood_in = dir::follow(dir)?;
         if !stood_in.as_path().starts_with(root.as_path()) {
             let why = format!("its files are said to be in `{root}`, and this is not in there");
             return Err(unfit(dir, &why).hint("see `git config core.worktree`"));
+        }
+        let worktree = look.worktree(&git_dir).await?;
+        let found = Found {
+            root: &root,
+            git_dir: &git_dir,
+            common: &common,
+            objects: &objects,
+            worktree,
+        };
+        if let Some(why) = found.stranger()? {
+            return Err(unfit(&root, &format!("{why}, which does not name it"))
+                .hint("begin where that repository is; or let it name this directory: `git config core.worktree`"));
         }
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
@@ -101,6 +122,11 @@ impl Project {
             format,
             index,
         }))
+    }
+
+    /// Whether some of its objects are kept in another repository.
+    pub fn borrows(&self) -> bool {
+        file::is_there(&self.objects.join("info/alternates"))
     }
 
     /// The files that git knows and that are not as they were committed, as far as that can be told
@@ -176,6 +202,13 @@ impl Look<'_> {
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
         self.line(&["config", "--local", "--get", name]).await
+    }
+
+    /// Where a repository says that its tree is.
+    async fn worktree(self, git_dir: &AbsPath) -> Result<Option<AbsPath>> {
+        let config = git_dir.join("config").to_string();
+        let words = ["config", "--file", &config, "--get", "core.worktree"];
+        Ok(self.line(&words).await?.map(|named| git_dir.join(named)))
     }
 
     /// Git asks of whoever stands in another's repository whether they trust it.
