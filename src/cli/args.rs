@@ -110,7 +110,8 @@ pub(crate) struct RunArguments {
     /// whoever sits at the terminal. Default: the terminal; without one, such calls are denied.
     #[arg(long, value_name = "SOCKET")]
     pub ask_file: Option<String>,
-    /// A file with what you would answer if the pipeline of the config asked you about the task. Default:
+    /// A file with what you would answer if the pipeline of the config asked you about the task: any text,
+    /// of which all roles are told as it is. Default:
     /// you are asked at the terminal; without one, assumptions hold.
     #[arg(long, value_name = "FILE")]
     pub answers: Option<String>,
@@ -127,7 +128,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub debug: bool,
     /// Shows the team, the grants of every agent in both phases and what each model would first be
-    /// sent, and calls nobody. Default: off.
+    /// sent, or of a pipeline its roles, its project and its course, and calls nobody. Default: off.
     #[arg(long)]
     pub dry_run: bool,
 }

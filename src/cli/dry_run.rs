@@ -25,7 +25,7 @@ use crate::spending::models::ModelList;
 use crate::spending::price::Price;
 
 /// Shows what a run would be.
-pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
+pub(crate) async fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
     let Prepared {
         host,
         config,
@@ -35,8 +35,8 @@ pub(crate) fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitS
         going_on,
         ..
     } = prepared;
-    if let Some(workflow) = &config.workflow {
-        roles::show_of(workflow, output)?;
+    if config.workflow.is_some() {
+        roles::show_of(config, host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)

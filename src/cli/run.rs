@@ -104,7 +104,7 @@ async fn carry_out(
         () = stop.soon.cancelled() => return Err(before_the_run()),
     };
     if arguments.dry_run {
-        return dry_run::show(&prepared, output);
+        return dry_run::show(&prepared, output).await;
     }
     let conducted = conduct(prepared, arguments, stop, output, Reader::of(report));
     Ok(Box::pin(conducted).await?.status)

@@ -51,7 +51,7 @@ impl Delivering {
     /// Finds out what the pipeline on `ground` delivers.
     ///
     /// # Errors
-    /// It does not go together with what the user has committed or changed meanwhile; nothing is touched.
+    /// It does not go together with what the user has committed meanwhile; nothing is touched.
     pub async fn of(ground: Ground, shape: Shape, env: &BTreeMap<String, String>) -> Result<Self> {
         let git = Git::find(env).await?;
         let project = match &ground.record.project {
@@ -91,15 +91,13 @@ impl Delivering {
             None => LineEnds::default(),
             Some(project) => Receiver { hub, project }.line_ends().await?,
         };
-        let delivering = Self {
-            line_ends,
+        Ok(Self {
             ground,
             project,
             tree,
             changes,
-        };
-        delivering.expect_untouched(shape).await?;
-        Ok(delivering)
+            line_ends,
+        })
     }
 
     /// Whether nothing is left to deliver.
@@ -208,7 +206,10 @@ impl Delivering {
     }
 
     /// Refuses what would replace files that the user has changed, or staged where a commit follows.
-    async fn expect_untouched(&self, shape: Shape) -> Result<()> {
+    ///
+    /// # Errors
+    /// It would, or something stands in the way; nothing is touched.
+    pub async fn expect_untouched(&self, shape: Shape) -> Result<()> {
         let obstacles = self.ground.hub.obstacles(self.root(), &self.changes);
         if !obstacles.is_empty() {
             return Err(in_the_way(&obstacles));

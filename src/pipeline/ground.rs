@@ -79,12 +79,7 @@ impl Ground {
     pub async fn begin(beginning: Beginning<'_>) -> Result<(Self, Vec<String>)> {
         let Beginning { workflow, base, .. } = beginning;
         let git = Git::find(beginning.env).await?;
-        let project = project(&git, &workflow.project, base).await?;
-        let directory = match (&workflow.directory, &project) {
-            (Some(directory), _) => directory.clone(),
-            (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
-            (None, None) => RelPath::default(),
-        };
+        let Setting { project, directory } = Setting::of(workflow, &git, base).await?;
         clear_unbegun(beginning.pipelines)?;
         let dir = PipelineDir::make(beginning.pipelines)?;
         let held = dir.hold()?;
@@ -169,6 +164,23 @@ impl Ground {
         }
         let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
         Err(Error::new(ErrorKind::Environment, message).hint(hint))
+    }
+
+    /// Whether the shared branch holds other files than it began with, beside those of the roles.
+    pub(super) async fn has_something_to_deliver(&self) -> Result<bool> {
+        let origin = self.record.project.as_ref();
+        let head = origin.and_then(|origin| ObjectId::parse(origin.head.as_deref()?));
+        let before = match &head {
+            Some(head) => self.hub.tree_of(head).await?,
+            None => self.hub.empty_tree().await?,
+        };
+        let after = self.hub.tree_of(&self.tip().await?).await?;
+        let own = &self.record.directory;
+        let is_ours = |path: &str| {
+            !own.is_root() && RelPath::new(path).is_some_and(|path| path.is_within(own))
+        };
+        let changed = self.hub.changed(&before, &after).await?;
+        Ok(changed.iter().any(|changed| !is_ours(&changed.path)))
     }
 
     /// The first commit of the shared branch: what is there, and the task.
@@ -283,6 +295,31 @@ pub(super) fn main() -> Result<Branch> {
 /// Who massgen's own commits are by.
 pub(super) fn supervisor() -> Author {
     Author::new("supervisor (massgen)", "supervisor@massgen.invalid")
+}
+
+/// What a pipeline would be set in.
+#[derive(Debug)]
+pub struct Setting {
+    /// The project that it works on, if it works on one.
+    pub project: Option<Project>,
+    /// The directory of the tree in which the roles have theirs.
+    pub directory: RelPath,
+}
+
+impl Setting {
+    /// That of `workflow`, for somebody who stands in `base`.
+    ///
+    /// # Errors
+    /// The project cannot be worked on.
+    pub async fn of(workflow: &Workflow, git: &Git, base: &AbsPath) -> Result<Self> {
+        let project = project(git, &workflow.project, base).await?;
+        let directory = match (&workflow.directory, &project) {
+            (Some(directory), _) => directory.clone(),
+            (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
+            (None, None) => RelPath::default(),
+        };
+        Ok(Self { project, directory })
+    }
 }
 
 /// What is to be worked on.

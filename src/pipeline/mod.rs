@@ -14,6 +14,7 @@ mod taking_back;
 mod taking_up;
 mod telling;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
@@ -74,6 +75,8 @@ pub struct Pipeline {
     stop: Stop,
     events: Sender<Event>,
     books: Mutex<Books>,
+    /// What was said of the sandboxes of agents.
+    confined: Mutex<BTreeSet<String>>,
 }
 
 /// What a pipeline came to.
@@ -126,6 +129,7 @@ impl Pipeline {
             stop,
             events,
             books: Mutex::default(),
+            confined: Mutex::default(),
         })
     }
 
@@ -268,7 +272,8 @@ impl Pipeline {
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
-            let question = now.question((stage, &seat), &self.config, of_plan).await?;
+            let told = now.question((stage, &seat), &self.config, of_plan).await?;
+            let question = format!("{}\n\n{told}", self.heading(&seat));
             let work = Work::New { question };
             playing.push(Part { stage, seat, work });
         }
@@ -379,7 +384,11 @@ impl Pipeline {
             emit(&self.events, told).await;
         }
         let way_on = if halt.status == ExitStatus::Delivered {
-            format!("deliver it: massgen apply {name}")
+            if self.ground.has_something_to_deliver().await? {
+                format!("deliver it: massgen apply {name}")
+            } else {
+                format!("it changed no files to deliver; see: massgen log {name}")
+            }
         } else {
             match halt.then {
                 Then::Over => format!("see what there is: massgen log {name}"),

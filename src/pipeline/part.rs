@@ -1,7 +1,7 @@
 //! Owns one part of a pipeline: a seat at work in a run of its own. A part that was broken off is gone on
 //! with, and one that has ended is not played again.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use crate::pipeline::{Halt, Pipeline, Then};
 use crate::resume::{Reading, Unfinished, unfinished};
 use crate::roles::{Right, Stage};
 use crate::spending::books::Books;
+use crate::wording::one_line;
 use crate::world::git::checkout::{Checkout, PRIVATE};
 use crate::world::git::object::{Author, ObjectId};
 use crate::world::git::private::Outset;
@@ -29,6 +30,8 @@ use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::session::Session;
 use crate::world::store::sessions::{self, find};
 
+/// The longest task in what a part is called, in characters.
+const HEADING_CHARS_MAX: usize = 200;
 /// Events that may wait to be passed on.
 const EVENTS_WAITING_MAX: usize = 256;
 
@@ -197,10 +200,10 @@ impl Pipeline {
             if let Some(unfinished) = unfinished(&logs, Some(&session.id()), |_| true)? {
                 let ended = how_it_ended(&events_of(&unfinished.run)?);
                 return Ok(match ended {
-                    None => Before::BrokenOff(Box::new(unfinished), place),
+                    End::None => Before::BrokenOff(Box::new(unfinished), place),
                     // Its end was written down in its log and nowhere else: the disk was full, say.
-                    Some(Some((agent, answer))) => Before::Ended { agent, answer },
-                    Some(None) => Before::Nothing,
+                    End::Well { agent, answer } => Before::Ended { agent, answer },
+                    End::Badly => Before::Nothing,
                 });
             }
             let Some(turn) = session.turns()?.pop() else {
@@ -208,7 +211,7 @@ impl Pipeline {
             };
             let log_dir = &turn.metadata.log_dir;
             let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
-            if let Some(Some(_)) = how_it_ended(&events_of(&run)?) {
+            if let End::Well { .. } = how_it_ended(&events_of(&run)?) {
                 return Ok(Before::Ended {
                     agent: turn.metadata.winning_agent,
                     answer: turn.answer,
@@ -300,14 +303,12 @@ impl Pipeline {
     }
 
     /// What a part is called in the lists of runs.
-    fn heading(&self, part: &Part<'_>) -> String {
+    pub(super) fn heading(&self, seat: &Seat) -> String {
         let Seat {
             iteration, name, ..
-        } = &part.seat;
-        format!(
-            "[{name}] {} (iteration {iteration})",
-            self.ground.record.task
-        )
+        } = seat;
+        let task = one_line(&self.ground.record.task, HEADING_CHARS_MAX);
+        format!("[{name}, iteration {iteration}] {task}")
     }
 
     /// The order of a part that begins.
@@ -318,7 +319,7 @@ impl Pipeline {
             layout: Layout::plan(&config, &self.base, run),
             config,
             base: self.base.clone(),
-            task: self.heading(part),
+            task: self.heading(&part.seat),
             question: Arc::from(part.work.question()),
             opened: self.opened.clone(),
             session: None,
@@ -360,6 +361,18 @@ impl Pipeline {
         })
     }
 
+    /// Whether an event says what was not said before: the sandbox of an agent is the same in every part.
+    fn is_new(&self, event: &Event) -> bool {
+        let Event::Confined { agents, by, .. } = event else {
+            return true;
+        };
+        let said = format!("{agents:?} {by}");
+        let confined = self.confined.lock();
+        confined
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(said)
+    }
+
     /// Carries out a part and passes on what happens in it. Gives whose answer counts, or why the pipeline
     /// ends there.
     async fn conduct(
@@ -372,7 +385,7 @@ impl Pipeline {
         let passing = async {
             while let Some(event) = told.recv().await {
                 event.enter_into(&mut self.books());
-                if is_of_the_whole(&event) {
+                if is_of_the_whole(&event) && self.is_new(&event) {
                     emit(&self.events, event).await;
                 }
             }
@@ -408,21 +421,35 @@ fn events_of(run: &RunDir) -> Result<Vec<Event>> {
     Ok(read.filter_map(|entry| entry.event()).collect())
 }
 
-/// How a run ended by its log: with this answer, which is what it was meant to, or without one; `None` if
-/// it has not ended.
-fn how_it_ended(events: &[Event]) -> Option<Option<(AgentId, String)>> {
-    let mut answer = None;
-    let mut ended = None;
+/// How a run ended.
+enum End {
+    /// It has not.
+    None,
+    /// As it was meant to, with an answer.
+    Well {
+        agent: AgentId,
+        answer: String,
+    },
+    Badly,
+}
+
+/// How a run ended by its log.
+fn how_it_ended(events: &[Event]) -> End {
+    let mut said = None;
+    let mut end = End::None;
     for event in events {
-        match event {
-            Event::FinalAnswer { agent, content } => {
-                answer = Some((agent.clone(), content.as_ref().to_owned()));
-            }
-            Event::RunEnded { status, .. } => ended = Some(*status == ExitStatus::Delivered),
-            _ => {}
+        if let Event::FinalAnswer { agent, content } = event {
+            said = Some((agent.clone(), content.as_ref().to_owned()));
+        } else if let Event::RunEnded { status, .. } = event {
+            end = match said.take() {
+                Some((agent, answer)) if *status == ExitStatus::Delivered => {
+                    End::Well { agent, answer }
+                }
+                Some(_) | None => End::Badly,
+            };
         }
     }
-    ended.map(|well| answer.filter(|_| well))
+    end
 }
 
 /// Whether an event of a part is told of the whole pipeline: how a part begins and ends is told otherwise.

@@ -29,10 +29,10 @@ impl Merging<'_> {
         let TakenUp { tree, left_out } = self.take_up(whole).await?;
         let (tip, main) = (self.newest_commit().await?, ground.tip().await?);
         let is_merged = ground.hub.goes_back_to(&main, &tip).await?;
-        if !is_merged && left_out.is_empty() && self.left_out(&tip).await?.is_none() {
-            if ground.hub.tree_of(&tip).await? == tree {
-                return Ok(tip);
-            }
+        let is_same = ground.hub.tree_of(&tip).await? == tree;
+        let is_whole = left_out.is_empty() && self.left_out(&tip).await?.is_none();
+        if !is_merged && is_same && is_whole {
+            return Ok(tip);
         }
         let mut parents = vec![tip.clone()];
         if tried > 0 && !ground.hub.goes_back_to(&tip, &main).await? {

@@ -134,8 +134,9 @@ fn help_names_every_flag() {
               are denied
 
           --answers <FILE>
-              A file with what you would answer if the pipeline of the config asked you about the task.
-              Default: you are asked at the terminal; without one, assumptions hold
+              A file with what you would answer if the pipeline of the config asked you about the task:
+              any text, of which all roles are told as it is. Default: you are asked at the terminal;
+              without one, assumptions hold
 
           --models <FILE>
               The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
@@ -158,7 +159,8 @@ fn help_names_every_flag() {
 
           --dry-run
               Shows the team, the grants of every agent in both phases and what each model would first
-              be sent, and calls nobody. Default: off
+              be sent, or of a pipeline its roles, its project and its course, and calls nobody.
+              Default: off
 
           --permissions
               Does what `massgen roles` does, for the config of `--config`, if there is one

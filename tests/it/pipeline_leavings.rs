@@ -118,6 +118,8 @@ fn closed_files_and_directories_are_taken_up_and_changed() {
     let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
+    let said = finished.stderr().matches("holds those of one;").count();
+    assert_eq!(said, 1, "a sandbox that is the same is told of once");
     let project = finished.project();
     assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
     assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");
@@ -227,10 +229,12 @@ fn walk(dir: &std::path::Path) -> impl Iterator<Item = std::path::PathBuf> {
     while let Some(dir) = ahead.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let entry = entry.unwrap();
-            match entry.file_type().unwrap().is_dir() {
-                true => ahead.push(entry.path()),
-                false => files.push(entry.path()),
-            }
+            let list = if entry.file_type().unwrap().is_dir() {
+                &mut ahead
+            } else {
+                &mut files
+            };
+            list.push(entry.path());
         }
     }
     files.into_iter()

@@ -677,3 +677,86 @@ fn many_objects_come_as_one_pack() {
     assert!(verified.status.success(), "{verified:?}");
     drop(applied);
 }
+
+#[test]
+fn an_undo_names_the_commit_that_stays() {
+    let applied = worked().then(["apply", "last"]).success();
+    let root = applied.project().path("");
+    let head = git_in(&root, &["rev-parse", "HEAD"]);
+    let undone = applied
+        .then(["undo"])
+        .success()
+        .has_file("src/old.txt", "one\ntwo\n");
+    let named = format!("git revert {}", head.trim());
+    assert!(undone.stderr().contains(&named), "{}", undone.stderr());
+    let again = undone.then(["apply", "last"]).success();
+    assert!(
+        again.stderr().contains("your branch holds all of them"),
+        "{}",
+        again.stderr()
+    );
+    // Where nothing was committed, nothing is said of it.
+    let undone = worked()
+        .then(["apply", "last", "--as", "files"])
+        .success()
+        .then(["undo"])
+        .success();
+    assert!(!undone.stderr().contains("commit"), "{}", undone.stderr());
+}
+
+#[test]
+fn what_would_be_applied_is_shown_beside_changes_of_the_user() {
+    let worked = worked();
+    fs::write(worked.project().path("src/old.txt"), "mine\n").unwrap();
+    let shown = worked.then(["diff", "last"]).success();
+    assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
+    shown
+        .then(["apply", "last"])
+        .failure(4)
+        .has_file("src/old.txt", "mine\n");
+}
+
+#[test]
+fn a_pipeline_that_changed_nothing_says_so() {
+    let agents = [agent("implementer", "", &does("", "nothing to do"))];
+    let project = project().config(&pipeline("stages: [implementer]", &agents, ""));
+    let finished = project.args(["change it"]).success();
+    let said = finished.stderr();
+    assert!(said.contains("it changed no files to deliver"), "{said}");
+    let shown = finished.then(["diff", "last"]).success();
+    assert!(
+        shown.stderr().contains("there are no files"),
+        "{}",
+        shown.stderr()
+    );
+    let applied = shown.then(["apply", "last"]).success();
+    assert!(
+        applied.stderr().contains("there are no files"),
+        "{}",
+        applied.stderr()
+    );
+}
+
+#[test]
+fn what_a_pipeline_would_be_is_shown_before_it_begins() {
+    let project = project();
+    let head = git_in(&project.path(""), &["rev-parse", "HEAD"]);
+    let shown = project.args(["--dry-run", "change it"]).success();
+    for told in [
+        ".pipeline/implementer/, the project",
+        &format!("trunk at {}", head.trim()),
+        "course: implementer, once",
+        "checks: none",
+    ] {
+        assert!(shown.stdout().contains(told), "{told}: {}", shown.stdout());
+    }
+    let shown = shown.then(["logs", "list"]).success();
+    assert!(!shown.stdout().contains("change it"), "nothing was run");
+    let listed = shown
+        .then(["change it"])
+        .success()
+        .then(["logs", "list"])
+        .success();
+    let task = "[implementer, iteration 1] change it";
+    assert!(listed.stdout().contains(task), "{}", listed.stdout());
+}

@@ -3,14 +3,14 @@
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::show::{lines, pieces, stat, stat_line, sum};
-use crate::cli::deliveries::{chosen, expect_known, is_meant, shown, typed};
+use crate::cli::deliveries::{chosen, deliveries, expect_known, is_meant, shown, typed};
 use crate::cli::output::Output;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, Stream};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{Difference, difference};
 use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, Use};
+use crate::world::delivery::store::{Delivery, Use, find, pipeline_of};
 use crate::world::delivery::undo::Delivered;
 use crate::world::pager::Pager;
 
@@ -21,9 +21,15 @@ pub(crate) fn run(
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     if let Some(pipeline) = pipeline::meant(&asked.run, host)? {
+        let short = pipeline.short();
         let show = |delivery: &Delivery| would(host, asked, delivery, output);
         if let Some(status) = pipeline::would(pipeline, host, show)? {
             return Ok(status);
+        }
+        let newest = find(&asked.run, &deliveries(host), Use::Take);
+        if newest.ok().as_deref().and_then(pipeline_of) != Some(&short) {
+            output.note("there are no files to apply, and none were");
+            return Ok(ExitStatus::Delivered);
         }
     }
     let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;

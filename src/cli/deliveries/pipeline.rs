@@ -46,25 +46,42 @@ pub(crate) fn run(
     let shape = shape(&dir, asked)?;
     let runtime = runtime()?;
     let delivering = runtime.block_on(delivering(dir, shape, host))?;
-    let status = if delivering.is_empty() {
-        output.note("there are no files to apply");
-        ExitStatus::Delivered
-    } else {
-        let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
-        let offer = runtime.block_on(offer(&delivering, &delivery, host))?;
-        let status = apply((&offer, &delivery, shape), (host, asked), output);
-        if delivery.is_applied() {
-            output.note(&format!("taken back by: massgen undo {}", delivery.name()));
-        } else {
-            delivery.discard()?;
-        }
-        status?
-    };
-    if shape == Shape::Files || status != ExitStatus::Delivered || delivering.is_empty() {
-        return Ok(status);
+    if delivering.is_empty() {
+        output.note(match shape {
+            Shape::Files => "there are no files to apply",
+            Shape::Merge | Shape::Squash => {
+                "there are no files to apply: your branch holds all of them"
+            }
+        });
+        return Ok(ExitStatus::Delivered);
     }
-    let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
-    output.note(&format!("committed to {branch}: {commit}"));
+    runtime.block_on(delivering.expect_untouched(shape))?;
+    let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
+    let offer = runtime.block_on(offer(&delivering, &delivery, host))?;
+    let status = apply((&offer, &delivery, shape), (host, asked), output);
+    let is_applied = delivery.is_applied();
+    if is_applied {
+        output.note(&format!("taken back by: massgen undo {}", delivery.name()));
+    }
+    let status = match status {
+        Ok(ExitStatus::Delivered) if shape != Shape::Files => {
+            let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
+            output.note(&format!("committed to {branch}: {commit}"));
+            if is_applied {
+                delivery.note_commit(commit.as_str())?;
+            }
+            ExitStatus::Delivered
+        }
+        other => {
+            if !is_applied {
+                delivery.discard()?;
+            }
+            return other;
+        }
+    };
+    if !is_applied {
+        delivery.discard()?;
+    }
     if let Some(remote) = &asked.push {
         delivering.push(remote)?;
     }

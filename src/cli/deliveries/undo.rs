@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::wording::counted;
-use crate::world::delivery::store::{Delivery, Use, pipeline_of};
+use crate::world::delivery::store::{Delivery, Use};
 use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
 
 /// Takes a delivery back.
@@ -18,6 +18,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     let (deliveries, name) = chosen(&asked.run, Use::TakeBack, host, output)?;
     let delivery = Delivery::open(&deliveries, &name)?;
+    let commit = delivery.commit()?;
     let Some(mut delivered) = Delivered::open(delivery)? else {
         let message = format!("nothing of `{name}` was applied");
         return Err(Error::new(ErrorKind::Usage, message)
@@ -37,8 +38,11 @@ pub(crate) fn run(
         Since::Kept => Remedy::Force,
         Since::Replaced => Remedy::None,
     };
-    if pipeline_of(&name).is_some() {
-        output.note("a commit that was made with these files stays: take it back with git");
+    if let Some(commit) = commit {
+        output.note(&format!(
+            "their commit stays, and is taken back by git alone: git revert {commit} (or, to have the files \
+             back: git restore FILE)"
+        ));
     }
     tell((&name, &host.cwd), &rows, remedy, output)
 }

@@ -4,15 +4,21 @@ use serde_json::json;
 
 use crate::cli::output::{Form, Output};
 use crate::cli::pipeline_arguments::RolesArguments;
+use crate::cli::run::runtime;
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
+use crate::config::Config;
 use crate::config::workflow::Workflow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
+use crate::path::RelPath;
+use crate::pipeline::ground::Setting;
 use crate::roles::table::{ROLES, built_in};
 use crate::roles::{Right, Role, RoleName, Stage, Writes};
-use crate::wording::spelled;
+use crate::wording::{counted, spelled};
+use crate::world::git::Git;
+use crate::world::git::object::ObjectId;
 
 /// What stands above the columns.
 const TITLES: [&str; COLUMNS] = [
@@ -40,16 +46,26 @@ struct Row {
 
 /// Prints the roles of a config, or those that every config has.
 pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut Output<'_>) -> Result<()> {
-    let rows = match &asked.config {
-        None => of_table(),
-        Some(name) => of_config(name, host, output)?,
+    let (rows, directory) = match &asked.config {
+        None => (of_table(), RelPath::default()),
+        Some(name) => {
+            let workflow = workflow_of(name, host, output)?;
+            let setting = runtime()?.block_on(setting(&workflow, host))?;
+            (of_workflow(&workflow), setting.directory)
+        }
     };
     match Form::from(asked.json) {
         Form::Json => rows
             .iter()
-            .try_for_each(|row| output.result(&for_scripts(row))),
-        Form::Text => for_people(&rows, output),
+            .try_for_each(|row| output.result(&for_scripts(row, &directory))),
+        Form::Text => for_people(&rows, &directory, output),
     }
+}
+
+/// What a pipeline would be set in that began here.
+async fn setting(workflow: &Workflow, host: &Host) -> Result<Setting> {
+    let git = Git::find(&host.env).await?;
+    Setting::of(workflow, &git, &host.cwd).await
 }
 
 fn of_table() -> Vec<Row> {
@@ -65,15 +81,14 @@ fn of_table() -> Vec<Row> {
     roles.map(row).collect()
 }
 
-fn of_config(name: &str, host: &Host, output: &mut Output<'_>) -> Result<Vec<Row>> {
+fn workflow_of(name: &str, host: &Host, output: &mut Output<'_>) -> Result<Workflow> {
     let config = checked(&TeamFile::named(name, host)?, host, output)?;
-    let Some(workflow) = config.workflow else {
+    config.workflow.ok_or_else(|| {
         let message = format!("the config `{name}` has no pipeline");
-        return Err(Error::new(ErrorKind::Usage, message)
+        Error::new(ErrorKind::Usage, message)
             .hint("`docs/pipelines.md` tells how `workflow` is written")
-            .hint("without `--config`, the roles that every config has are shown"));
-    };
-    Ok(of_workflow(&workflow))
+            .hint("without `--config`, the roles that every config has are shown")
+    })
 }
 
 fn of_workflow(workflow: &Workflow) -> Vec<Row> {
@@ -85,13 +100,49 @@ fn of_workflow(workflow: &Workflow) -> Vec<Row> {
     workflow.pipeline.stages.iter().map(row).collect()
 }
 
-/// Prints the roles of a pipeline that would begin.
-pub(crate) fn show_of(workflow: &Workflow, output: &mut Output<'_>) -> Result<()> {
-    for_people(&of_workflow(workflow), output)
+/// Prints the roles of a pipeline that would begin, what it would work on, and its course.
+pub(crate) async fn show_of(config: &Config, host: &Host, output: &mut Output<'_>) -> Result<()> {
+    let Some(workflow) = &config.workflow else {
+        return Ok(());
+    };
+    let Setting { project, directory } = setting(workflow, host).await?;
+    for_people(&of_workflow(workflow), &directory, output)?;
+    let project = project.map_or_else(
+        || "none: it begins with an empty tree".to_owned(),
+        |project| {
+            let branch = project.branch.as_deref().unwrap_or("a detached head");
+            let head = project
+                .head
+                .as_ref()
+                .map_or("no commit yet", ObjectId::as_str);
+            format!("{}, {branch} at {head}", project.root)
+        },
+    );
+    let course = &workflow.pipeline;
+    let stages = course.stages.iter();
+    let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
+    let end = match &course.until {
+        Some(role) => {
+            let many = counted(
+                course.iterations_max.try_into().unwrap_or(usize::MAX),
+                "iteration",
+            );
+            format!("until {role} is satisfied, for at most {many}")
+        }
+        None => "once".to_owned(),
+    };
+    let checks = match config.checks.list.len() {
+        0 => "none".to_owned(),
+        many => format!("{many}, before any work is merged"),
+    };
+    output.result(&format!(
+        "project: {project}\ncourse: {}, {end}\nchecks: {checks}\n",
+        names.join(", ")
+    ))
 }
 
-fn for_people(rows: &[Row], output: &mut Output<'_>) -> Result<()> {
-    let cells: Vec<[String; COLUMNS]> = rows.iter().map(cells).collect();
+fn for_people(rows: &[Row], directory: &RelPath, output: &mut Output<'_>) -> Result<()> {
+    let cells: Vec<[String; COLUMNS]> = rows.iter().map(|row| cells(row, directory)).collect();
     let titles = TITLES.map(str::to_owned);
     let all = || std::iter::once(&titles).chain(&cells);
     let width = |column: usize| {
@@ -114,7 +165,7 @@ fn for_people(rows: &[Row], output: &mut Output<'_>) -> Result<()> {
     Ok(())
 }
 
-fn cells(row: &Row) -> [String; COLUMNS] {
+fn cells(row: &Row, directory: &RelPath) -> [String; COLUMNS] {
     let Row {
         role,
         agents,
@@ -132,7 +183,7 @@ fn cells(row: &Row) -> [String; COLUMNS] {
         may(Right::Write),
         may(Right::Edit),
         may(Right::Bash),
-        or_none(writes(role).join(", ")),
+        or_none(writes(role, directory).join(", ")),
         role.output
             .clone()
             .map_or_else(|| NONE.to_owned(), |output| spelled(&output)),
@@ -154,8 +205,9 @@ fn or_none(text: String) -> String {
 }
 
 /// The directories that a role writes to.
-fn writes(role: &Role) -> Vec<String> {
-    let own = format!("{}/", role.name);
+fn writes(role: &Role, directory: &RelPath) -> Vec<String> {
+    let own = directory.as_path().join(role.name.as_str());
+    let own = spelled(&format!("{}/", own.display()));
     if !role.may(Right::Write) {
         return Vec::new();
     }
@@ -169,7 +221,7 @@ fn writes(role: &Role) -> Vec<String> {
     }
 }
 
-fn for_scripts(row: &Row) -> String {
+fn for_scripts(row: &Row, directory: &RelPath) -> String {
     let Row {
         role,
         agents,
@@ -183,7 +235,7 @@ fn for_scripts(row: &Row) -> String {
     let told = json!({
         "role": role.name,
         "rights": rights,
-        "writes": writes(role),
+        "writes": writes(role, directory),
         "output": role.output,
         "agents": agents,
         "copies": copies,

@@ -33,6 +33,11 @@ impl Place {
         Ok(Seal { inode, born_ns })
     }
 
+    /// The name of the commit that was made with what it holds.
+    pub(super) fn commit(&self) -> AbsPath {
+        self.0.join("commit")
+    }
+
     /// The journal.
     pub(super) fn journal(&self) -> AbsPath {
         self.0.join("journal.jsonl")

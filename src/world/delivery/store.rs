@@ -14,6 +14,7 @@ use crate::permissions::path_rules::PathRule;
 use crate::world::clock;
 use crate::world::delivery::journal;
 use crate::world::delivery::place::{Place, Seal};
+use crate::world::files::read_found;
 use crate::world::locate::{Located, locate};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::sys::own;
@@ -37,6 +38,8 @@ const FURTHER: &str = ".";
 /// The directory, in that of a delivery, of what agents read of the user's files.
 pub const BASES: &str = "bases";
 
+/// The longest name of a commit that is read, in bytes.
+const COMMIT_BYTES_MAX: u64 = 100;
 /// The largest `delivery.json` that is read, in bytes.
 const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -279,6 +282,18 @@ impl Delivery {
     /// Whether something of it was applied, or is about to be.
     pub fn is_applied(&self) -> bool {
         file::kind(&self.place.journal()).is_ok()
+    }
+
+    /// Notes that this commit was made with what it holds.
+    pub fn note_commit(&self, commit: &str) -> Result<()> {
+        file::replace(&self.place.commit(), commit.as_bytes(), Durability::Process)
+    }
+
+    /// The commit that was made with what it holds, if one was.
+    pub fn commit(&self) -> Result<Option<String>> {
+        let noted = read_found(&self.place.commit(), COMMIT_BYTES_MAX)?;
+        let noted = noted.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(noted.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }
 
     /// Files what can be delivered, so that it can be taken later too.

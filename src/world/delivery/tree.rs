@@ -52,9 +52,11 @@ fn instead(upper: &AbsPath, path: &RelPath) -> Instead {
         let there = upper.join(here.as_path());
         let is_directory = file::kind(&there).is_ok_and(|kind| kind.is_dir());
         if is_directory && !file::is_link(&there) {
-            return match here == *path {
-                true => Instead::Directory,
-                false => Instead::Nothing,
+            let is_its = here == *path;
+            return if is_its {
+                Instead::Directory
+            } else {
+                Instead::Nothing
             };
         }
         if file::is_there(&there) {

@@ -37,22 +37,22 @@ impl Found<'_> {
         }
         let elsewhere = || Some(format!("its `{DOT_GIT}` leads to `{}`", self.common));
         let is_inside = file::kind(&dot).is_ok_and(|kind| kind.is_dir());
-        let belongs = match is_inside {
-            true => same(&dot, self.git_dir)? && same(&dot, self.common)?,
-            false if same(self.git_dir, self.common)? => match &self.worktree {
+        let belongs = if is_inside {
+            same(&dot, self.git_dir)? && same(&dot, self.common)?
+        } else if same(self.git_dir, self.common)? {
+            match &self.worktree {
                 Some(named) => file::is_there(named) && same(named, self.root)?,
                 None => false,
-            },
-            false => self.is_listed(&dot)?,
+            }
+        } else {
+            self.is_listed(&dot)?
         };
         if !belongs {
             return Ok(elsewhere());
         }
         let own = dir::follow(self.common)?.as_path().join("objects");
-        match dir::follow(self.objects)?.as_path() == own {
-            true => Ok(None),
-            false => Ok(Some("its objects are a link".to_owned())),
-        }
+        let is_own = dir::follow(self.objects)?.as_path() == own;
+        Ok((!is_own).then(|| "its objects are a link".to_owned()))
     }
 
     /// Whether the shared repository lists this tree as one of its own.

@@ -52,10 +52,10 @@ impl NextIndex {
 
     /// Expects that no other git is at work on the user's.
     pub(super) fn expect_unlocked(project: &Project) -> Result<()> {
-        match Lockfile::is_taken(&project.index) {
-            true => Err(at_work(&project.index)),
-            false => Ok(()),
+        if Lockfile::is_taken(&project.index) {
+            return Err(at_work(&project.index));
         }
+        Ok(())
     }
 
     /// Ends what a process that was killed has left: the user's index becomes the next one, or stays, and

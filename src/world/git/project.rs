@@ -87,23 +87,8 @@ impl Project {
         else {
             return Err(unfit(dir, "git does not tell where its parts are"));
         };
-        let stood_in = dir::follow(dir)?;
-        if !stood_in.as_path().starts_with(root.as_path()) {
-            let why = format!("its files are said to be in `{root}`, and this is not in there");
-            return Err(unfit(dir, &why).hint("see `git config core.worktree`"));
-        }
-        let worktree = look.worktree(&git_dir).await?;
-        let found = Found {
-            root: &root,
-            git_dir: &git_dir,
-            common: &common,
-            objects: &objects,
-            worktree,
-        };
-        if let Some(why) = found.stranger()? {
-            return Err(unfit(&root, &format!("{why}, which does not name it"))
-                .hint("begin where that repository is; or let it name this directory: `git config core.worktree`"));
-        }
+        look.expect_own((&root, &git_dir, &common, &objects))
+            .await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
@@ -202,6 +187,31 @@ impl Look<'_> {
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
         self.line(&["config", "--local", "--get", name]).await
+    }
+
+    /// Refuses a tree that is elsewhere, and a repository that belongs elsewhere.
+    async fn expect_own(
+        self,
+        (root, git_dir, common, objects): (&AbsPath, &AbsPath, &AbsPath, &AbsPath),
+    ) -> Result<()> {
+        let stood_in = dir::follow(self.dir)?;
+        if !stood_in.as_path().starts_with(root.as_path()) {
+            let why = format!("its files are said to be in `{root}`, and this is not in there");
+            return Err(unfit(self.dir, &why).hint("see `git config core.worktree`"));
+        }
+        let found = Found {
+            root,
+            git_dir,
+            common,
+            objects,
+            worktree: self.worktree(git_dir).await?,
+        };
+        match found.stranger()? {
+            None => Ok(()),
+            Some(why) => Err(unfit(root, &format!("{why}, which does not name it"))
+                .hint("begin where that repository is")
+                .hint("or let it name this directory: `git config core.worktree DIRECTORY`")),
+        }
     }
 
     /// Where a repository says that its tree is.
