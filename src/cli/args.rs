@@ -467,7 +467,8 @@ pub(crate) enum SessionsCommand {
         file: String,
     },
     /// Removes what nobody has used for long, or the oldest: sessions, the records and workspaces of
-    /// runs, and what is kept of deliveries. What is in use stays, and so do the newest session and run.
+    /// runs, pipelines, and what is kept of deliveries. What is in use stays, and so does the newest of
+    /// each kind.
     Prune(PruneArguments),
     /// Removes sessions with all their turns. The files that were delivered stay.
     Delete {

@@ -17,6 +17,7 @@ pub mod terminal;
 pub mod pager;
 pub mod browser;
 pub mod locate;
+mod seal;
 pub mod sandbox;
 pub mod stage;
 pub mod docker;

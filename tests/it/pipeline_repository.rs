@@ -760,3 +760,72 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
     let task = "[implementer, iteration 1] change it";
     assert!(listed.stdout().contains(task), "{}", listed.stdout());
 }
+
+/// The repository of a pipeline says how git is run on it.
+#[test]
+fn a_pipeline_that_came_along_is_not_believed() {
+    let worked = worked();
+    let traps = tempfile::tempdir().unwrap();
+    let program = trap(traps.path());
+    let (own, brought) = (
+        place(worked.project()),
+        worked
+            .project()
+            .path(".massgen/pipelines/pipeline_20990101_000000_0a1b2c3d"),
+    );
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(&own)
+        .arg(&brought)
+        .status();
+    assert!(copied.unwrap().success());
+    for name in ["filter.evil.clean", "filter.evil.smudge"] {
+        git_in(&brought.join("hub.git"), &["config", name, &program]);
+    }
+    fs::create_dir_all(brought.join("hub.git/info")).unwrap();
+    fs::write(brought.join("hub.git/info/attributes"), "* filter=evil\n").unwrap();
+    let mut finished = worked;
+    let meant = "0a1b2c3d";
+    for words in [
+        ["log", meant].as_slice(),
+        &["branches", meant],
+        &["diff", meant],
+        &["apply", meant],
+        &["revert", meant, "--role", "implementer"],
+        &["reset", meant, "--role", "implementer"],
+        &["--continue"],
+    ] {
+        finished = finished.then(words).failure(3);
+        let said = finished.stderr();
+        assert!(said.contains("was not made here"), "{words:?}: {said}");
+    }
+    assert!(!traps.path().join("sprung").exists());
+    fs::remove_dir_all(&brought).unwrap();
+    expect_committed(finished.then(["apply", "last"]).success().project());
+}
+
+#[test]
+fn old_pipelines_are_removed_with_what_was_kept_of_them() {
+    let applied = worked().then(["apply", "last"]).success();
+    let first = place(applied.project());
+    let again = applied.then(["change it once more"]).success();
+    let second = again.then(["apply", "last"]).success();
+    let all = second.project().path(".massgen/pipelines");
+    assert_eq!(fs::read_dir(&all).unwrap().count(), 2);
+    let pruned = second
+        .then(["sessions", "prune", "--larger-than", "1KiB"])
+        .success();
+    let name = first.file_name().unwrap().to_str().unwrap();
+    assert!(
+        pruned.stdout().contains(&format!("pipeline {name}")),
+        "{}",
+        pruned.stdout()
+    );
+    assert!(!first.exists());
+    assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
+    let short = name.rsplit_once('_').unwrap().1;
+    let deliveries = fs::read_dir(pruned.project().path(".massgen/deliveries")).unwrap();
+    let mut left = deliveries.map(|one| one.unwrap().file_name().into_string().unwrap());
+    assert!(left.all(|delivery| !delivery.contains(short)));
+    pruned.then(["log"]).success();
+}

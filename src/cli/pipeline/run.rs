@@ -13,6 +13,7 @@ use crate::cli::follow::follow;
 use crate::cli::gathered::Begun;
 use crate::cli::output::Output;
 use crate::cli::prices::model_list;
+use crate::cli::prune::after_a_run;
 use crate::cli::run::{Prepared, apply_flags, telemetry};
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
@@ -21,6 +22,7 @@ use crate::config::Config;
 use crate::config::place::{PIPELINES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
+use crate::layout::{Layout, RunName};
 use crate::orchestrator::asking::{Consents, People};
 use crate::orchestrator::conduct::{Places, Stop};
 use crate::path::AbsPath;
@@ -32,6 +34,7 @@ use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::pipelines::{PipelineDir, known, list};
 use crate::world::store::prepare_state_dir;
+use crate::world::store::prune::Store;
 use crate::world::store::redact::Redactor;
 use crate::world::telemetry::settings::Settings;
 
@@ -278,6 +281,12 @@ impl Stage<'_> {
         let view = view(reader, told, (arguments, places), output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
+        let retention = config.retention;
+        let layout = Layout::plan(&config, &host.cwd, RunName::new(0));
+        let store = Store {
+            state: layout.state,
+            sessions: layout.sessions,
+        };
         let pipeline = Pipeline::new(config, whole.0, whole.1, whole.2)?;
         let (result, followed) = tokio::join!(pipeline.run(), follow(events, view, asked));
         let result = result?;
@@ -288,6 +297,7 @@ impl Stage<'_> {
             write_output_file(path, &answer.text)?;
         }
         followed?;
+        after_a_run(&store, &retention, output);
         Ok(Conducted {
             status: result.status,
             session: name,

@@ -203,8 +203,8 @@ pub static RATE_LIMIT: Section = Section {
 pub static RETENTION: Section = Section {
     path: "retention",
     doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
-          runs, and what is kept of deliveries. What is in use stays, and so do the newest session and \
-          run. Without limits nothing is removed.",
+          runs, pipelines, and what is kept of deliveries. What is in use stays, and so does the newest \
+          of each kind. Without limits nothing is removed.",
     others: Others::Refused,
     keys: &[
         Key::served(

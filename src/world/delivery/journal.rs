@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::delivery::stand::Stand;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::place::Seal;
+use crate::world::seal::Seal;
 use crate::world::store::event_log::checksum;
 use crate::world::sys::own::{self, file};
 

@@ -1,22 +1,11 @@
-//! Owns what lies where in the directory of a delivery, and the seal that tells a directory that was
-//! made here from one that came along with somebody else's files.
+//! Owns what lies where in the directory of a delivery.
 
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RelPath};
-use crate::world::sys::dir::Dir;
+use crate::path::AbsPath;
+use crate::world::seal::Seal;
 use crate::world::sys::fault::Fault;
-use crate::world::sys::slot;
-
-/// Which directory something was written for. A copy of the directory is another one, so that what
-/// is in it is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seal {
-    inode: u64,
-    born_ns: i64,
-}
 
 /// The directory of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +14,7 @@ pub(super) struct Place(pub(super) AbsPath);
 impl Place {
     /// What tells this directory from all others.
     pub(super) fn seal(&self) -> Result<Seal> {
-        let sealed = Dir::own(&self.0).and_then(|dir| {
-            let readable = dir.handle(&RelPath::default())?;
-            slot::birth(readable)
-        });
-        let (inode, born_ns) = sealed.map_err(|fault| cannot("look at", &self.0, fault))?;
-        Ok(Seal { inode, born_ns })
+        Seal::of(&self.0)
     }
 
     /// The name of the commit that was made with what it holds.

@@ -13,9 +13,10 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::path_rules::PathRule;
 use crate::world::clock;
 use crate::world::delivery::journal;
-use crate::world::delivery::place::{Place, Seal};
+use crate::world::delivery::place::Place;
 use crate::world::files::read_found;
 use crate::world::locate::{Located, locate};
+use crate::world::seal::{Seal, foreign};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::sys::own;
 use crate::world::sys::own::clear;
@@ -411,14 +412,6 @@ fn is_foreign(dir: &AbsPath) -> bool {
 }
 
 /// What is said of a delivery that was not made here.
-fn foreign(path: &AbsPath) -> Error {
-    Error::new(
-        ErrorKind::Environment,
-        format!("`{path}` was not made here, and is not believed"),
-    )
-    .hint("it may have come along with a copy of the directory; remove it if you do not need it")
-}
-
 fn hold(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
     for _ in 0..HOLD_TRIES_MAX {
         match dir::hold(path)? {

@@ -10,6 +10,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::prompt::opened::Opened;
 use crate::roles::RoleName;
 use crate::world::clock;
+use crate::world::seal::{Seal, foreign};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::own::clear;
@@ -87,6 +88,14 @@ pub struct Origin {
     pub branch: Option<String>,
     /// The commit that was checked out, if there was one.
     pub head: Option<String>,
+}
+
+/// `pipeline.json`.
+#[derive(Serialize, Deserialize)]
+struct Filed {
+    seal: Seal,
+    #[serde(flatten)]
+    record: Record,
 }
 
 /// Removes the pipelines below `pipelines` that nobody works on and that never came to begin.
@@ -298,6 +307,10 @@ impl PipelineDir {
     }
 
     /// How it began.
+    ///
+    /// # Errors
+    /// It cannot be read, or was not made here: what somebody else's files brought along is not believed,
+    /// for git goes by the settings of its repository.
     pub fn record(&self) -> Result<Record> {
         let unreadable = || {
             let message = format!("`{}` does not tell how it began", self.name());
@@ -307,15 +320,29 @@ impl PipelineDir {
         let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
             .map_err(|error| unreadable().caused_by(error))?;
         let bytes = bytes.ok_or_else(unreadable)?;
-        serde_json::from_slice(&bytes).map_err(|error| unreadable().caused_by(error))
+        let filed: Filed =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable().caused_by(error))?;
+        if filed.seal != Seal::of(&self.dir)? {
+            return Err(foreign(&self.dir));
+        }
+        Ok(filed.record)
     }
 
     /// Writes down how it begins.
     pub fn file(&self, record: &Record, redactor: &Redactor) -> Result<()> {
-        let written = serde_json::to_value(record)
+        let filed = Filed {
+            seal: Seal::of(&self.dir)?,
+            record: record.clone(),
+        };
+        let written = serde_json::to_value(filed)
             .map_err(|error| Error::bug("how a pipeline began has no form").caused_by(error))?;
         let text = format!("{:#}\n", redactor.json(written));
         file::replace(&self.dir.join(RECORD), text.as_bytes(), Durability::Power)
+    }
+
+    /// A directory that changes whenever one of its branches moves.
+    pub fn branches(&self) -> AbsPath {
+        self.hub().join("refs/heads")
     }
 
     /// Removes it with all its parts.

@@ -1,14 +1,16 @@
 //! Owns the removing of what nobody has used for long, or of the oldest where all of it takes up too
-//! much: sessions, the records and workspaces of runs, and deliveries. What is in use stays, and so do
-//! the newest session and the newest run.
+//! much: sessions, the records and workspaces of runs, pipelines, and deliveries. What is in use stays,
+//! and so does the newest of each kind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::config::place::{DELIVERIES, LOGS};
+use crate::config::place::{DELIVERIES, LOGS, PIPELINES};
 use crate::config::retention::Retention;
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::delivery::store::pipeline_of;
+use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
 use crate::world::sys::own::dir::{self, Hold};
@@ -51,6 +53,8 @@ pub enum Kind {
     Session(SessionDir),
     /// A run: its records and the workspaces that massgen made for it.
     Run(RunDir),
+    /// A pipeline, with its repository, its checkouts and what was kept of its deliveries.
+    Pipeline(PipelineDir),
     /// What was kept of a delivery, so that it can be taken back.
     Delivery,
 }
@@ -61,6 +65,7 @@ impl Kind {
         match self {
             Kind::Session(_) => "session",
             Kind::Run(_) => "run",
+            Kind::Pipeline(_) => "pipeline",
             Kind::Delivery => "delivery",
         }
     }
@@ -93,14 +98,20 @@ pub fn remove(item: &Item) -> Result<bool> {
     match &item.kind {
         Kind::Session(session) => session.remove().map(|()| true),
         Kind::Run(run) if file::is_held(&run.events_file()) => Ok(false),
-        Kind::Run(_) | Kind::Delivery => {
-            // The records go last: they tell what belongs to the run.
-            for path in &item.paths {
-                clear::remove(path)?;
-            }
-            Ok(true)
-        }
+        Kind::Run(_) | Kind::Delivery => remove_all(&item.paths),
+        Kind::Pipeline(pipeline) => match pipeline.hold() {
+            Ok(_held) => remove_all(&item.paths),
+            Err(_) => Ok(false),
+        },
     }
+}
+
+fn remove_all(paths: &[AbsPath]) -> Result<bool> {
+    // The records go last: they tell what belongs to the run.
+    for path in paths {
+        clear::remove(path)?;
+    }
+    Ok(true)
 }
 
 /// All that is not in use and not the newest of its kind.
@@ -123,10 +134,29 @@ fn items(store: &Store) -> Result<Vec<Item>> {
             items.extend(item(Kind::Run(run.clone()), run.name(), paths));
         }
     }
-    // What is kept of the delivery of a run goes with it.
     let deliveries = store.state.join(DELIVERIES);
-    let names = dir::names(&deliveries).unwrap_or_default().into_iter();
-    for name in names.filter(|name| runs::is_name(name) && !known.contains(name)) {
+    let names = dir::names(&deliveries).unwrap_or_default();
+    let mut pipelines = BTreeSet::new();
+    let all = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
+    for (place, pipeline) in all.enumerate() {
+        let (name, short) = (pipeline.name(), pipeline.short());
+        if place > 0 && !pipeline.is_running() {
+            let own = names
+                .iter()
+                .filter(|name| pipeline_of(name) == Some(&short));
+            let own = own.map(|name| deliveries.join(name));
+            let mut paths: Vec<AbsPath> = own.filter(dir::is_users).collect();
+            paths.push(pipeline.dir().clone());
+            items.extend(item(Kind::Pipeline(pipeline), name, paths));
+        }
+        pipelines.insert(short);
+    }
+    // What is kept of the delivery of a run or a pipeline goes with it.
+    let is_left = |name: &String| match pipeline_of(name) {
+        Some(pipeline) => !pipelines.contains(pipeline),
+        None => runs::is_name(name) && !known.contains(name),
+    };
+    for name in names.iter().filter(|name| is_left(name)).cloned() {
         let path = deliveries.join(&name);
         if dir::is_users(&path) && is_free(&path) {
             items.extend(item(Kind::Delivery, name, vec![path]));
@@ -139,6 +169,7 @@ fn items(store: &Store) -> Result<Vec<Item>> {
 fn item(kind: Kind, name: String, paths: Vec<AbsPath>) -> Option<Item> {
     let used = match &kind {
         Kind::Run(run) => run.events_file(),
+        Kind::Pipeline(pipeline) => pipeline.branches(),
         Kind::Session(_) | Kind::Delivery => paths.last()?.clone(),
     };
     Some(Item {
