@@ -224,14 +224,16 @@ impl Pipeline {
     /// Enters into the books what parts used that have ended before.
     pub(super) fn count_what_was_used(&self) -> Result<()> {
         let mut books = Books::default();
-        for place in self.ground.dir.parts()? {
-            for session in sessions::list(&place)? {
-                for turn in session.turns()? {
-                    let log_dir = &turn.metadata.log_dir;
-                    let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
-                    for event in events_of(&run)? {
-                        event.enter_into(&mut books);
-                    }
+        let logs = Layout::plan(&self.config, &self.base, RunName::new(0)).logs;
+        let known = self.ground.dir.runs()?;
+        // Records that were removed tell nothing any more.
+        let own = runs::list(&logs)?.into_iter();
+        for run in own.filter(|run| known.contains(&run.name())) {
+            let events = events_of(&run)?;
+            // What has not ended is gone on with, and counts for itself.
+            if let End::Well { .. } | End::Badly = how_it_ended(&events) {
+                for event in &events {
+                    event.enter_into(&mut books);
                 }
             }
         }
@@ -381,6 +383,7 @@ impl Pipeline {
         order: Order,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), Halt>> {
         let run = Run::prepare(order, self.stop.clone())?;
+        self.ground.dir.note_run(&run.places().log_dir)?;
         let (shown, mut told) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let passing = async {
             while let Some(event) = told.recv().await {

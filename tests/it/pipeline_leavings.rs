@@ -223,6 +223,27 @@ fn a_stage_whose_end_only_its_log_tells_is_gone_on_from() {
     assert_eq!(git(finished.project(), &["show", "main:g"]), "2\n");
 }
 
+/// What a stage used that came to nothing is used up all the same.
+#[test]
+fn a_limit_holds_over_all_that_a_pipeline_has_used() {
+    let three = ["echo 1 > f", "echo 2 > f", "echo 3 > f"]
+        .map(runs)
+        .join(", ");
+    let stopped = project(&does(&three, "did it"), &does("", "nothing"))
+        .args(["--max-tool-calls", "2", "go"])
+        .failure(5);
+    assert_eq!(stopped.stderr().matches("calls execute_command").count(), 2);
+    let again = stopped.then(["--continue"]).failure(5);
+    assert!(
+        !again.stderr().contains("calls execute_command"),
+        "{}",
+        again.stderr()
+    );
+    again
+        .then(["--continue", "--max-tool-calls", "9"])
+        .success();
+}
+
 fn walk(dir: &std::path::Path) -> impl Iterator<Item = std::path::PathBuf> {
     let mut ahead = vec![dir.to_owned()];
     let mut files = Vec::new();

@@ -1,6 +1,7 @@
 //! Owns the pipelines of a directory: which there are, which one is meant, where the parts of one lie,
 //! and what is written down of how it began. What it has come to is told by its shared branch.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +11,11 @@ use crate::path::{AbsPath, RelPath};
 use crate::prompt::opened::Opened;
 use crate::roles::RoleName;
 use crate::world::clock;
+use crate::world::files::read_found;
 use crate::world::seal::{Seal, foreign};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::store::redact::Redactor;
+use crate::world::store::runs;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 use crate::world::sys::own::extent::unchanged_for;
@@ -37,7 +40,9 @@ const IN_THE_MAKING: &str = ".massgen-";
 const UNBEGUN_MIN: Duration = Duration::from_mins(1);
 /// The file that tells how a pipeline began.
 const RECORD: &str = "pipeline.json";
-/// The largest one that is read, in bytes.
+/// The file that lists the runs of its parts.
+const RUNS: &str = "runs.txt";
+/// The largest of both that is read, in bytes.
 const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A pipeline on the disk.
@@ -218,16 +223,29 @@ impl PipelineDir {
         self.dir.join("agents").join(seat)
     }
 
-    /// Where the sessions of all parts lie that were begun.
-    pub fn parts(&self) -> Result<Vec<AbsPath>> {
-        let agents = self.dir.join("agents");
-        let mut parts = Vec::new();
-        for seat in dir::names_if_there(&agents)? {
-            let seat = agents.join(seat);
-            let names = dir::names_if_there(&seat)?.into_iter();
-            parts.extend(names.map(|name| seat.join(name)));
+    /// Notes that the run of these logs plays a part of it, or goes on with one.
+    pub fn note_run(&self, log_dir: &AbsPath) -> Result<()> {
+        let name = log_dir.as_path().iter().find_map(|name| {
+            let name = name.to_str()?;
+            runs::is_name(name).then_some(name)
+        });
+        match name {
+            Some(name) if !self.runs()?.contains(name) => {
+                file::append(&self.dir.join(RUNS), format!("{name}\n").as_bytes())
+            }
+            Some(_) | None => Ok(()),
         }
-        Ok(parts)
+    }
+
+    /// The names of all runs that played parts of it.
+    pub fn runs(&self) -> Result<BTreeSet<String>> {
+        let noted = read_found(&self.dir.join(RUNS), RECORD_BYTES_MAX)?;
+        let noted = noted.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(noted
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect())
     }
 
     /// Where the checkouts lie unless the config names another place.
