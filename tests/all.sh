@@ -88,11 +88,13 @@ unprivileged() {
   cd "$scratch"
   for binary in $binaries; do
     cp "$OLDPWD/$binary" "$scratch/tests" 2> /dev/null || cp "$binary" "$scratch/tests"
+    # Left out too is what takes long and asks nothing of the disk but its own files.
     setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
       MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
-      "$scratch/tests" --skip tidy:: --skip docs:: || status=1
+      "$scratch/tests" --skip tidy:: --skip docs:: --skip replay:: --skip fault_runs:: \
+      --skip resume::a_log_cut_at_any_byte || status=1
   done
   return "$status"
 }

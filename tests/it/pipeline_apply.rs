@@ -166,6 +166,25 @@ fn what_the_user_committed_meanwhile_is_merged() {
 }
 
 #[test]
+fn one_commit_goes_on_from_what_the_user_committed_meanwhile() {
+    let finished = worked();
+    let root = finished.project().path("");
+    fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
+    git_in(&root, &["add", "src/mine.txt"]);
+    git_in(&root, &["commit", "-q", "-m", "second"]);
+    let squash = ["apply", "last", "--as", "squash"];
+    let finished = expect_delivered(finished.then(squash).success());
+    let all = git_in(&root, &["log", "--format=%s", "trunk"]);
+    assert_eq!(all, "change it\nsecond\nfirst\n");
+    let again = finished.then(squash).success();
+    assert!(
+        again.stderr().contains("there are no files"),
+        "{}",
+        again.stderr()
+    );
+}
+
+#[test]
 fn what_goes_against_the_users_own_work_is_refused_whole() {
     let untouched = |finished: &Finished, old: &str| {
         let project = finished.project();

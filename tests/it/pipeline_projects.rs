@@ -189,13 +189,46 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     let agents = [agent("understand", "", &does("", asks))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new().config(&config).args(["go"]);
+    let shown = answered(&project, &["8080\r", "\r"]);
+    assert!(shown.contains("if you say nothing, assumed: 80"), "{shown}");
+    let shared = git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
+    assert!(
+        shared.contains("- Which port?\n  the user: 8080\n"),
+        "{shared}"
+    );
+    assert!(
+        shared.contains("- TLS?\n  nobody answered; assumed: no\n"),
+        "{shared}"
+    );
+}
+
+/// A check that only what the user says makes green.
+#[test]
+fn a_person_at_the_terminal_says_how_work_can_be_merged() {
+    let works = format!(
+        "- when: {{last: \"The user says: write b\"}}\n  calls: [{}]\n{}",
+        writes("implementer/b", "b"),
+        does(&writes("implementer/a", "a"), "did it")
+    );
+    let agents = [agent("implementer", "", &works)];
+    let keys = "stages: [implementer]\nproject: none\nmerge_tries: 1";
+    let config = pipeline(keys, &agents, "checks: [\"test -e implementer/b\"]");
+    let project = Project::new().config(&config).args(["go"]);
+    let shown = answered(&project, &["write b\r"]);
+    assert!(shown.contains("still cannot be merged"), "{shown}");
+    assert_eq!(git(&project, &["show", "main:implementer/b"]), "b");
+}
+
+/// What is shown to somebody who types these answers, one to each question.
+#[track_caller]
+fn answered(project: &Project, answers: &[&str]) -> String {
     let pty = native_pty_system().openpty(PtySize::default()).unwrap();
     let mut child = pty.slave.spawn_command(project.typed()).unwrap();
     drop(pty.slave);
     let mut reader = pty.master.try_clone_reader().unwrap();
     let mut writer = pty.master.take_writer().unwrap();
     let (mut shown, mut piece) = (String::new(), [0; 4096]);
-    let mut answers = ["8080\r", "\r"].into_iter();
+    let mut answers = answers.iter();
     let mut answered = 0;
     while let Ok(len @ 1..) = reader.read(&mut piece) {
         shown.push_str(&String::from_utf8_lossy(&piece[..len]));
@@ -207,14 +240,5 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
         }
     }
     assert!(child.wait().unwrap().success(), "{shown}");
-    assert!(shown.contains("if you say nothing, assumed: 80"), "{shown}");
-    let shared = git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
-    assert!(
-        shared.contains("- Which port?\n  the user: 8080\n"),
-        "{shared}"
-    );
-    assert!(
-        shared.contains("- TLS?\n  nobody answered; assumed: no\n"),
-        "{shared}"
-    );
+    shown
 }

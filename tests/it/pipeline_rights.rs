@@ -52,6 +52,11 @@ type Tried<'a> = (&'a str, &'a [(String, &'static str, bool)]);
 
 /// Lets roles of a pipeline without a project make calls, one role after the other.
 fn tried(roles: &[Tried<'_>]) -> Finished {
+    tried_in("auto", roles)
+}
+
+/// As [`tried`], with commands in a sandbox of this tier.
+fn tried_in(tier: &str, roles: &[Tried<'_>]) -> Finished {
     let agents: Vec<String> = roles
         .iter()
         .map(|(role, calls)| {
@@ -63,7 +68,8 @@ fn tried(roles: &[Tried<'_>]) -> Finished {
     let names: Vec<&str> = roles.iter().map(|(role, _)| *role).collect();
     let keys = format!("stages: [{}]\nuntil: none\nproject: none", names.join(", "));
     let config = pipeline(&keys, &agents, "");
-    let finished = Project::new().config(&config).args(["go"]).success();
+    let project = Project::new().config(&config);
+    let finished = project.args(["--sandbox", tier, "go"]).success();
     let runs = runs(&finished);
     assert_eq!(runs.len(), roles.len());
     for ((role, expected), events) in roles.iter().zip(runs) {
@@ -75,6 +81,37 @@ fn tried(roles: &[Tried<'_>]) -> Finished {
         }
     }
     finished
+}
+
+#[test]
+fn commands_are_held_to_the_rights_of_their_role_in_each_tier() {
+    let calls = [
+        ("echo x > tester/a && cat TASK.md", true),
+        (
+            "git log -1 --format=%s && git status && git stash list",
+            true,
+        ),
+        ("git add tester && git commit -qm own", true),
+        ("echo x >> TASK.md", false),
+        ("mkdir user && echo x > user/a", false),
+        ("cat ../../hub.git/config", false),
+        ("echo x > ../../hub.git/description; false", false),
+        ("cat ../../../../config.yaml", false),
+    ]
+    .map(|(line, allowed)| (bash(line), BASH, allowed));
+    for tier in ["A", "B", "C"] {
+        let finished = tried_in(tier, &[("tester", &calls)]);
+        let hub = place(finished.project()).join("hub.git");
+        assert!(!hub.join("description").exists(), "{tier}");
+        let files = git(
+            finished.project(),
+            &["ls-tree", "-r", "--name-only", "main"],
+        );
+        assert_eq!(
+            files, "CUMULATIVE_UNDERSTANDING.md\nTASK.md\ntester/a\n",
+            "{tier}"
+        );
+    }
 }
 
 #[test]
