@@ -2,6 +2,8 @@
 //! applying takes, beside copies of the same files. The project lies in `TMPDIR`.
 
 #![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -37,7 +39,7 @@ fn main() {
     make(&project, files, commits);
     println!("{files} files, {commits} commits");
     let copy = timed(
-        &mut Command::new("cp")
+        Command::new("cp")
             .arg("-a")
             .arg(&project)
             .arg(dir.path().join("copy")),

@@ -77,6 +77,7 @@ mod output_formats;
 mod picker;
 mod pipeline;
 mod pipeline_apply;
+mod pipeline_kept;
 mod pipeline_kills;
 mod pipeline_leavings;
 mod pipeline_projects;

@@ -8,7 +8,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -59,6 +61,22 @@ pub(crate) fn place(project: &Project) -> PathBuf {
 pub(crate) fn git(project: &Project, words: &[&str]) -> String {
     let hub = place(project).join("hub.git");
     git_in(&hub, words)
+}
+
+/// Runs massgen with `words` in the project, and kills it after this time, if it has not ended by itself.
+pub(crate) fn killed_after(project: &Project, words: &[&str], time: Duration) {
+    let mut child = project
+        .command()
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    sleep(time);
+    // It may have ended by itself.
+    let _killed = child.kill();
+    child.wait().unwrap();
 }
 
 #[track_caller]

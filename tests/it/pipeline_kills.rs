@@ -7,11 +7,11 @@
 )]
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::thread::{scope, sleep};
+use std::process::Command;
+use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use crate::pipeline::{does, git, pipeline, place, writes};
+use crate::pipeline::{does, git, killed_after, pipeline, place, writes};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -91,18 +91,7 @@ fn has_begun(project: &Project) -> bool {
 
 fn kill_and_go_on(project: &Project, time: Duration) {
     let note = format!("killed after {time:?}");
-    let mut child = project
-        .command()
-        .arg("go")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    sleep(time);
-    // It may have ended by itself.
-    let _killed = child.kill();
-    child.wait().unwrap();
+    killed_after(project, &["go"], time);
     if !has_begun(project) {
         let output = project.command().arg("go").output().unwrap();
         assert!(output.status.success(), "{note}");

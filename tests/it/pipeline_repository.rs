@@ -9,8 +9,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread::{scope, sleep};
+use std::process::Command;
+use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use massgen::path::AbsPath;
@@ -20,7 +20,7 @@ use massgen::world::git::object::Author;
 use massgen::world::git::project;
 use massgen::world::git::receiver::Receiver;
 
-use crate::pipeline::{does, git_in, pipeline, place, writes};
+use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -30,7 +30,7 @@ const KILLS: usize = 40;
 const AT_ONCE: usize = 4;
 
 /// A project of one commit, and a pipeline for it that changes a file and makes one.
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     let read = "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned();
     let calls = [
         read,
@@ -50,7 +50,7 @@ fn project() -> Project {
     project
 }
 
-fn worked() -> Finished {
+pub(crate) fn worked() -> Finished {
     project().args(["change it"]).success()
 }
 
@@ -63,7 +63,7 @@ fn state(project: &Project) -> (String, String) {
 }
 
 #[track_caller]
-fn expect_committed(project: &Project) {
+pub(crate) fn expect_committed(project: &Project) {
     let expected = ("change it\nfirst\n".to_owned(), String::new());
     assert_eq!(state(project), expected);
     let root = project.path("");
@@ -110,18 +110,7 @@ fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
 fn kill_and_apply(time: Duration) {
     let worked = worked();
     let project = worked.project();
-    let mut child = project
-        .command()
-        .args(["apply", "last"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    sleep(time);
-    // It may have ended by itself.
-    let _killed = child.kill();
-    child.wait().unwrap();
+    killed_after(project, &["apply", "last"], time);
     let root = project.path("");
     if !root.join(".git/index.lock").exists() {
         // What the user commits next takes nothing back.
@@ -191,7 +180,7 @@ fn an_index_in_parts_is_taken_as_a_whole() {
 }
 
 /// Writes a program that leaves a file behind when it is run.
-fn trap(dir: &Path) -> String {
+pub(crate) fn trap(dir: &Path) -> String {
     let (program, trace) = (dir.join("trap"), dir.join("sprung"));
     let script = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", trace.display());
     fs::write(&program, script).unwrap();
@@ -676,156 +665,4 @@ fn many_objects_come_as_one_pack() {
         .unwrap();
     assert!(verified.status.success(), "{verified:?}");
     drop(applied);
-}
-
-#[test]
-fn an_undo_names_the_commit_that_stays() {
-    let applied = worked().then(["apply", "last"]).success();
-    let root = applied.project().path("");
-    let head = git_in(&root, &["rev-parse", "HEAD"]);
-    let undone = applied
-        .then(["undo"])
-        .success()
-        .has_file("src/old.txt", "one\ntwo\n");
-    let named = format!("git revert {}", head.trim());
-    assert!(undone.stderr().contains(&named), "{}", undone.stderr());
-    let again = undone.then(["apply", "last"]).success();
-    assert!(
-        again.stderr().contains("your branch holds all of them"),
-        "{}",
-        again.stderr()
-    );
-    // Where nothing was committed, nothing is said of it.
-    let undone = worked()
-        .then(["apply", "last", "--as", "files"])
-        .success()
-        .then(["undo"])
-        .success();
-    assert!(!undone.stderr().contains("commit"), "{}", undone.stderr());
-}
-
-#[test]
-fn what_would_be_applied_is_shown_beside_changes_of_the_user() {
-    let worked = worked();
-    fs::write(worked.project().path("src/old.txt"), "mine\n").unwrap();
-    let shown = worked.then(["diff", "last"]).success();
-    assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
-    shown
-        .then(["apply", "last"])
-        .failure(4)
-        .has_file("src/old.txt", "mine\n");
-}
-
-#[test]
-fn a_pipeline_that_changed_nothing_says_so() {
-    let agents = [agent("implementer", "", &does("", "nothing to do"))];
-    let project = project().config(&pipeline("stages: [implementer]", &agents, ""));
-    let finished = project.args(["change it"]).success();
-    let said = finished.stderr();
-    assert!(said.contains("it changed no files to deliver"), "{said}");
-    let shown = finished.then(["diff", "last"]).success();
-    assert!(
-        shown.stderr().contains("there are no files"),
-        "{}",
-        shown.stderr()
-    );
-    let applied = shown.then(["apply", "last"]).success();
-    assert!(
-        applied.stderr().contains("there are no files"),
-        "{}",
-        applied.stderr()
-    );
-}
-
-#[test]
-fn what_a_pipeline_would_be_is_shown_before_it_begins() {
-    let project = project();
-    let head = git_in(&project.path(""), &["rev-parse", "HEAD"]);
-    let shown = project.args(["--dry-run", "change it"]).success();
-    for told in [
-        ".pipeline/implementer/, the project",
-        &format!("trunk at {}", head.trim()),
-        "course: implementer, once",
-        "checks: none",
-    ] {
-        assert!(shown.stdout().contains(told), "{told}: {}", shown.stdout());
-    }
-    let shown = shown.then(["logs", "list"]).success();
-    assert!(!shown.stdout().contains("change it"), "nothing was run");
-    let listed = shown
-        .then(["change it"])
-        .success()
-        .then(["logs", "list"])
-        .success();
-    let task = "[implementer, iteration 1] change it";
-    assert!(listed.stdout().contains(task), "{}", listed.stdout());
-}
-
-/// The repository of a pipeline says how git is run on it.
-#[test]
-fn a_pipeline_that_came_along_is_not_believed() {
-    let worked = worked();
-    let traps = tempfile::tempdir().unwrap();
-    let program = trap(traps.path());
-    let (own, brought) = (
-        place(worked.project()),
-        worked
-            .project()
-            .path(".massgen/pipelines/pipeline_20990101_000000_0a1b2c3d"),
-    );
-    let copied = Command::new("cp")
-        .arg("-a")
-        .arg(&own)
-        .arg(&brought)
-        .status();
-    assert!(copied.unwrap().success());
-    for name in ["filter.evil.clean", "filter.evil.smudge"] {
-        git_in(&brought.join("hub.git"), &["config", name, &program]);
-    }
-    fs::create_dir_all(brought.join("hub.git/info")).unwrap();
-    fs::write(brought.join("hub.git/info/attributes"), "* filter=evil\n").unwrap();
-    let mut finished = worked;
-    let meant = "0a1b2c3d";
-    for words in [
-        ["log", meant].as_slice(),
-        &["branches", meant],
-        &["diff", meant],
-        &["apply", meant],
-        &["revert", meant, "--role", "implementer"],
-        &["reset", meant, "--role", "implementer"],
-        &["--continue"],
-    ] {
-        finished = finished.then(words).failure(3);
-        let said = finished.stderr();
-        assert!(said.contains("was not made here"), "{words:?}: {said}");
-    }
-    assert!(!traps.path().join("sprung").exists());
-    fs::remove_dir_all(&brought).unwrap();
-    expect_committed(finished.then(["apply", "last"]).success().project());
-}
-
-#[test]
-fn old_pipelines_are_removed_with_what_was_kept_of_them() {
-    let applied = worked().then(["apply", "last"]).success();
-    let first = place(applied.project());
-    let again = applied.then(["change it once more"]).success();
-    let second = again.then(["apply", "last"]).success();
-    let all = second.project().path(".massgen/pipelines");
-    assert_eq!(fs::read_dir(&all).unwrap().count(), 2);
-    let pruned = second
-        .then(["sessions", "prune", "--larger-than", "1KiB"])
-        .success();
-    let name = first.file_name().unwrap().to_str().unwrap();
-    assert!(
-        pruned.stdout().contains(&format!("pipeline {name}")),
-        "{}",
-        pruned.stdout()
-    );
-    assert!(!first.exists());
-    assert_eq!(fs::read_dir(&all).unwrap().count(), 1);
-    let short = name.rsplit_once('_').unwrap().1;
-    let deliveries = fs::read_dir(pruned.project().path(".massgen/deliveries")).unwrap();
-    let mut left = deliveries.map(|one| one.unwrap().file_name().into_string().unwrap());
-    assert!(left.all(|delivery| !delivery.contains(short)));
-    pruned.then(["log"]).success();
 }
