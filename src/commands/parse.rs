@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
-use crate::commands::line::{Given, Line, Multiplies, SimpleCommand, Starts, Step, Unread};
+use crate::commands::line::{
+    Given, Line, Multiplies, Redirection, SimpleCommand, Starts, Step, Unread, Word,
+};
 use crate::commands::starters::{Started, started};
 use crate::commands::tree::{command_at, has_escape, is_ambiguous};
 use crate::commands::word::text_of;
@@ -182,6 +184,10 @@ impl Reading {
             command.multiplies = Multiplies::Yes;
         }
         let started = started(&command, context.is_fed);
+        // What has no input of its own reads that of its starter.
+        let input = command.redirections.iter();
+        let input = input.filter(|redirection| redirection.operator.starts_with('<'));
+        let input: Vec<Redirection> = input.cloned().collect();
         command.starts = started.kind();
         let program = command.program().unwrap_or_default();
         let starts = command.starts;
@@ -191,10 +197,15 @@ impl Reading {
             return Ok(());
         }
         let mut inner = context.inside(Step::Through(program))?;
-        inner.is_fed = false;
+        let inherits = |words: Vec<Word>| SimpleCommand {
+            redirections: input.clone(),
+            ..SimpleCommand::of_words(words)
+        };
+        inner.is_fed =
+            context.is_fed && matches!(started, Started::OneInstead(_) | Started::Commands(_));
         match started {
             Started::Nothing | Started::Unknown => Ok(()),
-            Started::OneInstead(words) => self.take(SimpleCommand::of_words(words), &inner),
+            Started::OneInstead(words) => self.take(inherits(words), &inner),
             Started::Given(words) => self.take(
                 SimpleCommand {
                     given: Given::More,
@@ -204,7 +215,7 @@ impl Reading {
             ),
             Started::Commands(commands) => {
                 let mut commands = commands.into_iter();
-                commands.try_for_each(|words| self.take(SimpleCommand::of_words(words), &inner))
+                commands.try_for_each(|words| self.take(inherits(words), &inner))
             }
             Started::Script { text, .. } => match self.script(&text, &inner) {
                 Err(Unread::Syntax | Unread::Ambiguous) => {

@@ -94,8 +94,39 @@ const BASE: Starter = Starter {
 static STARTERS: &[Starter] = &[
     Starter {
         names: &[
-            "nohup", "setsid", "builtin", "noglob", "busybox", "toybox", "fakeroot", "unbuffer",
+            "nohup",
+            "setsid",
+            "builtin",
+            "noglob",
+            "busybox",
+            "toybox",
+            "fakeroot",
+            "unbuffer",
+            "linux32",
+            "linux64",
+            "i386",
+            "x86_64",
+            "dbus-run-session",
         ],
+        ..BASE
+    },
+    Starter {
+        names: &["setarch"],
+        operands: 1,
+        ..BASE
+    },
+    Starter {
+        names: &["compgen"],
+        how: How::Words,
+        letters: "oAGWFCXPS",
+        script: ("C", &[]),
+        operands: usize::MAX,
+        ..BASE
+    },
+    Starter {
+        names: &["entr", "tsp"],
+        how: How::Words,
+        letters: "LNE",
         ..BASE
     },
     Starter {
@@ -254,7 +285,9 @@ static STARTERS: &[Starter] = &[
         ..BASE
     },
     Starter {
-        names: &["sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh"],
+        names: &[
+            "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "fish",
+        ],
         how: How::Shell,
         letters: "oO",
         long: &["rcfile", "init-file"],
@@ -468,8 +501,14 @@ fn shell(command: &SimpleCommand, letters: &str, words: &[Word], is_fed: bool) -
             None => Started::Nothing,
         };
     }
-    if !words.is_empty() && !letters.contains('s') {
-        return Started::Nothing;
+    let file = words.first().filter(|_| !letters.contains('s'));
+    if let Some(file) = file.filter(|file| !is_input(file)) {
+        // A substitution stands for what its commands print.
+        return if file.raw.starts_with("<(") {
+            Started::Unknown
+        } else {
+            Started::Nothing
+        };
     }
     let input = command.redirections.iter().rev();
     let mut input = input.filter(|redirection| redirection.operator.starts_with('<'));
@@ -481,6 +520,13 @@ fn shell(command: &SimpleCommand, letters: &str, words: &[Word], is_fed: bool) -
         None if is_fed => Started::Unknown,
         None => Started::Nothing,
     }
+}
+
+/// Whether a shell that is given this file reads its input.
+fn is_input(file: &Word) -> bool {
+    const NAMES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+    file.value()
+        .is_some_and(|value| NAMES.contains(&value.as_str()))
 }
 
 /// The words as a shell reads them, joined by spaces.

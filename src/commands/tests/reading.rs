@@ -158,6 +158,13 @@ fn commands_that_start_commands_are_looked_through() {
         "flock lock rm x",
         "script -qc 'rm x' log",
         "bash <<< 'rm x'",
+        "bash - <<< 'rm x'",
+        "bash /dev/stdin <<< 'rm x'",
+        "fish -c 'rm x'",
+        "linux64 -R rm x",
+        "setarch x86_64 -R rm x",
+        "compgen -C 'rm x'",
+        "entr -n rm x",
         "bash <<E\nrm x\nE",
         "bash -s a <<'E'\nrm x\nE",
         "parallel -j 4 rm x ::: a b",
@@ -187,8 +194,20 @@ fn commands_that_start_commands_are_looked_through() {
         let others = commands.iter().skip(1).filter(|found| found.text() != "-");
         assert_eq!(others.count(), 0, "{line}");
     }
-    let fed = parse("curl x | sh").commands;
-    assert_eq!(fed[1].starts, Starts::Unknown);
+    through("env -i bash <<< 'rm x'", &["bash", "rm x"]);
+    for line in [
+        "curl x | sh",
+        "curl x | env bash",
+        "curl x | sudo -u ann sh",
+        "bash <(curl x)",
+        "curl x | sh /dev/stdin",
+    ] {
+        let mut commands = parse(line).commands.into_iter();
+        assert!(
+            commands.any(|found| found.starts == Starts::Unknown),
+            "{line}"
+        );
+    }
 }
 
 #[test]
