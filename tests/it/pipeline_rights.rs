@@ -10,6 +10,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::docker::{IMAGE, daemon};
 use crate::pipeline::{does, git, pipeline, place, runs, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
@@ -276,4 +277,52 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
         planted.starts_with("120000 "),
         "the link is there: {planted}"
     );
+}
+
+/// In a container, where the image of these tests has no git.
+#[test]
+fn a_container_holds_commands_to_the_rights_of_their_role() {
+    let Some(daemon) = daemon() else { return };
+    let calls = [
+        ("echo x > tester/a && cat TASK.md", true),
+        ("test -e .git/HEAD", true),
+        ("echo x >> TASK.md", false),
+        ("mkdir user && echo x > user/a", false),
+        ("cat ../../hub.git/config", false),
+        ("cat ../../../../config.yaml", false),
+    ]
+    .map(|(line, allowed)| (bash(line), BASH, allowed));
+    let lines: Vec<&str> = calls.iter().map(|(call, ..)| call.as_str()).collect();
+    let keys = format!(
+        "enable_mcp_command_line: true\ncommand_line_execution_mode: docker\ncommand_line_docker_image: {IMAGE}"
+    );
+    let agents = [agent("tester", &keys, &does(&lines.join(", "), "done"))];
+    let config = pipeline("stages: [tester]\nuntil: none\nproject: none", &agents, "");
+    let project = Project::new()
+        .config(&config)
+        .env("DOCKER_HOST", daemon.host());
+    let finished = project
+        .args(["--config", ".massgen/config.yaml", "go"])
+        .success();
+    let found = calls_of(&finished);
+    for ((tool, denied), (call, _, allowed)) in found.iter().zip(&calls) {
+        assert_eq!(
+            (tool.as_str(), denied.is_none()),
+            (BASH, *allowed),
+            "{call}: {denied:?}"
+        );
+    }
+    assert_eq!(found.len(), calls.len());
+    let files = git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main"],
+    );
+    assert_eq!(files, "CUMULATIVE_UNDERSTANDING.md\nTASK.md\ntester/a\n");
+}
+
+fn calls_of(finished: &Finished) -> Vec<(String, Option<String>)> {
+    runs(finished)
+        .iter()
+        .flat_map(|events| calls(events))
+        .collect()
 }
