@@ -1,6 +1,7 @@
 //! Owns what a parsed command line is: its simple commands, each with how it is reached. What can
 //! only be known when the line runs is marked, never guessed.
 
+use crate::commands::tree::NOT;
 use std::fmt;
 
 use crate::wording::one_line;
@@ -97,6 +98,8 @@ pub enum Multiplies {
 impl SimpleCommand {
     /// The command of these words; what sets variables at its beginning is no part of its name.
     pub(super) fn of_words(words: Vec<Word>) -> Self {
+        let negations = words.iter().take_while(|word| word.raw == NOT).count();
+        let words: Vec<Word> = words.into_iter().skip(negations).collect();
         let assignments = words.iter().take_while(|word| word.sets_variable()).count();
         let mut words = words.into_iter();
         let set = words.by_ref().take(assignments);

@@ -19,6 +19,8 @@ pub(super) fn command_at(
             let mut cursor = outside.walk();
             let around: Vec<Node<'_>> = outside.children(&mut cursor).collect();
             command.redirections.extend(redirections(&around, source));
+            let behind = around.iter().flat_map(|node| behind(*node, source));
+            command.words.extend(behind);
         }
         return Some(command);
     }
@@ -29,8 +31,24 @@ pub(super) fn command_at(
     })
 }
 
+/// The words behind the target of a redirection. The grammar takes them for further targets; to a shell
+/// they are words of the command.
+fn behind(redirection: Node<'_>, source: &str) -> Vec<Word> {
+    let (field, targets) = match redirection.kind() {
+        "file_redirect" => ("destination", 1),
+        "heredoc_redirect" => ("argument", 0),
+        _ => return Vec::new(),
+    };
+    let mut cursor = redirection.walk();
+    let words = redirection.children_by_field_name(field, &mut cursor);
+    words.skip(targets).map(|node| word(node, source)).collect()
+}
+
 /// A statement with redirections behind it.
 const REDIRECTED: &str = "redirected_statement";
+
+/// What turns the status of a command around; the grammar takes a second one for a name.
+pub(super) const NOT: &str = "!";
 
 fn is_simple(node: Node<'_>) -> bool {
     matches!(
@@ -51,7 +69,12 @@ fn simple(children: &[Node<'_>], source: &str) -> SimpleCommand {
             "variable_assignment" if command.words.is_empty() => {
                 command.assignments.push(text_of(*child, source).to_owned());
             }
-            "file_redirect" | "herestring_redirect" | "heredoc_redirect" | "comment" => {}
+            "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                command.words.extend(behind(*child, source));
+                end = child.end_byte();
+            }
+            "comment" => {}
+            _ if command.words.is_empty() && text_of(*child, source).trim() == NOT => {}
             _ => {
                 let found = word(*child, source);
                 let gap = source.get(end..child.start_byte()).unwrap_or_default();

@@ -377,3 +377,23 @@ fn letters_of_all_scripts_are_parts_of_words() {
     let expected = ["écho", "ä", "ö"].map(|word| Some(word.to_owned()));
     assert_eq!(words.collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn words_behind_a_redirection_are_the_commands_own() {
+    for (line, expected) in [
+        ("git > out push -f", "git push -f"),
+        ("> out git push", "git push"),
+        ("git 2> err push >> out -f", "git push -f"),
+        ("git < in push | b", "git push"),
+        ("cat <<E -rf\nx\nE", "cat -rf"),
+        ("! ! git push", "git push"),
+    ] {
+        let commands = parse(line).commands;
+        assert!(
+            commands[0].text().starts_with(expected),
+            "{line}: {commands:?}"
+        );
+    }
+    let timed = parse("time ! rm x").commands;
+    assert_eq!(timed[1].text(), "rm x");
+}
