@@ -35,8 +35,9 @@ pub(crate) async fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result
         going_on,
         ..
     } = prepared;
-    if config.workflow.is_some() {
-        roles::show_of(config, host, output).await?;
+    if let Some(workflow) = &config.workflow {
+        let checks = config.checks.list.len();
+        roles::show_of((workflow, checks), host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)

@@ -10,7 +10,6 @@ use crate::pipeline::ground::{Ground, supervisor};
 use crate::wording::{counted, first_of, one_line};
 use crate::world::delivery::store::{Delivery, name_for_pipeline};
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
-use crate::world::git::Git;
 use crate::world::git::hub::{Merged, NewCommit};
 use crate::world::git::import::{Changes, LineEnds, OnDisk};
 use crate::world::git::object::ObjectId;
@@ -40,7 +39,6 @@ pub enum Shape {
 #[derive(Debug)]
 pub struct Delivering {
     ground: Ground,
-    project: Option<Project>,
     /// The tree of the user's commit and the merged one.
     tree: ObjectId,
     changes: Changes,
@@ -52,27 +50,26 @@ impl Delivering {
     ///
     /// # Errors
     /// It does not go together with what the user has committed meanwhile; nothing is touched.
-    pub async fn of(ground: Ground, shape: Shape, env: &BTreeMap<String, String>) -> Result<Self> {
-        let git = Git::find(env).await?;
-        let project = match &ground.record.project {
-            None => None,
-            Some(origin) => Project::around(&git, &origin.root).await?,
-        };
-        if let Some(project) = &project {
-            let delivered = ground.hub.tip(&ground.branch(DELIVERED)?).await?;
-            let hub = &ground.hub;
+    pub async fn of(ground: Ground, shape: Shape) -> Result<Self> {
+        let hub = &ground.hub;
+        let mut line_ends = LineEnds::default();
+        if let Some(project) = &ground.project {
+            let delivered = hub.tip(&ground.branch(DELIVERED)?).await?;
             let receiver = Receiver { hub, project };
             receiver.finish(delivered.as_ref())?;
             if shape != Shape::Files {
                 receiver.expect_idle().await?;
             }
+            line_ends = receiver.line_ends().await?;
         }
         if shape != Shape::Files {
-            expect_branch(&ground, project.as_ref())?;
+            expect_branch(ground.project.as_ref())?;
         }
-        let head = project.as_ref().and_then(|project| project.head.as_ref());
+        let head = ground
+            .project
+            .as_ref()
+            .and_then(|project| project.head.as_ref());
         let tip = ground.tip().await?;
-        let hub = &ground.hub;
         let (before, merged) = match head {
             None => (hub.empty_tree().await?, hub.tree_of(&tip).await?),
             Some(head) => match hub.merge(head, &tip).await? {
@@ -87,13 +84,8 @@ impl Delivering {
             hub.with_files(&merged, &own).await?
         };
         let changes = hub.changes(&before, &tree).await?;
-        let line_ends = match &project {
-            None => LineEnds::default(),
-            Some(project) => Receiver { hub, project }.line_ends().await?,
-        };
         Ok(Self {
             ground,
-            project,
             tree,
             changes,
             line_ends,
@@ -107,7 +99,7 @@ impl Delivering {
 
     /// Where it is delivered to.
     pub fn root(&self) -> &AbsPath {
-        match &self.project {
+        match &self.ground.project {
             Some(project) => &project.root,
             None => &self.ground.record.cwd,
         }
@@ -140,7 +132,7 @@ impl Delivering {
     /// Not all of it stands on the disk: then nothing is committed.
     pub async fn commit(&self, shape: Shape) -> Result<(ObjectId, &str)> {
         let no_branch = || Error::bug("there is no branch to commit to");
-        let project = self.project.as_ref().ok_or_else(no_branch)?;
+        let project = self.ground.project.as_ref().ok_or_else(no_branch)?;
         let users = project.branch.as_deref().ok_or_else(no_branch)?;
         let receiver = self.receiver(project);
         let missing = self
@@ -184,7 +176,7 @@ impl Delivering {
 
     /// Pushes the branch that the user has checked out.
     pub fn push(&self, remote: &str) -> Result<()> {
-        let Some(project) = &self.project else {
+        let Some(project) = &self.ground.project else {
             return Err(Error::bug("there is no project to push"));
         };
         let branch = project.branch.as_deref().unwrap_or_default();
@@ -216,7 +208,12 @@ impl Delivering {
         }
         let disk = self.on_disk(self.root());
         let mut foreign = self.ground.hub.foreign(disk, &self.changes).await?;
-        if let Some(project) = self.project.as_ref().filter(|_| shape != Shape::Files) {
+        if let Some(project) = self
+            .ground
+            .project
+            .as_ref()
+            .filter(|_| shape != Shape::Files)
+        {
             let staged: BTreeSet<RelPath> = self.receiver(project).staged().await?;
             let changed = self.changes.keys().filter(|path| staged.contains(*path));
             foreign.extend(changed.cloned());
@@ -238,12 +235,9 @@ impl Delivering {
 }
 
 /// A commit needs a branch to be on.
-fn expect_branch(ground: &Ground, project: Option<&Project>) -> Result<()> {
+fn expect_branch(project: Option<&Project>) -> Result<()> {
     let message = match project {
-        None if ground.record.project.is_none() => {
-            "the pipeline began without a project, so there is nothing to commit to"
-        }
-        None => "the project that the pipeline worked on is gone",
+        None => "the pipeline began without a project, so there is nothing to commit to",
         Some(project) if project.branch.is_none() => "no branch is checked out to commit to",
         Some(_) => return Ok(()),
     };

@@ -45,8 +45,8 @@ pub struct Ground {
     pub record: Record,
     /// Its repository.
     pub hub: Hub,
-    /// Where the objects of its project are, if it works on one.
-    pub(super) objects: Option<AbsPath>,
+    /// Its project as it is now, if it works on one.
+    pub(super) project: Option<Project>,
     _held: HeldPipeline,
 }
 
@@ -116,14 +116,14 @@ impl Ground {
                 head: project.head.as_ref().map(ToString::to_string),
             }),
         };
+        let begins_at = project.as_ref().and_then(|project| project.head.clone());
         let ground = Self {
             dir,
             hub,
-            objects: project.as_ref().map(|project| project.objects.clone()),
+            project,
             record,
             _held: held,
         };
-        let begins_at = project.and_then(|project| project.head);
         ground.start(begins_at, beginning.task.1).await?;
         ground.dir.file(&ground.record, beginning.redactor)?;
         Ok((ground, notes))
@@ -132,10 +132,11 @@ impl Ground {
     /// Finds what the pipeline in `dir` stands on.
     pub async fn go_on(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let held = dir.hold()?;
-        dir.clear_after_the_dead()?;
+        // What was not made here is not believed, and nothing in it is touched.
         let record = dir.record()?;
+        dir.clear_after_the_dead()?;
         let git = Git::find(env).await?;
-        let objects = match &record.project {
+        let project = match &record.project {
             None => None,
             Some(origin) => {
                 let found = Project::around(&git, &origin.root).await?;
@@ -144,14 +145,14 @@ impl Ground {
                     Error::new(ErrorKind::Environment, message)
                         .hint("put it back, or begin the task again")
                 };
-                Some(found.ok_or_else(gone)?.objects)
+                Some(found.ok_or_else(gone)?)
             }
         };
         Ok(Self {
             hub: Hub::open(git, dir.hub()),
             dir,
             record,
-            objects,
+            project,
             _held: held,
         })
     }

@@ -282,7 +282,8 @@ impl Pipeline {
         }
         let dirs: Vec<AbsPath> = checkouts.iter().map(|one| one.dir().clone()).collect();
         let mut objects = vec![self.ground.hub.dir().join("objects")];
-        objects.extend(self.ground.objects.clone());
+        let project = self.ground.project.as_ref();
+        objects.extend(project.map(|project| project.objects.clone()));
         let books = self.books().clone();
         let desk = Desk {
             directory: &self.ground.record.directory,

@@ -250,7 +250,7 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
 }
 
 /// Writes a program that leaves a file behind when it is run.
-fn trap(dir: &Path, name: &str) -> String {
+pub(crate) fn trap(dir: &Path, name: &str) -> String {
     let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
     fs::write(&program, script).unwrap();
@@ -259,7 +259,7 @@ fn trap(dir: &Path, name: &str) -> String {
 }
 
 /// What of the traps in `dir` was run since this was asked last.
-fn sprung(dir: &Path) -> Vec<String> {
+pub(crate) fn sprung(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();

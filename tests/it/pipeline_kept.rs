@@ -9,8 +9,9 @@
 use std::fs;
 use std::process::Command;
 
+use crate::git::{sprung, trap};
 use crate::pipeline::{does, git_in, pipeline, place};
-use crate::pipeline_repository::{expect_committed, project, trap, worked};
+use crate::pipeline_repository::{expect_committed, project, worked};
 use crate::scripted_team::agent;
 
 #[test]
@@ -101,7 +102,7 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
 fn a_pipeline_that_came_along_is_not_believed() {
     let worked = worked();
     let traps = tempfile::tempdir().unwrap();
-    let program = trap(traps.path());
+    let program = trap(traps.path(), "trap");
     let (own, brought) = (
         place(worked.project()),
         worked
@@ -134,7 +135,7 @@ fn a_pipeline_that_came_along_is_not_believed() {
         let said = finished.stderr();
         assert!(said.contains("was not made here"), "{words:?}: {said}");
     }
-    assert!(!traps.path().join("sprung").exists());
+    assert_eq!(sprung(traps.path()), Vec::<String>::new());
     fs::remove_dir_all(&brought).unwrap();
     expect_committed(finished.then(["apply", "last"]).success().project());
 }

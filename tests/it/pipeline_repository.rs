@@ -7,7 +7,7 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::thread::scope;
@@ -20,6 +20,7 @@ use massgen::world::git::object::Author;
 use massgen::world::git::project;
 use massgen::world::git::receiver::Receiver;
 
+use crate::git::{sprung, trap};
 use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
@@ -179,20 +180,10 @@ fn an_index_in_parts_is_taken_as_a_whole() {
     assert_eq!(status, "M  src/other.txt\n");
 }
 
-/// Writes a program that leaves a file behind when it is run.
-pub(crate) fn trap(dir: &Path) -> String {
-    let (program, trace) = (dir.join("trap"), dir.join("sprung"));
-    let script = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", trace.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    program.display().to_string()
-}
-
 #[test]
 fn nothing_is_run_that_the_repository_brings_along() {
     let traps = tempfile::tempdir().unwrap();
-    let program = trap(traps.path());
-    let sprung = traps.path().join("sprung");
+    let program = trap(traps.path(), "trap");
     let project = project();
     let root = project.path("");
     let elsewhere = format!("url.ext::{program}.insteadOf");
@@ -222,15 +213,14 @@ fn nothing_is_run_that_the_repository_brings_along() {
     // The control: a plain git runs them.
     fs::write(root.join("src/other.txt"), "touched\n").unwrap();
     git_in(&root, &["status"]);
-    assert!(fs::remove_file(&sprung).is_ok());
+    assert_eq!(sprung(traps.path()), ["ran-trap"]);
     fs::write(root.join("src/other.txt"), "other\n").unwrap();
     let applied = project
         .args(["change it"])
         .success()
         .then(["apply", "last"])
         .success();
-    let said = fs::read_to_string(&sprung).unwrap_or_default();
-    assert_eq!(said, "");
+    assert_eq!(sprung(traps.path()), Vec::<String>::new());
     let log = ["log", "--format=%s", "--first-parent", "HEAD"];
     assert_eq!(git_in(&root, &log), "change it\nfirst\n");
     drop(applied);

@@ -59,28 +59,21 @@ pub(crate) fn run(
     let delivery = Delivery::create(&deliveries(host), &delivering.delivery())?;
     let offer = runtime.block_on(offer(&delivering, &delivery, host))?;
     let status = apply((&offer, &delivery, shape), (host, asked), output);
-    let is_applied = delivery.is_applied();
-    if is_applied {
+    let applied = if delivery.is_applied() {
         output.note(&format!("taken back by: massgen undo {}", delivery.name()));
-    }
-    let status = match status {
-        Ok(ExitStatus::Delivered) if shape != Shape::Files => {
-            let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
-            output.note(&format!("committed to {branch}: {commit}"));
-            if is_applied {
-                delivery.note_commit(commit.as_str())?;
-            }
-            ExitStatus::Delivered
-        }
-        other => {
-            if !is_applied {
-                delivery.discard()?;
-            }
-            return other;
-        }
-    };
-    if !is_applied {
+        Some(delivery)
+    } else {
         delivery.discard()?;
+        None
+    };
+    let status = status?;
+    if shape == Shape::Files || status != ExitStatus::Delivered {
+        return Ok(status);
+    }
+    let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
+    output.note(&format!("committed to {branch}: {commit}"));
+    if let Some(delivery) = applied {
+        delivery.note_commit(commit.as_str())?;
     }
     if let Some(remote) = &asked.push {
         delivering.push(remote)?;
@@ -109,7 +102,7 @@ pub(crate) fn would(
 async fn delivering(dir: PipelineDir, shape: Shape, host: &Host) -> Result<Delivering> {
     let ground = Ground::go_on(dir, &host.env).await?;
     ground.expect_begun_in(&host.cwd, "go there and apply it")?;
-    Delivering::of(ground, shape, &host.env).await
+    Delivering::of(ground, shape).await
 }
 
 /// Lays out what is delivered, and files it as an offer.

@@ -7,7 +7,6 @@ use crate::cli::pipeline_arguments::RolesArguments;
 use crate::cli::run::runtime;
 use crate::cli::team::checked;
 use crate::cli::team_file::TeamFile;
-use crate::config::Config;
 use crate::config::workflow::Workflow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -101,10 +100,11 @@ fn of_workflow(workflow: &Workflow) -> Vec<Row> {
 }
 
 /// Prints the roles of a pipeline that would begin, what it would work on, and its course.
-pub(crate) async fn show_of(config: &Config, host: &Host, output: &mut Output<'_>) -> Result<()> {
-    let Some(workflow) = &config.workflow else {
-        return Ok(());
-    };
+pub(crate) async fn show_of(
+    (workflow, checks): (&Workflow, usize),
+    host: &Host,
+    output: &mut Output<'_>,
+) -> Result<()> {
     let Setting { project, directory } = setting(workflow, host).await?;
     for_people(&of_workflow(workflow), &directory, output)?;
     let project = project.map_or_else(
@@ -131,7 +131,7 @@ pub(crate) async fn show_of(config: &Config, host: &Host, output: &mut Output<'_
         }
         None => "once".to_owned(),
     };
-    let checks = match config.checks.list.len() {
+    let checks = match checks {
         0 => "none".to_owned(),
         many => format!("{many}, before any work is merged"),
     };

@@ -50,8 +50,7 @@ fn instead(upper: &AbsPath, path: &RelPath) -> Instead {
     let mut at = Some(path.clone());
     while let Some(here) = at.filter(|here| !here.is_root()) {
         let there = upper.join(here.as_path());
-        let is_directory = file::kind(&there).is_ok_and(|kind| kind.is_dir());
-        if is_directory && !file::is_link(&there) {
+        if file::is_directory(&there) {
             let is_its = here == *path;
             return if is_its {
                 Instead::Directory

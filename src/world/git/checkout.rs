@@ -16,7 +16,7 @@ use crate::world::sys::own::{clear, file};
 /// How deep repositories may be in each other.
 const NESTED_MAX: usize = 64;
 /// The name of a file that git is told of and that need not exist.
-const PLACEHOLDER: &[u8] = b".massgen-placeholder";
+const KNOWN_INSIDE: &[u8] = b".massgen-known";
 
 /// The name of the files that say what git passes over.
 const IGNORE: &str = ".gitignore";
@@ -128,14 +128,12 @@ impl Checkout {
             self.open_all()?;
             added = self.try_to(&add).await?;
         }
-        match (added.code, faults(&added)) {
-            (0, faults) => left_out.extend(faults),
-            (_, faults) if faults.is_empty() => {
-                let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
-                return Err(Error::new(ErrorKind::Environment, message));
-            }
-            (_, faults) => left_out.extend(faults),
+        let faults = faults(&added);
+        if added.code != 0 && faults.is_empty() {
+            let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
+            return Err(Error::new(ErrorKind::Environment, message));
         }
+        left_out.extend(faults);
         if let Some(own) = own {
             self.add_own(own).await?;
         }
@@ -211,7 +209,7 @@ impl Checkout {
         let words = ["hash-object", "-w", "--stdin"];
         let nothing = id(&self.ask(&words).await?)?;
         let rows = nested.iter().map(|dir| {
-            let path = [dir, PLACEHOLDER].concat();
+            let path = [dir, KNOWN_INSIDE].concat();
             index_row(FILE, &nothing, &path)
         });
         let rows = rows.collect::<Vec<_>>().concat();

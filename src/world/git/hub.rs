@@ -295,14 +295,7 @@ impl Hub {
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
     ) -> Result<Answer> {
-        let (git_dir, tree) = (self.dir.to_string(), dir.to_string());
-        let index = index.to_string();
-        let call = Call {
-            dir,
-            env: &of_files((&git_dir, &tree, &index)),
-            ..self.call(words)
-        };
-        self.git.try_to(call).await
+        self.try_with((&self.dir, dir, index), words, b"").await
     }
 
     /// As [`Hub::ask_of_files`], where git reads `input`.
@@ -328,19 +321,36 @@ impl Hub {
 
     async fn ask_with(
         &self,
-        (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
+        files: (&AbsPath, &AbsPath, &AbsPath),
         words: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
+        let answer = self.try_with(files, words, input).await?;
+        match answer.code {
+            0 => Ok(answer.output),
+            _ => Err(Call::new(files.1, words).failed(&answer.errors)),
+        }
+    }
+
+    async fn try_with(
+        &self,
+        (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
+        words: &[&str],
+        input: &[u8],
+    ) -> Result<Answer> {
         let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
+        let env = [
+            ("GIT_DIR", git_dir.as_str()),
+            ("GIT_WORK_TREE", &tree),
+            ("GIT_INDEX_FILE", &index),
+        ];
         let call = Call {
-            dir,
-            env: &of_files((&git_dir, &tree, &index)),
+            env: &env,
             input,
-            ..self.call(words)
+            ..Call::new(dir, words)
         };
-        self.git.ask(call).await
+        self.git.try_to(call).await
     }
 
     /// Puts rows of `git update-index -z --index-info` into the index of the files in `dir`.
@@ -411,25 +421,8 @@ impl Hub {
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
-        Call {
-            dir: &self.dir,
-            arguments,
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        }
+        Call::new(&self.dir, arguments)
     }
-}
-
-/// By which variables git is told of a repository, a tree of files and an index.
-fn of_files<'a>(
-    (git_dir, tree, index): (&'a str, &'a str, &'a str),
-) -> [(&'static str, &'a str); 3] {
-    [
-        ("GIT_DIR", git_dir),
-        ("GIT_WORK_TREE", tree),
-        ("GIT_INDEX_FILE", index),
-    ]
 }
 
 /// The object that git named.

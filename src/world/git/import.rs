@@ -118,7 +118,7 @@ impl Hub {
             match version(change) {
                 Some(version) => rows.extend(row(version, path)),
                 None if !is_there(disk.root, path) => {}
-                None if is_directory(disk.root, path)
+                None if file::is_directory(&disk.root.join(path.as_path()))
                     && self.are_of(files, path, changes).await? => {}
                 None => drop(unlike.insert(path.clone())),
             }
@@ -244,11 +244,6 @@ fn obstacle(path: &AbsPath) -> Option<&'static str> {
         Ok(_) if file::is_there(&path.join(".git")) => Some("a repository of its own"),
         Ok(_) | Err(_) => None,
     }
-}
-
-fn is_directory(root: &AbsPath, path: &RelPath) -> bool {
-    let path = root.join(path.as_path());
-    !file::is_link(&path) && file::kind(&path).is_ok_and(|kind| kind.is_dir())
 }
 
 fn is_there(root: &AbsPath, path: &RelPath) -> bool {

@@ -117,6 +117,19 @@ struct Call<'a> {
     output_bytes_max: u64,
 }
 
+impl<'a> Call<'a> {
+    /// A run with these arguments in `dir`, that reads nothing.
+    fn new(dir: &'a AbsPath, arguments: &'a [&'a str]) -> Self {
+        Self {
+            dir,
+            arguments,
+            env: &[],
+            input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
+        }
+    }
+}
+
 /// What git answered.
 #[derive(Debug)]
 struct Answer {
@@ -140,13 +153,8 @@ impl Git {
         let mut users = env.clone();
         users.retain(|name, _| !OF_ANOTHER_REPOSITORY.contains(&name.as_str()));
         let git = Self { program, users };
-        let call = Call {
-            dir: &AbsPath::top(),
-            arguments: &["--version"],
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        };
+        let top = AbsPath::top();
+        let call = Call::new(&top, &["--version"]);
         let said = text(&git.ask(call).await?)?.to_owned();
         match version(&said) {
             Some(version) if version >= VERSION_MIN => Ok(git),

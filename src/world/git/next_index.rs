@@ -8,7 +8,7 @@ use crate::world::git::object::ObjectId;
 use crate::world::git::project::Project;
 use crate::world::git::receiver::moved;
 use crate::world::sys::own::dir::{self, DirLock, Hold, Stage};
-use crate::world::sys::own::lockfile::{Lockfile, Stamp};
+use crate::world::sys::own::lockfile::{Lockfile, version_of};
 
 /// The index that follows the user's, and the lock of theirs.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl NextIndex {
     /// Another git has the lock, or has changed the index meanwhile.
     pub(super) async fn lock(hub: &Hub, project: &Project, commit: &ObjectId) -> Result<Self> {
         let held = hold(project)?;
-        let before = Stamp::of(&project.index);
+        let before = version_of(&project.index);
         let stage = Stage::new(hub.dir())?;
         let next = stage.path().join("index");
         project.copy_index((hub, &next)).await?;
@@ -39,7 +39,7 @@ impl NextIndex {
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
         hub.try_of_files(files, &refresh).await?;
         let lock = Lockfile::take(&project.index, &next)?.ok_or_else(|| at_work(&project.index))?;
-        if Stamp::of(&project.index) != before {
+        if version_of(&project.index) != before {
             return Err(moved());
         }
         Ok(Self { lock, _held: held })
@@ -74,8 +74,7 @@ impl NextIndex {
 
 /// Keeps other massgens off the index.
 fn hold(project: &Project) -> Result<Option<DirLock>> {
-    let parent = project.index.parent().unwrap_or_else(AbsPath::top);
-    match dir::hold(&parent)? {
+    match dir::hold(&project.notes())? {
         Hold::Held(lock) => Ok(Some(lock)),
         Hold::Unsupported => Ok(None),
         Hold::Taken => {

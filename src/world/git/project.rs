@@ -9,7 +9,7 @@ use crate::world::files::read_found;
 use crate::world::git::belonging::Found;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, names, text};
+use crate::world::git::{Answer, Call, Git, names, text};
 use crate::world::sys::own::dir::{self, Stage};
 use crate::world::sys::own::file;
 use crate::world::sys::own::lockfile::copy_dated;
@@ -130,12 +130,17 @@ impl Project {
         Ok(names(&told).map(lossy).collect())
     }
 
+    /// The directory in which git keeps its notes on the tree and on what is half done.
+    pub(super) fn notes(&self) -> AbsPath {
+        self.index.parent().unwrap_or_else(AbsPath::top)
+    }
+
     /// Copies git's notes on the tree to `to`, all of them into this one file; gives whether there are any.
     pub(super) async fn copy_index(&self, (hub, to): (&Hub, &AbsPath)) -> Result<bool> {
         if !copy_dated(&self.index, to)? {
             return Ok(false);
         }
-        let parts = dir::names(&self.index.parent().unwrap_or_else(AbsPath::top))?;
+        let parts = dir::names(&self.notes())?;
         if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
             let to = to.to_string();
             let join = [
@@ -145,11 +150,8 @@ impl Project {
                 "--no-split-index",
             ];
             let call = Call {
-                dir: &self.root,
-                arguments: &join,
                 env: &[("GIT_INDEX_FILE", &to)],
-                input: b"",
-                output_bytes_max: OUTPUT_BYTES_MAX,
+                ..Call::new(&self.root, &join)
             };
             hub.git().ask(call).await?;
         }
@@ -166,14 +168,7 @@ struct Look<'a> {
 
 impl Look<'_> {
     async fn at(self, words: &[&str]) -> Result<Answer> {
-        let call = Call {
-            dir: self.dir,
-            arguments: words,
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        };
-        self.git.try_to(call).await
+        self.git.try_to(Call::new(self.dir, words)).await
     }
 
     /// The first line of the answer, if there is one.
@@ -223,13 +218,7 @@ impl Look<'_> {
 
     /// Git asks of whoever stands in another's repository whether they trust it.
     async fn expect_trusted(self) -> Result<()> {
-        let call = Call {
-            dir: self.dir,
-            arguments: &["rev-parse", "--git-dir"],
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        };
+        let call = Call::new(self.dir, &["rev-parse", "--git-dir"]);
         let answer = self.git.try_as_user(call).await?;
         if answer.code == 0 || !answer.errors.contains(DUBIOUS) {
             return Ok(());

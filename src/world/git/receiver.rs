@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RelPath};
+use crate::path::RelPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::import::{LineEnds, paths};
 use crate::world::git::next_index::NextIndex;
 use crate::world::git::object::{Author, ObjectId};
 use crate::world::git::project::{BRANCHES, Project};
-use crate::world::git::{Call, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{Call, text};
 use crate::world::sys::own::file;
 use crate::world::sys::process;
 
@@ -90,7 +90,7 @@ impl Receiver<'_> {
     pub async fn expect_idle(self) -> Result<()> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
-        let notes = self.project.index.parent().unwrap_or_else(AbsPath::top);
+        let notes = self.project.notes();
         let mut begun = UNFINISHED.iter();
         let begun = begun.find(|(note, _)| file::is_there(&notes.join(note)));
         let what = match begun {
@@ -171,13 +171,7 @@ impl Receiver<'_> {
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
-        Call {
-            dir: &self.project.root,
-            arguments,
-            env: &[],
-            input: b"",
-            output_bytes_max: OUTPUT_BYTES_MAX,
-        }
+        Call::new(&self.project.root, arguments)
     }
 }
 

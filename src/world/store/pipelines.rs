@@ -109,8 +109,7 @@ pub fn clear_unbegun(pipelines: &AbsPath) -> Result<()> {
         let pipeline = PipelineDir {
             dir: pipelines.join(&name),
         };
-        let is_directory = file::kind(&pipeline.dir).is_ok_and(|kind| kind.is_dir());
-        let is_directory = is_directory && !file::is_link(&pipeline.dir);
+        let is_directory = file::is_directory(&pipeline.dir);
         // One that another process is just making stays.
         let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNBEGUN_MIN);
         if !name.starts_with(PREFIX) || !is_directory || pipeline.is_there() || !is_old() {
@@ -370,7 +369,6 @@ impl PipelineDir {
 
     /// Whether it stands there itself, with a record: a link would lead wherever whoever made it wanted.
     fn is_there(&self) -> bool {
-        let is_directory = file::kind(&self.dir).is_ok_and(|kind| kind.is_dir());
-        !file::is_link(&self.dir) && is_directory && file::kind(&self.dir.join(RECORD)).is_ok()
+        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
     }
 }

@@ -45,7 +45,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let found = names.into_iter().map(|name| SessionDir {
         dir: sessions.join(name),
     });
-    let found = found.filter(|session| is_directory(&session.dir));
+    let found = found.filter(|session| file::is_directory(&session.dir));
     let mut found: Vec<(_, SessionDir)> = found
         .map(|session| {
             let used = (session.is_running(), session.used(), session.id());
@@ -74,11 +74,6 @@ fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
         .hint("`massgen sessions list` shows the sessions of this directory")
         .hint("name a session by its id, the beginning of it, or `last`")
-}
-
-/// Whether a directory stands there itself: a link would lead wherever whoever made it wanted.
-fn is_directory(path: &AbsPath) -> bool {
-    !file::is_link(path) && file::kind(path).is_ok_and(|kind| kind.is_dir())
 }
 
 impl SessionDir {
@@ -118,7 +113,7 @@ impl SessionDir {
 
     /// Whether it is still there.
     pub fn is_there(&self) -> bool {
-        is_directory(&self.dir)
+        file::is_directory(&self.dir)
     }
 
     /// Keeps it from being removed while somebody has it before them, also between two turns. `None`
@@ -180,7 +175,8 @@ impl SessionDir {
     fn saved(&self) -> Vec<AbsPath> {
         let dirs = self.numbers().into_iter();
         let dirs = dirs.map(|number| self.turn_dir(number));
-        let is_saved = |dir: &AbsPath| is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok();
+        let is_saved =
+            |dir: &AbsPath| file::is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok();
         dirs.filter(is_saved).collect()
     }
 

@@ -8,7 +8,6 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::prompt::opened::Opened;
 use crate::world::clock::Moment;
-use crate::world::store::sessions::is_directory;
 use crate::world::sys::own::file;
 
 /// The name of the final answer.
@@ -77,7 +76,7 @@ impl EarlierTurn {
     /// Reads the turn that was saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let workspace = dir.join(WORKSPACE);
-        let is_there = is_directory(&workspace);
+        let is_there = file::is_directory(&workspace);
         Ok(Self {
             metadata: Metadata::read(dir)?,
             answer: text(&dir.join(ANSWER))?,

@@ -47,6 +47,11 @@ pub(crate) fn is_link(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
 }
 
+/// Whether `path` itself is a directory: a link would lead wherever whoever made it wanted.
+pub(crate) fn is_directory(path: &AbsPath) -> bool {
+    fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir())
+}
+
 /// Whether the process may read `path`.
 pub(crate) fn is_readable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()

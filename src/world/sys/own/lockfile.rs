@@ -11,29 +11,16 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use crate::error::Result;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::history::Version;
+use crate::world::sys::dir::Dir;
 use crate::world::sys::own::{fault, file};
 
-/// What tells a file from every other that stood under the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    /// That of what stands at `path`; `None` if nothing does.
-    pub(crate) fn of(path: &AbsPath) -> Option<Self> {
-        let found = fs::symlink_metadata(path.as_path()).ok()?;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            changed: (found.mtime(), found.mtime_nsec()),
-        })
-    }
+/// Which version of a file stands at `path`; `None` if nothing that can be looked at does.
+pub(crate) fn version_of(path: &AbsPath) -> Option<Version> {
+    let name = RelPath::new(path.as_path().file_name()?)?;
+    let parent = Dir::own(&path.parent()?).ok()?;
+    Some(parent.meta(&name).ok()?.version)
 }
 
 /// Copies the regular file `from` to `to`, where nothing stands, with its mode and its date, by which
@@ -117,8 +104,8 @@ impl Lockfile {
     }
 
     fn is_ours(&self) -> bool {
-        let second = Stamp::of(&self.second);
-        second.is_some() && second == Stamp::of(&self.lock)
+        let second = version_of(&self.second);
+        second.is_some() && second == version_of(&self.lock)
     }
 }
 

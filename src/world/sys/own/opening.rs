@@ -5,7 +5,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::layer::open_up;
-use crate::world::sys::meta::Kind;
+use crate::world::sys::survey::{Keep, Survey};
 
 /// Lets its owner read all files in `root`, and change the names in all of its directories. No link is
 /// followed. What cannot be opened stays as it is: whoever needs it says so.
@@ -15,20 +15,9 @@ pub(crate) fn open_all(root: &AbsPath) -> Result<(), Fault> {
     let name = name.unwrap_or_default();
     open_up(&parent, &name)?;
     let root = parent.dir(&name)?;
-    let mut ahead = vec![RelPath::default()];
-    while let Some(rel) = ahead.pop() {
-        let Ok(entries) = root.dir(&rel).and_then(|dir| dir.entries()) else {
-            continue;
-        };
-        for entry in entries {
-            let Some(name) = RelPath::new(&entry.name) else {
-                continue;
-            };
-            let path = rel.join(&name);
-            if open_up(&root, &path).is_ok() && entry.kind == Kind::Directory {
-                ahead.push(path);
-            }
-        }
-    }
+    Survey::of(&root, &mut |found| {
+        let _opened = open_up(&root, &found.rel);
+        Keep::Deep
+    });
     Ok(())
 }
