@@ -48,7 +48,7 @@ pub struct SimpleCommand {
     /// Its name and arguments; none if there are only redirections.
     pub words: Vec<Word>,
     /// Variables that are set for it.
-    pub assignments: Vec<String>,
+    pub assignments: Vec<Word>,
     /// Files that its input and output are connected to.
     pub redirections: Vec<Redirection>,
     /// How it is reached, from the outside in.
@@ -85,6 +85,17 @@ pub enum Starts {
     Unknown,
 }
 
+impl Starts {
+    /// What a command starts that starts all of these.
+    pub(super) fn of(all: impl Iterator<Item = Self>) -> Self {
+        all.fold(Starts::Nothing, |known, next| match (known, next) {
+            (Starts::Unknown, _) | (_, Starts::Unknown) => Starts::Unknown,
+            (Starts::Nothing, starts) => starts,
+            (starts, _) => starts,
+        })
+    }
+}
+
 /// Whether a command calls the function that it stands in, beside other commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multiplies {
@@ -104,7 +115,7 @@ impl SimpleCommand {
         let mut words = words.into_iter();
         let set = words.by_ref().take(assignments);
         Self {
-            assignments: set.map(|word| word.raw).collect(),
+            assignments: set.collect(),
             words: words.collect(),
             ..Self::default()
         }
@@ -144,9 +155,9 @@ impl SimpleCommand {
 impl fmt::Display for SimpleCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let redirections = self.redirections.iter().map(ToString::to_string);
-        let assignments = self.assignments.iter().cloned();
-        let words = self.words.iter().map(|word| word.raw.clone());
-        let parts: Vec<String> = assignments.chain(words).chain(redirections).collect();
+        let words = self.assignments.iter().chain(&self.words);
+        let words = words.map(|word| word.raw.clone());
+        let parts: Vec<String> = words.chain(redirections).collect();
         f.write_str(&one_line(&parts.join(" "), SHOWN_CHARS_MAX))
     }
 }
@@ -205,10 +216,28 @@ impl Word {
 
     /// Whether it has the form `NAME=value`.
     fn sets_variable(&self) -> bool {
-        let shown = self.shown();
+        self.assigned().is_some()
+    }
+
+    /// The variable that it sets, and to what, if it has the form `NAME=value` or `NAME+=value`.
+    pub(super) fn assigned(&self) -> Option<(String, Word)> {
+        let (first, rest) = self.pieces.split_first()?;
+        let (Piece::Text(first), Some((_, raw))) = (first, self.raw.split_once('=')) else {
+            return None;
+        };
+        let (name, begin) = first.split_once('=')?;
+        let name = name.strip_suffix('+').unwrap_or(name);
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let name = shown.split_once('=').map(|(name, _)| name);
-        name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_letter))
+        if name.is_empty() || !name.bytes().all(is_letter) {
+            return None;
+        }
+        let begin = Some(begin).filter(|begin| !begin.is_empty());
+        let begin = begin.map(|begin| Piece::Text(begin.to_owned()));
+        let value = Word {
+            raw: raw.to_owned(),
+            pieces: begin.into_iter().chain(rest.iter().cloned()).collect(),
+        };
+        Some((name.to_owned(), value))
     }
 
     /// The word where another program puts something in the place of each `mark` in it: what that is,

@@ -1,6 +1,7 @@
 //! Owns the text rules about command lines: the sign on the wall, not the wall. They give early and
 //! clear answers, judge parsed commands and never substrings, and nothing rests on them.
 
+mod hidden;
 pub mod judge;
 pub mod line;
 pub mod parse;
@@ -8,6 +9,7 @@ pub mod pattern;
 pub mod rules;
 mod starters;
 mod tree;
+mod variables;
 mod word;
 
 #[cfg(test)]

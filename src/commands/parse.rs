@@ -6,11 +6,13 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
+use crate::commands::hidden::Place;
 use crate::commands::line::{
     Given, Line, Multiplies, Redirection, SimpleCommand, Starts, Step, Unread, Word,
 };
 use crate::commands::starters::{Started, started};
-use crate::commands::tree::{command_at, has_escape, is_ambiguous};
+use crate::commands::tree::{command_at, has_escape, is_ambiguous, setting_at};
+use crate::commands::variables::by_variables;
 use crate::commands::word::text_of;
 use crate::syntax::tree;
 
@@ -126,17 +128,14 @@ impl Reading {
         if has_escape(ahead) {
             return Err(Unread::Ambiguous);
         }
-        let mut waiting = vec![Waiting {
+        let root = Place {
             node: root,
             parent: None,
-            context: Rc::new(context.clone()),
-        }];
-        while let Some(Waiting {
-            node,
-            parent,
-            context,
-        }) = waiting.pop()
-        {
+            is_quoted: false,
+        };
+        let mut waiting = vec![(root, Rc::new(context.clone()))];
+        while let Some((place, context)) = waiting.pop() {
+            let Place { node, parent, .. } = place;
             self.nodes = self.nodes.saturating_add(1);
             if self.nodes > NODES_MAX {
                 return Err(Unread::TooLarge);
@@ -146,22 +145,31 @@ impl Reading {
             if is_ambiguous(node, &children, source) {
                 return Err(Unread::Ambiguous);
             }
+            if let Some(script) = place.escaped(source)? {
+                self.script(&script, &context)?;
+                continue;
+            }
+            for script in place.scripts(&children, source)? {
+                self.script(&script, &context.inside(Step::Substitution)?)?;
+            }
             if let Some(command) = command_at(node, parent, &children, source) {
                 self.take(command, &context)?;
             }
+            if let Some(command) = setting_at(node, parent, source)
+                && !by_variables(&command).is_empty()
+            {
+                self.take(command, &context)?;
+            }
             let first = waiting.len();
-            for (place, child) in children.iter().enumerate() {
+            for (index, child) in children.iter().enumerate() {
                 let around = Around {
                     parent: node,
-                    before: place.checked_sub(1).and_then(|place| children.get(place)),
-                    after: children.get(place.saturating_add(1)),
+                    before: index.checked_sub(1).and_then(|index| children.get(index)),
+                    after: children.get(index.saturating_add(1)),
                 };
                 if child.is_named() && child.kind() != "comment" {
-                    waiting.push(Waiting {
-                        node: *child,
-                        parent: Some(node),
-                        context: around.context(*child, source, &context)?,
-                    });
+                    let context = around.context(*child, source, &context)?;
+                    waiting.push((place.inner(*child), context));
                 }
             }
             if let Some(added) = waiting.get_mut(first..) {
@@ -183,22 +191,35 @@ impl Reading {
         if calls_itself && context.beside_others {
             command.multiplies = Multiplies::Yes;
         }
-        let started = started(&command, context.is_fed);
+        let started = [started(&command, context.is_fed)].into_iter();
+        let started: Vec<Started> = started.chain(by_variables(&command)).collect();
+        command.starts = Starts::of(started.iter().map(Started::kind));
         // What has no input of its own reads that of its starter.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
-        let input: Vec<Redirection> = input.cloned().collect();
-        command.starts = started.kind();
-        let program = command.program().unwrap_or_default();
-        let starts = command.starts;
+        let starter = Starter {
+            place: self.line.commands.len(),
+            program: command.program().unwrap_or_default(),
+            input: input.cloned().collect(),
+        };
         self.line.commands.push(command);
-        let place = self.line.commands.len().saturating_sub(1);
-        if starts == Starts::Nothing {
+        let mut started = started.into_iter();
+        started.try_for_each(|started| self.follow(&starter, started, context))
+    }
+
+    /// Takes what a command starts.
+    fn follow(
+        &mut self,
+        starter: &Starter,
+        started: Started,
+        context: &Context,
+    ) -> Result<(), Unread> {
+        if started == Started::Nothing {
             return Ok(());
         }
-        let mut inner = context.inside(Step::Through(program))?;
+        let mut inner = context.inside(Step::Through(starter.program.clone()))?;
         let inherits = |words: Vec<Word>| SimpleCommand {
-            redirections: input.clone(),
+            redirections: starter.input.clone(),
             ..SimpleCommand::of_words(words)
         };
         inner.is_fed =
@@ -217,25 +238,30 @@ impl Reading {
                 let mut commands = commands.into_iter();
                 commands.try_for_each(|words| self.take(inherits(words), &inner))
             }
-            Started::Script { text, .. } => match self.script(&text, &inner) {
-                Err(Unread::Syntax | Unread::Ambiguous) => {
-                    self.line.commands.truncate(place.saturating_add(1));
-                    if let Some(command) = self.line.commands.get_mut(place) {
-                        command.starts = Starts::Unknown;
+            Started::Script { text, .. } => {
+                let before = self.line.commands.len();
+                match self.script(&text, &inner) {
+                    Err(Unread::Syntax | Unread::Ambiguous) => {
+                        self.line.commands.truncate(before);
+                        if let Some(command) = self.line.commands.get_mut(starter.place) {
+                            command.starts = Starts::Unknown;
+                        }
+                        Ok(())
                     }
-                    Ok(())
+                    read => read,
                 }
-                read => read,
-            },
+            }
         }
     }
 }
 
-/// A node that is to be looked at.
-struct Waiting<'t> {
-    node: Node<'t>,
-    parent: Option<Node<'t>>,
-    context: Rc<Context>,
+/// A command that starts others.
+struct Starter {
+    /// Where it stands among the commands.
+    place: usize,
+    program: String,
+    /// What it is given to read.
+    input: Vec<Redirection>,
 }
 
 /// A node's neighbours, from which follows where it stands.

@@ -530,7 +530,7 @@ fn is_input(file: &Word) -> bool {
 }
 
 /// The words as a shell reads them, joined by spaces.
-fn script_of(words: &[Word]) -> Started {
+pub(super) fn script_of(words: &[Word]) -> Started {
     let texts: Vec<String> = words.iter().map(Word::shown).collect();
     let mut pieces = words.iter().flat_map(|word| &word.pieces);
     let is_whole = pieces.all(|piece| matches!(piece, Piece::Text(_)));

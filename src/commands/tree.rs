@@ -3,6 +3,7 @@
 
 use tree_sitter::Node;
 
+use crate::commands::hidden::is_verbatim;
 use crate::commands::line::{Redirection, SimpleCommand, Word};
 use crate::commands::word::{join, text_of, word};
 
@@ -27,6 +28,20 @@ pub(super) fn command_at(
     let is_bare = node.kind() == REDIRECTED && !children.iter().any(|child| is_simple(*child));
     is_bare.then(|| SimpleCommand {
         redirections: redirections(children, source),
+        ..SimpleCommand::default()
+    })
+}
+
+/// A variable that is set for what follows, and not for a command.
+pub(super) fn setting_at(
+    node: Node<'_>,
+    parent: Option<Node<'_>>,
+    source: &str,
+) -> Option<SimpleCommand> {
+    let is_for_a_command = parent.is_some_and(is_simple);
+    let is_setting = node.kind() == "variable_assignment" && !is_for_a_command;
+    is_setting.then(|| SimpleCommand {
+        assignments: vec![word(node, source)],
         ..SimpleCommand::default()
     })
 }
@@ -67,7 +82,7 @@ fn simple(children: &[Node<'_>], source: &str) -> SimpleCommand {
     for child in children {
         match child.kind() {
             "variable_assignment" if command.words.is_empty() => {
-                command.assignments.push(text_of(*child, source).to_owned());
+                command.assignments.push(word(*child, source));
             }
             "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
                 command.words.extend(behind(*child, source));
@@ -125,7 +140,16 @@ pub(super) fn is_ambiguous(node: Node<'_>, children: &[Node<'_>], source: &str) 
     if !is_text && node.kind() != "heredoc_redirect" && pairs.any(gap) {
         return true;
     }
-    node.kind() == "heredoc_redirect" && !ends_as_in_shells(children, source)
+    node.kind() == "heredoc_redirect"
+        && (has_part_outside(node, source) || !ends_as_in_shells(children, source))
+}
+
+/// Whether the grammar takes the beginning of a here-document's body for words of the command,
+/// which it does after a backslash.
+fn has_part_outside(redirection: Node<'_>, source: &str) -> bool {
+    let mut cursor = redirection.walk();
+    let mut words = redirection.children_by_field_name("argument", &mut cursor);
+    words.any(|word| text_of(word, source).starts_with('\n')) && !is_verbatim(redirection, source)
 }
 
 /// Whether the end of a here-document stands alone on its line.
@@ -133,8 +157,19 @@ fn ends_as_in_shells(children: &[Node<'_>], source: &str) -> bool {
     let Some(end) = children.iter().find(|child| child.kind() == "heredoc_end") else {
         return false;
     };
-    let before = source.get(..end.start_byte()).unwrap_or_default();
     let is_dashed = children.iter().any(|child| child.kind() == "<<-");
+    let mut bodies = children
+        .iter()
+        .filter(|child| child.kind() == "heredoc_body");
+    let ends_before = bodies.any(|body| {
+        let mut lines = text_of(*body, source).lines();
+        let mark = text_of(*end, source).trim();
+        lines.any(|line| line == mark || is_dashed && line.trim_start_matches('\t') == mark)
+    });
+    if ends_before {
+        return false;
+    }
+    let before = source.get(..end.start_byte()).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();
     let text = text_of(*end, source).trim_start_matches('\n');
     let indent = line

@@ -58,6 +58,7 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
                 *out = vec![Piece::Unknown(raw.to_owned())];
             }
         }
+        "variable_assignment" => assignment(node, source, out),
         "raw_string" => out.push(Piece::Text(between(raw, "'", "'").to_owned())),
         "ansi_c_string" => out.push(Piece::Text(ansi_c(between(raw, "$'", "'")))),
         "string" => string(node, source, out),
@@ -71,6 +72,17 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
         }
         _ if !node.is_named() => out.push(unquoted(raw)),
         _ => out.push(Piece::Unknown(raw.trim_start().to_owned())),
+    }
+}
+
+/// `NAME=value`; what an array holds, only the run shows.
+fn assignment(node: Node<'_>, source: &str, out: &mut Vec<Piece>) {
+    let value = node.child_by_field_name("value");
+    let name_end = value.map_or(node.end_byte(), |value| value.start_byte());
+    let name = source.get(node.start_byte()..name_end).unwrap_or_default();
+    out.push(Piece::Text(name.trim_start().to_owned()));
+    if let Some(value) = value {
+        pieces_of(value, source, out);
     }
 }
 

@@ -10,7 +10,8 @@ fn check_commands(line: &str, expected: &[&str]) {
     let shown = parsed.commands.iter().map(|command| {
         let steps: Vec<String> = command.steps.iter().map(ToString::to_string).collect();
         let redirections = command.redirections.iter().map(ToString::to_string);
-        let mut parts: Vec<String> = command.assignments.clone();
+        let assignments = command.assignments.iter().map(|word| word.raw.clone());
+        let mut parts: Vec<String> = assignments.collect();
         parts.extend(Some(command.text()).filter(|text| !text.is_empty()));
         parts.extend(redirections);
         match steps.as_slice() {
@@ -396,4 +397,101 @@ fn words_behind_a_redirection_are_the_commands_own() {
     }
     let timed = parse("time ! rm x").commands;
     assert_eq!(timed[1].text(), "rm x");
+}
+
+#[test]
+fn substitutions_that_the_grammar_takes_for_text_are_found() {
+    let sudo = |line: &str| {
+        let parsed = parse(line);
+        let found = parsed
+            .commands
+            .iter()
+            .any(|command| command.text() == "sudo id");
+        (parsed.unread, found)
+    };
+    for line in [
+        "cat <<E\na `sudo id` b\nE",
+        "cat <<E\na $X `b` `sudo id`\nE",
+        "echo ${x:-`sudo id`}",
+        "echo \"${x:-`sudo id`}\"",
+        "cat <<E\n${x:-`sudo id`}\nE",
+        "echo ${x#`sudo id`}",
+        "echo \"${x:-'`sudo id`'}\"",
+        "echo `echo \\`sudo id\\``",
+        "echo \"`bash -c \\\"sudo id\\\"`\"",
+        "cat <<E\n`echo \\`sudo id\\``\nE",
+        "cat <<E\n`echo \\`echo \\\\\\`sudo id\\\\\\`\\``\nE",
+    ] {
+        assert_eq!(sudo(line), (None, true), "{line}");
+    }
+    for line in [
+        "cat <<'E'\n`sudo id`\nE",
+        "cat <<\\E\n`sudo id`\nE",
+        "cat <<E\na \\`sudo id\\`\nE",
+        "echo '`sudo id`' \\`sudo id\\`",
+        "echo \"\\`sudo id\\`\"",
+        "# `sudo id`",
+        "cat <<'E'\n\\documentclass{a}\nE",
+    ] {
+        assert_eq!(sudo(line), (None, false), "{line}");
+    }
+    for line in [
+        "echo ${x#$(sudo id)}",
+        "echo ${x#<(sudo id)}",
+        "echo \"${x:-'$(sudo id)'}\"",
+        "echo \"${x:-'}\"; sudo id; echo \"'}\"",
+        "cat <<E\n`a\nE",
+        "cat <<E\n`a $(b `c`)`\nE",
+        "cat <<E\n\\a\nb\nE",
+        "cat <<E\n${x:-\"\nE\nsudo id\necho \"}\nE",
+        "echo ${x:-a`sudo id`b}",
+        "[[ a =~ b`sudo id` ]]",
+        "case a in b?`sudo id`) c;; esac",
+    ] {
+        let unread = sudo(line).0;
+        let is_refused = matches!(unread, Some(Unread::Ambiguous | Unread::Syntax));
+        assert!(is_refused, "{line}: {unread:?}");
+    }
+}
+
+#[test]
+fn variables_start_what_they_name() {
+    #[track_caller]
+    fn check(line: &str, starts: Starts, expected: &[&str]) {
+        let commands = parse(line).commands;
+        let found: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
+        let first = commands.first().map(|command| command.starts);
+        assert_eq!(
+            (first, found),
+            (
+                Some(starts),
+                expected.to_vec().iter().map(ToString::to_string).collect()
+            ),
+            "{line}"
+        );
+    }
+    check("GIT_EDITOR=true git commit", Starts::Commands, &["true"]);
+    check("GIT_EDITOR='rm x' git commit", Starts::Commands, &["rm x"]);
+    check("EDITOR=$X git commit", Starts::Unknown, &[]);
+    check("export PAGER='less -R'", Starts::Commands, &["less -R"]);
+    check("PAGER= git log", Starts::Nothing, &[]);
+    check(
+        "env PAGER=cat git log",
+        Starts::OneInstead,
+        &["git log", "cat"],
+    );
+    for line in [
+        "BASH_ENV=f bash -c a",
+        "PATH=b:$PATH a",
+        "PATH+=:b a",
+        "LD_PRELOAD=./x.so a",
+        "PATH=b",
+        "export PATH=b",
+        "declare -x LD_PRELOAD=b",
+    ] {
+        assert_eq!(parse(line).commands[0].starts, Starts::Unknown, "{line}");
+    }
+    for line in ["A=b c", "export A=b", "LANG=C sort f", "echo PATH=b"] {
+        check(line, Starts::Nothing, &[]);
+    }
 }

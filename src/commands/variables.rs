@@ -1,0 +1,57 @@
+//! Owns the variables by which a command runs other programs, or other code, than its words say.
+
+use crate::commands::line::{SimpleCommand, Word};
+use crate::commands::starters::{Started, script_of};
+
+/// Variables whose value programs hand to a shell.
+const COMMAND_LINES: [&str; 13] = [
+    "EDITOR",
+    "GIT_ASKPASS",
+    "GIT_EDITOR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_PROXY_COMMAND",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "MANPAGER",
+    "PAGER",
+    "SSH_ASKPASS",
+    "VISUAL",
+];
+
+/// Variables that say where programs, their code or their settings are looked for.
+const PLACES: [&str; 9] = [
+    "BASH_ENV",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_EXEC_PATH",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PATH",
+];
+
+/// The programs of a shell that set variables for what follows.
+const DECLARES: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"];
+
+/// What the variables start that are set for a command or by it.
+pub(super) fn by_variables(command: &SimpleCommand) -> Vec<Started> {
+    let program = command.program().unwrap_or_default();
+    let declares = DECLARES.contains(&program.as_str());
+    let declared = command.words.iter().skip(1).filter(|_| declares);
+    let set = command.assignments.iter().chain(declared);
+    let set = set.filter_map(Word::assigned);
+    let set = set.filter(|(_, value)| value.value().is_none_or(|value| !value.is_empty()));
+    let started = set.filter_map(|(name, value)| {
+        if PLACES.contains(&name.as_str()) {
+            Some(Started::Unknown)
+        } else if COMMAND_LINES.contains(&name.as_str()) {
+            Some(script_of(std::slice::from_ref(&value)))
+        } else {
+            None
+        }
+    });
+    started.collect()
+}
