@@ -114,6 +114,9 @@ pub enum Instances {
     One,
 }
 
+/// What stands in the arguments of a program for the directory that it begins in.
+pub const CWD_OF_SERVER: &str = "${cwd}";
+
 /// A server on the network.
 #[derive(Clone, Debug)]
 pub struct RemoteServer {

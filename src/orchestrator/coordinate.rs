@@ -85,6 +85,18 @@ pub struct Coordinated {
     pub votes: BTreeMap<AgentNumber, CountedVote>,
 }
 
+impl Coordinated {
+    /// One in which nobody has answered.
+    pub fn without_answers(end: End) -> Self {
+        Self {
+            end,
+            tally: None,
+            answers: BTreeMap::new(),
+            votes: BTreeMap::new(),
+        }
+    }
+}
+
 /// What limits a coordination.
 #[derive(Debug)]
 pub struct Limits {

@@ -90,7 +90,19 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let message = message(team, member, task, coordinated);
     let (stage, notes) = team.stage(member, attempt).await?;
     let phase = (Phase::Final, stage.as_ref());
-    let mut mind = team.mind(member, phase, &message, line).await?;
+    let events = line.events.clone();
+    let mut mind = tokio::select! {
+        begun = team.mind(member, phase, &message, line) => begun?,
+        over = patience.over() => {
+            emit(&events, Event::CutShort { status: over.status() }).await;
+            return Ok(Finished {
+                text: stored,
+                rows: Vec::new(),
+                end: End::Over(over),
+                mind: None,
+            });
+        }
+    };
     let agent = member.id.clone();
     mind.emit(Event::FinalStarted { agent }).await;
     for message in notes {

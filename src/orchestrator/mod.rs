@@ -40,7 +40,7 @@ use crate::config::{Config, Rounds};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::coordinate::{Coordinated, End, Limits};
+use crate::orchestrator::coordinate::{Coordinated, End, Limits, Participant};
 use crate::orchestrator::course::{Again, Ending, Followed};
 use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
@@ -191,11 +191,13 @@ impl Turn {
         if self.config.orchestrator.coordination == Rounds::Skip {
             return Ok(first_agent_at_once(&self.team));
         }
-        let mut participants = Vec::new();
-        for member in &self.team.members {
-            let line = self.line(&member.id, Phase::Coordination)?;
-            participants.push(self.team.participant(member, task, line).await?);
-        }
+        let participants = tokio::select! {
+            begun = self.participants(task) => begun?,
+            over = patience.over() => {
+                self.emit(Event::CutShort { status: over.status() }).await;
+                return Ok(Coordinated::without_answers(End::Over(over)));
+            }
+        };
         let orchestrator = &self.config.orchestrator;
         let answers_max = orchestrator.max_new_answers_per_agent;
         let timeouts = self.config.timeouts;
@@ -237,6 +239,16 @@ impl Turn {
             coordinated.end = End::Over(over);
         }
         Ok(coordinated)
+    }
+
+    /// The members with their conversations begun.
+    async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
+        let mut participants = Vec::new();
+        for member in &self.team.members {
+            let line = self.line(&member.id, Phase::Coordination)?;
+            participants.push(self.team.participant(member, task, line).await?);
+        }
+        Ok(participants)
     }
 
     /// Says who won.
@@ -438,13 +450,11 @@ fn first_agent_at_once(team: &Team) -> Coordinated {
         ordinal: 0,
     });
     Coordinated {
-        end: End::Agreed,
         tally: winner.map(|winner| Tally {
             winner,
             votes: Vec::new(),
         }),
-        answers: BTreeMap::new(),
-        votes: BTreeMap::new(),
+        ..Coordinated::without_answers(End::Agreed)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -321,6 +322,67 @@ fn a_list_that_changes_is_offered_at_the_next_step() {
 }
 
 #[test]
+fn a_server_that_does_not_list_its_new_tools_is_not_asked_again() {
+    let finished = check(
+        "",
+        &[
+            ("restless", json!({}), "restless"),
+            ("restless", json!({}), "restless"),
+            ("echo", json!({"text": "as before"}), "echo: as before"),
+        ],
+    );
+    let told = events(&finished, "warning");
+    let told = told.iter().filter_map(|event| event["message"].as_str());
+    let told: Vec<&str> = told.filter(|told| told.contains("did not list")).collect();
+    assert_eq!(
+        told,
+        ["the server `h`: it did not list its tools in 5 s; its tools stay as they were"]
+    );
+}
+
+#[test]
+fn a_server_that_reads_no_answers_is_not_heard_until_it_does() {
+    let finished = check(
+        "timeout_seconds: 60",
+        &[
+            ("pester", json!({}), "pestered "),
+            ("echo", json!({"text": "after"}), "echo: after"),
+        ],
+    );
+    let read = read(&finished);
+    let count = read[0].split(' ').nth(1).unwrap();
+    let count: u32 = count.parse().unwrap();
+    assert!((32..20_000).contains(&count), "{count}");
+}
+
+#[test]
+fn a_run_ends_while_a_server_starts() {
+    for (rest, signal) in [
+        ("timeout_settings: {orchestrator_timeout_seconds: 2}", None),
+        ("", Some(Signal::INT)),
+    ] {
+        let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', mute]}";
+        let rest = format!("orchestrator: {{}}\n{rest}");
+        let project = with_server(server, &[], &rest);
+        let mark = project.path("hostile.py").display().to_string();
+        let mut massgen = project.command();
+        massgen.stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut massgen = massgen.spawn().unwrap();
+        let mut lines = BufReader::new(massgen.stderr.take().unwrap()).lines();
+        let told = lines.find(|line| line.as_ref().unwrap().contains("h: is being started"));
+        assert!(told.is_some());
+        if let Some(signal) = signal {
+            kill_process(Pid::from_child(&massgen), signal).unwrap();
+        }
+        let rest: Vec<String> = lines.map(Result::unwrap).collect();
+        let status = massgen.wait().unwrap();
+        let expected = if signal.is_some() { 130 } else { 5 };
+        assert_eq!(status.code(), Some(expected), "{rest:#?}");
+        assert!(!is_running(&mark));
+    }
+}
+
+#[test]
 fn names_and_schemas_that_no_vendor_takes_stay_out_and_are_told() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', names]}";
     let calls = [("mcp__h__good", json!({})), ("mcp__h__huge", json!({}))];
@@ -344,6 +406,34 @@ fn names_and_schemas_that_no_vendor_takes_stay_out_and_are_told() {
 }
 
 #[test]
+fn arguments_name_the_directory_that_a_program_begins_in() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', '${cwd}']}";
+    let calls = [("mcp__h__where", json!({}))];
+    let finished = with_server(server, &calls, "orchestrator: {}").success();
+    let read = read(&finished);
+    let said: Value = serde_json::from_str(&read[0]).unwrap();
+    assert_eq!(said["mode"], said["cwd"]);
+}
+
+#[test]
+fn one_odd_tool_keeps_no_other_one_away() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', loose]}";
+    let calls = [
+        ("mcp__h__echo", json!({"text": "there"})),
+        ("mcp__h__loose", json!({})),
+    ];
+    let finished = with_server(server, &calls, "orchestrator: {}").success();
+    let read = read(&finished);
+    assert!(read[0].contains("echo: there"), "{read:#?}");
+    assert!(
+        read[1].contains("there is no tool `mcp__h__loose`"),
+        "{read:#?}"
+    );
+    let note = "`loose` of `h` is not offered: its schema is no JSON object";
+    assert!(finished.stderr().contains(note), "{}", finished.stderr());
+}
+
+#[test]
 fn a_server_that_cannot_start_ends_the_run_before_a_model_is_asked() {
     for (server, expected) in [
         (
@@ -357,6 +447,10 @@ fn a_server_that_cannot_start_ends_the_run_before_a_model_is_asked() {
         (
             "{name: h, command: /no/such/node}",
             "the server `h` cannot be used",
+        ),
+        (
+            "{name: h, command: python3, args: ['{{cwd}}/hostile.py', endless]}",
+            "its list of tools is longer than 16777216 bytes",
         ),
     ] {
         let finished = with_server(server, &[], "orchestrator: {}").failure(3);

@@ -3,7 +3,9 @@ where it is asked to. Its first argument says how its list of tools looks."""
 
 import json
 import os
+import select
 import sys
+import threading
 import time
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
@@ -28,10 +30,13 @@ PLAIN = {
     "hang": {},
     "grow": {},
     "work": {},
+    "restless": {},
+    "pester": {},
 }
 tools = dict(PLAIN)
 waiting = {}
 asked = 0
+lists = True
 
 
 def say(message):
@@ -68,7 +73,10 @@ def listed():
             {**described("deep", {}), "inputSchema": {"type": "object", **nested(60)}},
             {**described("loud", {}), "description": "loud\x1b[31m\u202e" + "!" * 5000},
         ]
-    return [described(name, properties) for name, properties in tools.items()]
+    plain = [described(name, properties) for name, properties in tools.items()]
+    if MODE == "loose":
+        return [{"name": "loose"}, {"description": "nameless"}, *plain]
+    return plain
 
 
 def attempt(action):
@@ -103,7 +111,29 @@ def work(token):
     return text("worked")
 
 
+def pester(request):
+    """Asks as long as somebody hears it, without reading an answer, and tells how often it could."""
+    os.set_blocking(1, False)
+    count, rest = 0, b""
+    while count < 200_000 and not rest:
+        count += 1
+        rest = (json.dumps({"jsonrpc": "2.0", "id": f"p{count}", "method": "roots/list"}) + "\n").encode()
+        while rest and select.select([], [1], [], 2)[1]:
+            try:
+                rest = rest[os.write(1, rest):]
+            except BlockingIOError:
+                pass
+    os.set_blocking(1, True)
+
+    def end():
+        os.write(1, rest)
+        say({"id": request, "result": text(f"pestered {count} times")})
+
+    threading.Thread(target=end).start()
+
+
 def call(request, name, arguments, token):
+    global lists
     if name == "hang":
         return None
     if name == "die":
@@ -114,6 +144,12 @@ def call(request, name, arguments, token):
         while True:
             sys.stdout.write("x" * 65536)
             sys.stdout.flush()
+    if name == "pester":
+        return pester(request)
+    if name == "restless":
+        lists = False
+        say({"method": "notifications/tools/list_changed"})
+        return text("restless")
     if name == "work":
         return work(token)
     if name == "roots":
@@ -136,7 +172,7 @@ def call(request, name, arguments, token):
         return text("grown")
     answers = {
         "echo": lambda: text("echo: " + arguments.get("text", "")),
-        "where": lambda: text(json.dumps({"cwd": os.getcwd(), "home": os.environ.get("HOME"),
+        "where": lambda: text(json.dumps({"cwd": os.getcwd(), "mode": MODE, "home": os.environ.get("HOME"),
                                           "word": os.environ.get("WORD"), "env": sorted(os.environ)})),
         "read": lambda: attempt(lambda: read(arguments["path"])),
         "write": lambda: attempt(lambda: write(arguments["path"], arguments["content"])),
@@ -166,6 +202,12 @@ def main():
                 "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "hostile", "version": "1"},
             }})
+        elif method == "tools/list" and not lists:
+            sys.stderr.write("not listed\n")
+            sys.stderr.flush()
+        elif method == "tools/list" and MODE == "endless":
+            long = [{**described(f"t{request}", {}), "description": "x" * 4_000_000}]
+            say({"id": request, "result": {"tools": long, "nextCursor": "more"}})
         elif method == "tools/list":
             say({"id": request, "result": {"tools": listed()}})
         elif method == "tools/call":
@@ -180,7 +222,7 @@ def main():
         elif method is None and request in waiting:
             say({"id": waiting.pop(request), "result": text("answered: " + json.dumps(
                 message.get("result", message.get("error"))))})
-        elif request is not None:
+        elif request is not None and method is not None:
             say({"id": request, "error": {"code": -32601, "message": "no such method"}})
 
 

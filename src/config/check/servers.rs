@@ -11,9 +11,10 @@ use crate::config::check::Checker;
 use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::servers::{
-    Addresses, Allowed, CALL_SECONDS_DEFAULT, Instances, Link, OauthClient, RemoteServer,
-    ServerConfig, ServerProgram, SignIn,
+    Addresses, Allowed, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, Instances, Link, OauthClient,
+    RemoteServer, ServerConfig, ServerProgram, SignIn,
 };
+use crate::confinement::network::Network;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
@@ -64,6 +65,8 @@ const PROGRAMS: &[&str] = &[
     "yarn",
     "zsh",
 ];
+/// Those that fetch what they run.
+const FETCHING_PROGRAMS: &[&str] = &["bunx", "npx", "pipx", "uvx"];
 /// What `moderate` adds.
 const MODERATE_PROGRAMS: &[&str] = &["git", "nodejs"];
 /// What `permissive` adds to that.
@@ -272,17 +275,39 @@ impl Checker<'_> {
         command.extend(arguments.iter().map(|text| text.written.to_owned()));
         let env = self.variables(entry);
         self.limit_pairs(entry, "env");
-        let cwd = entry.text("cwd").and_then(|text| {
+        let cwd = entry.text("cwd");
+        let cwd = cwd.filter(|text| text.written != CWD_OF_SERVER);
+        let cwd = cwd.and_then(|text| {
             self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
             self.path(&text)
         });
+        let network = self.network_of(entry, "network");
+        self.tell_of_fetching(&text, &command, &network);
         Some(ServerProgram {
             command,
             cwd,
             env,
-            network: self.network_of(entry, "network"),
+            network,
             instances: self.instances(entry),
         })
+    }
+
+    /// Says where a program is to fetch a package, and reaches nothing.
+    fn tell_of_fetching(&mut self, text: &Text<'_>, command: &[String], network: &Network) {
+        let program = command
+            .first()
+            .and_then(|program| program.rsplit('/').next());
+        let fetches = program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
+        if fetches && *network == Network::Off {
+            let message = format!(
+                "{} fetches packages, and the server reaches no network",
+                quote(program.unwrap_or_default())
+            );
+            let warning = Diagnostic::warning(&text.path, message).at(text.span);
+            let hint = "add `network: on` or the domains of the registry, or install the package and \
+                        name its program";
+            self.findings.push(warning.suggest(hint));
+        }
     }
 
     fn instances(&mut self, entry: &View<'_>) -> Instances {

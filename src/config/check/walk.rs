@@ -8,6 +8,7 @@ use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{ABOUT_COMMANDS, Key, SECTIONS, Section, Shape, Status, nearest};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
+use crate::config::servers::CWD_OF_SERVER;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::wording::listed;
@@ -20,6 +21,9 @@ const MAY_HOLD_KEYS: &[&str] = &["api_key", "env", "headers"];
 const SERVERS: &str = "mcp_servers";
 /// The key of a workspace, and the variable that stands for it.
 const CWD: &str = "cwd";
+/// The keys of a server in which that variable stands for the directory that its program begins in,
+/// which is known when it is started.
+const OF_STARTS: &[&str] = &["args", CWD];
 /// What a key begins with that is a place for anchors and nothing else.
 const ANCHOR_PREFIX: &str = "x-";
 /// The longest value that variables can make, in bytes.
@@ -53,7 +57,11 @@ impl Checker<'_> {
                 .push(Diagnostic::error(path, message).at(&span));
         }
         for entry in entries.iter_mut().take(KEYS_MAX) {
-            let cwd = if entry.key == CWD { cwd } else { &inner_cwd };
+            let cwd = match entry.key.as_str() {
+                key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_OF_SERVER,
+                CWD => cwd,
+                _ => &inner_cwd,
+            };
             self.walk_entry(entry, section, path, cwd);
         }
         let required = section

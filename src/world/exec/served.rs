@@ -7,8 +7,9 @@ use rustix::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::servers::Instances;
+use crate::config::servers::{CWD_OF_SERVER, Instances};
 use crate::confinement::Confinement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
@@ -24,22 +25,30 @@ use crate::world::sandbox::interrupt::Interrupt;
 
 /// Finds out which tools the agent's servers have, and says what the user should know of them.
 /// Servers that nobody has heard of yet are started; only the first agent with a server waits for it.
+/// When nobody waits any more, those that are being started end.
 ///
 /// # Errors
 /// A server cannot be used.
 pub async fn meet(gate: &Gate) -> Result<Vec<String>> {
     let gate = gate.clone();
-    let met = spawn_blocking(move || meet_now(&gate)).await;
+    let given_up = CancellationToken::new();
+    let _guard = given_up.clone().drop_guard();
+    let met = spawn_blocking(move || meet_now(&gate, &given_up)).await;
     met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
 /// It blocks: a start is the work of threads.
-fn meet_now(gate: &Gate) -> Result<Vec<String>> {
+fn meet_now(gate: &Gate, given_up: &CancellationToken) -> Result<Vec<String>> {
     let Some(servers) = gate.policy().servers.clone() else {
         return Ok(Vec::new());
     };
     let launcher = |wanted: Wanted<'_>| launch(gate, wanted);
-    let met = Handle::current().block_on(servers.meet(&launcher));
+    let met = Handle::current().block_on(async {
+        tokio::select! {
+            met = servers.meet(&launcher) => met,
+            () = given_up.cancelled() => Err("nobody waits for the servers any more".to_owned()),
+        }
+    });
     met.map_err(|why| {
         Error::new(ErrorKind::Environment, why).hint(
             "see `docs/mcp.md` for what a server may do where it runs, and what to open for it",
@@ -103,12 +112,15 @@ fn launch(gate: &Gate, wanted: Wanted<'_>) -> std::result::Result<Launch, String
             (common, Some(commands.room().home()))
         }
     };
+    let dir = match program.cwd.clone().or(begins_at) {
+        Some(dir) => dir,
+        None => directory(gate)?,
+    };
+    let words = program.command.iter();
+    let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
     let order = Order {
-        program: program.command.clone(),
-        dir: match program.cwd.clone().or(begins_at) {
-            Some(dir) => dir,
-            None => directory(gate)?,
-        },
+        program: words.collect(),
+        dir: dir.clone(),
         venv: None,
     };
     let (reach, network) = commands.network().map_err(|error| error.to_string())?;

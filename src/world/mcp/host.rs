@@ -46,6 +46,19 @@ pub struct Listener {
     pub events: WeakSender<Event>,
 }
 
+impl Listener {
+    /// Says how far the server has got; where many events wait already, nobody misses this one.
+    pub(super) fn tell(&self, text: &str) {
+        if let Some(events) = self.events.upgrade() {
+            let told = Event::ServerWorks {
+                server: self.server.to_string(),
+                text: visible(&one_line(text, WORDS_CHARS_MAX)),
+            };
+            drop(events.try_send(told));
+        }
+    }
+}
+
 impl Host {
     /// One that knows these directories, and tells `listener` what the server says of its work.
     pub(super) fn new(roots: &[AbsPath], listener: Option<Listener>) -> Self {
@@ -89,20 +102,11 @@ impl ClientHandler for Host {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let Some(Listener { server, events }) = &self.listener else {
-            return;
-        };
-        if let Some(events) = events.upgrade().filter(|_| self.is_its_turn()) {
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.is_its_turn()) {
             let all = params.total.map(|total| format!(" of {total}"));
             let words = params.message.map(|words| format!(": {words}"));
             let (all, words) = (all.unwrap_or_default(), words.unwrap_or_default());
-            let text = format!("{}{all}{words}", params.progress);
-            let told = Event::ServerWorks {
-                server: server.to_string(),
-                text: visible(&one_line(&text, WORDS_CHARS_MAX)),
-            };
-            // Where many events wait already, nobody misses this one.
-            drop(events.try_send(told));
+            listener.tell(&format!("{}{all}{words}", params.progress));
         }
     }
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, JsonObject,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Tool,
+    CallToolRequestParams, CallToolResponse, ClientRequest, Cursor, CustomResult,
+    GetPromptRequestParams, GetPromptResponse, JsonObject, ListToolsRequest,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerResult, Tool,
 };
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -37,6 +38,8 @@ use crate::world::sys::own::file;
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most pages of one list that are asked for.
 const PAGES_MAX: usize = 32;
+/// The longest list of tools, in bytes of names, descriptions and schemas.
+const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 /// The most that is kept on disk of what one instance of a program writes on its standard error, in
 /// bytes.
 const LOG_BYTES_MAX: usize = 1024 * 1024;
@@ -267,12 +270,21 @@ async fn greet(
 /// All tools of a server that it lists in a bounded number of pages.
 async fn listed(peer: &Peer<RoleClient>) -> Result<Vec<Described>, Fault> {
     let mut described = Vec::new();
-    let mut cursor = None;
+    let (mut cursor, mut bytes) = (None, 0_usize);
     for _ in 0..PAGES_MAX {
         let asked = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(asked)).await?;
-        described.extend(page.tools.into_iter().map(as_described));
-        cursor = page.next_cursor;
+        let (tools, next) = page(peer, asked).await?;
+        let read = tools.iter().map(|tool| {
+            let texts = tool.name.len().saturating_add(tool.description.len());
+            texts.saturating_add(tool.schema.to_string().len())
+        });
+        bytes = read.fold(bytes, usize::saturating_add);
+        if bytes > LIST_BYTES_MAX {
+            let why = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
+            return Err(Fault::Failed(why));
+        }
+        described.extend(tools);
+        cursor = next;
         if cursor.is_none() {
             return Ok(described);
         }
@@ -280,6 +292,37 @@ async fn listed(peer: &Peer<RoleClient>) -> Result<Vec<Described>, Fault> {
     Err(Fault::Failed(format!(
         "its list of tools has more than {PAGES_MAX} pages"
     )))
+}
+
+/// One page of a server's tools, and what asks for the next one. A tool that is not what the protocol
+/// wants keeps no other one away.
+async fn page(
+    peer: &Peer<RoleClient>,
+    asked: PaginatedRequestParams,
+) -> Result<(Vec<Described>, Option<Cursor>), Fault> {
+    let request = ListToolsRequest::with_param(asked);
+    let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
+    match answer.await? {
+        ServerResult::ListToolsResult(page) => {
+            let tools = page.tools.into_iter().map(as_described);
+            Ok((tools.collect(), page.next_cursor))
+        }
+        ServerResult::CustomResult(CustomResult(page)) => {
+            let Some(Value::Array(tools)) = page.get("tools") else {
+                return Err(no_list());
+            };
+            let next = page.get("nextCursor").and_then(Value::as_str);
+            Ok((
+                tools.iter().filter_map(odd).collect(),
+                next.map(str::to_owned),
+            ))
+        }
+        _ => Err(no_list()),
+    }
+}
+
+fn no_list() -> Fault {
+    Fault::Failed("what it says of its tools is no list of tools".to_owned())
 }
 
 fn as_described(tool: Tool) -> Described {
@@ -290,6 +333,20 @@ fn as_described(tool: Tool) -> Described {
         schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
         asks: Asks::Tool,
     }
+}
+
+/// A tool of a list that is not what the protocol wants; one without a name is none.
+fn odd(tool: &Value) -> Option<Described> {
+    let said = |key: &str| tool.get(key).and_then(Value::as_str);
+    Some(Described {
+        name: said("name")?.to_owned(),
+        description: said("description")
+            .or(said("title"))
+            .unwrap_or_default()
+            .to_owned(),
+        schema: tool.get("inputSchema").cloned().unwrap_or_default(),
+        asks: Asks::Tool,
+    })
 }
 
 fn text(arguments: &JsonObject, name: &str) -> String {

@@ -11,10 +11,12 @@ pub mod sign_in;
 pub mod tokens;
 mod watched;
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
@@ -38,6 +40,13 @@ pub(in crate::world) use crate::world::mcp::link::log_to;
 
 /// How long a server may take to start and to list its tools.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
+/// How long a server that has said that its tools are others may take to list them. An agent waits
+/// for it, so one that does not keep this is not asked again.
+const LIST_TIME_MAX: Duration = Duration::from_secs(5);
+/// After this long, people are told that a server is being started.
+const START_TOLD_AFTER: Duration = Duration::from_secs(1);
+/// In the place of a count of changes: the server is not asked about them any more.
+const UNHEARD: usize = usize::MAX;
 /// How often one agent's instance of a server is started in one phase; one that ends more often
 /// stays away.
 const STARTS_MAX: u32 = 3;
@@ -229,13 +238,13 @@ impl Servers {
         &self,
         launcher: Launcher<'_>,
     ) -> Result<Vec<String>, String> {
-        for place in &self.0.places {
-            let config = &place.seat.equipped.config;
-            if self.0.known.of(config).is_none() {
-                let link = place.seat.linked(launcher).await?;
-                self.ask_for_tools(place, &link).await?;
-            }
-        }
+        let places = self.0.places.iter();
+        let unknown = places.filter(|place| self.0.known.of(&place.seat.equipped.config).is_none());
+        let all = unknown.map(|place| async move {
+            let link = place.seat.linked(launcher).await?;
+            self.ask_for_tools(place, &link, START_TIME_MAX).await
+        });
+        try_join_all(all).await?;
         Ok(self.arrange())
     }
 
@@ -246,9 +255,13 @@ impl Servers {
         for place in &self.0.places {
             let link = place.seat.state.lock().await.link.clone();
             let seen = place.seen.load(Ordering::Relaxed);
-            if let Some(link) = link.filter(|link| link.changes() != seen) {
+            if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
                 is_new = true;
-                notes.extend(self.ask_for_tools(place, &link).await.err());
+                let listed = self.ask_for_tools(place, &link, LIST_TIME_MAX).await;
+                notes.extend(listed.err().map(|why| {
+                    place.seen.store(UNHEARD, Ordering::Relaxed);
+                    format!("{why}; its tools stay as they were")
+                }));
             }
         }
         is_new.then(|| {
@@ -286,11 +299,16 @@ impl Servers {
         seats.find(|seat| seat.equipped.config.name() == server)
     }
 
-    async fn ask_for_tools(&self, place: &Place, link: &Link) -> Result<(), String> {
+    async fn ask_for_tools(
+        &self,
+        place: &Place,
+        link: &Link,
+        time_max: Duration,
+    ) -> Result<(), String> {
         let seat = &place.seat;
         place.seen.store(link.changes(), Ordering::Relaxed);
-        let listed = timeout(START_TIME_MAX, link.tools()).await;
-        let seconds = START_TIME_MAX.as_secs();
+        let listed = timeout(time_max, link.tools()).await;
+        let seconds = time_max.as_secs();
         let late = || Fault::Failed(format!("it did not list its tools in {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
         let tools: Arc<[Described]> = tools.map_err(|fault| seat.told(link, fault))?.into();
@@ -342,7 +360,16 @@ impl Seat {
             ));
         }
         state.starts = state.starts.saturating_add(1);
-        let link = Arc::new(self.open(launcher).await?);
+        let mut opening = pin!(self.open(launcher));
+        let opened = match timeout(START_TOLD_AFTER, &mut opening).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                let listener = self.equipped.listener.as_ref();
+                listener.inspect(|listener| listener.tell("is being started"));
+                opening.await
+            }
+        };
+        let link = Arc::new(opened?);
         state.link = Some(Arc::clone(&link));
         Ok(link)
     }

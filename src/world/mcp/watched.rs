@@ -1,18 +1,93 @@
 //! Owns a connection whose messages are looked at in the order in which they come: that the tools of
-//! a server have changed is known before whatever the server says after that.
+//! a server have changed is known before whatever the server says after that, and a server that asks
+//! and does not read the answers is not heard until it does.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{JsonRpcMessage, ServerNotification};
+use rmcp::model::{JsonRpcMessage, RequestId, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio::sync::Notify;
+
+/// How many answers a server may be owed before it is not heard any more: each waits in memory until
+/// the server reads it.
+const ANSWERS_OWED_MAX: usize = 32;
 
 /// A connection that is watched.
 pub(super) struct Watched<T> {
     connection: T,
     changes: Arc<AtomicUsize>,
+    owed: Arc<Owed>,
+}
+
+/// The answers that a server is owed.
+#[derive(Default)]
+struct Owed {
+    answers: Mutex<Answers>,
+    /// Tells that one has gone.
+    gone: Notify,
+}
+
+#[derive(Default)]
+struct Answers {
+    /// To these nothing is said yet.
+    awaited: Vec<RequestId>,
+    /// These are on their way, and the server has not read them.
+    sent: usize,
+}
+
+impl Owed {
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked(&self, id: RequestId) {
+        self.lock().awaited.push(id);
+    }
+
+    /// Nobody answers any more, unless the answer is on its way.
+    fn cancelled(&self, id: &RequestId) {
+        self.lock().take(id);
+        self.gone.notify_one();
+    }
+
+    /// An answer is on its way.
+    fn sends(&self, id: &RequestId) {
+        let mut answers = self.lock();
+        answers.take(id);
+        answers.sent = answers.sent.saturating_add(1);
+    }
+
+    fn sent(&self) {
+        let mut answers = self.lock();
+        answers.sent = answers.sent.saturating_sub(1);
+        self.gone.notify_one();
+    }
+
+    /// Waits until the server is owed few answers.
+    async fn few(&self) {
+        loop {
+            let gone = self.gone.notified();
+            let answers = self.lock().count();
+            if answers < ANSWERS_OWED_MAX {
+                return;
+            }
+            gone.await;
+        }
+    }
+}
+
+impl Answers {
+    fn take(&mut self, id: &RequestId) {
+        let place = self.awaited.iter().position(|awaited| awaited == id);
+        place.map(|place| self.awaited.swap_remove(place));
+    }
+
+    fn count(&self) -> usize {
+        self.awaited.len().saturating_add(self.sent)
+    }
 }
 
 impl<T> Watched<T> {
@@ -21,6 +96,24 @@ impl<T> Watched<T> {
         Self {
             connection,
             changes: Arc::clone(changes),
+            owed: Arc::default(),
+        }
+    }
+
+    fn look(&self, message: &RxJsonRpcMessage<RoleClient>) {
+        match message {
+            JsonRpcMessage::Request(asked) => self.owed.asked(asked.id.clone()),
+            JsonRpcMessage::Notification(told) => match &told.notification {
+                ServerNotification::ToolListChangedNotification(_) => {
+                    self.changes.fetch_add(1, Ordering::Relaxed);
+                }
+                ServerNotification::CancelledNotification(cancelled) => {
+                    let id = cancelled.params.request_id.as_ref();
+                    id.inspect(|id| self.owed.cancelled(id));
+                }
+                _ => {}
+            },
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
     }
 }
@@ -36,20 +129,27 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.connection.send(item)
+        let answered = match &item {
+            JsonRpcMessage::Response(answer) => Some(&answer.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let owed = answered.map(|id| {
+            self.owed.sends(id);
+            Arc::clone(&self.owed)
+        });
+        let sending = self.connection.send(item);
+        async move {
+            let sent = sending.await;
+            owed.inspect(|owed| owed.sent());
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.owed.few().await;
         let message = self.connection.receive().await;
-        if let Some(JsonRpcMessage::Notification(told)) = &message
-            && matches!(
-                told.notification,
-                ServerNotification::ToolListChangedNotification(_)
-            )
-        {
-            self.changes.fetch_add(1, Ordering::Relaxed);
-        }
-        message
+        message.inspect(|message| self.look(message))
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {

@@ -43,8 +43,8 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     in_docker("command_line_docker_packages: {preinstall: {}}"),
                 ),
                 "agents[].backend.mcp_servers[]" => (
-                    with_servers(&format!("[{{name: s, command: npx, {line}}}]")),
-                    with_servers("[{name: s, command: npx}]"),
+                    with_servers(&format!("[{{name: s, command: node, {line}}}]")),
+                    with_servers("[{name: s, command: node}]"),
                 ),
                 "agents[].backend.mcp_servers[].oauth" => (
                     with_servers(&format!(
@@ -54,9 +54,9 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                 ),
                 "agents[].backend.mcp_servers[].security" => (
                     with_servers(&format!(
-                        "[{{name: s, command: npx, security: {{{line}}}}}]"
+                        "[{{name: s, command: node, security: {{{line}}}}}]"
                     )),
-                    with_servers("[{name: s, command: npx}]"),
+                    with_servers("[{name: s, command: node}]"),
                 ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
                 "timeout_settings" => (
@@ -507,7 +507,7 @@ fn values_have_the_shape_of_their_key() {
 #[test]
 fn rules_that_fit_nothing_are_warned_of() {
     let rules = |list: &str, rule: &str| {
-        let servers = "cwd: w\nmcp_servers: [{name: every, command: npx, args: [x]}]";
+        let servers = "cwd: w\nmcp_servers: [{name: every, command: node, args: [x]}]";
         let yaml = format!(
             "permissions: {{{list}: ['{rule}']}}\n{}",
             with_backend(servers)

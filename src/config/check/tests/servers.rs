@@ -31,8 +31,8 @@ fn check_server(keys: &str, expected: &[&str]) {
 #[test]
 fn a_list_and_a_mapping_are_the_same() {
     for yaml in [
-        "[{name: files, command: npx -y, args: [pkg, '/p']}, {name: web, url: 'https://e.org/mcp'}]",
-        "{files: {command: npx, args: [-y, pkg, '/p']}, web: {type: http, url: 'https://e.org/mcp'}}",
+        "[{name: files, command: node -y, args: [pkg, '/p']}, {name: web, url: 'https://e.org/mcp'}]",
+        "{files: {command: node, args: [-y, pkg, '/p']}, web: {type: http, url: 'https://e.org/mcp'}}",
     ] {
         let servers = servers(&with_servers(yaml));
         let names: Vec<&str> = servers
@@ -43,7 +43,7 @@ fn a_list_and_a_mapping_are_the_same() {
         let Link::Program(program) = &servers[0].link else {
             panic!("{yaml}");
         };
-        assert_eq!(program.command, ["npx", "-y", "pkg", "/p"]);
+        assert_eq!(program.command, ["node", "-y", "pkg", "/p"]);
         assert_eq!(program.network, Network::Off);
         let rules = &servers[0].rules;
         assert_eq!(rules.permission, Permission::Read);
@@ -112,7 +112,7 @@ fn what_a_server_is_signed_in_at_with_is_read() {
         check_server(&format!("{url}, {keys}"), &[&expected]);
     }
     check_server(
-        "command: npx, oauth: {client_id: x}",
+        "command: node, oauth: {client_id: x}",
         &["error agent.backend.mcp_servers[0].oauth: `oauth` has no effect"],
     );
 }
@@ -120,7 +120,7 @@ fn what_a_server_is_signed_in_at_with_is_read() {
 #[test]
 fn what_is_said_of_single_tools_is_a_rule() {
     let yaml =
-        with_servers("[{name: s, command: npx, tools: {a: allow, b.c: ask, mcp__s__d: deny}}]");
+        with_servers("[{name: s, command: node, tools: {a: allow, b.c: ask, mcp__s__d: deny}}]");
     let rules = &config(&yaml).agents[0].permissions.rules;
     let rules: Vec<(String, &About)> = rules
         .iter()
@@ -141,7 +141,7 @@ fn what_is_said_of_single_tools_is_a_rule() {
         ("[a]", ": `tools` is no mapping"),
     ] {
         let expected = format!("error agent.backend.mcp_servers[0].tools{expected}");
-        check_server(&format!("command: npx, tools: {tools}"), &[&expected]);
+        check_server(&format!("command: node, tools: {tools}"), &[&expected]);
     }
 }
 
@@ -167,17 +167,20 @@ fn servers_that_are_written_the_same_are_the_same() {
     let url = "url: 'https://e.org/mcp', headers: {A: x}";
     assert!(agents(url, url));
     assert!(!agents(url, "url: 'https://e.org/mcp', headers: {A: y}"));
-    let program = "command: npx, env: {A: x, B: '${TOKEN}'}, shared: true";
+    let program = "command: node, env: {A: x, B: '${TOKEN}'}, shared: true";
     assert!(agents(program, program));
-    assert!(!agents(program, "command: npx, env: {A: x, B: '${TOKEN}'}"));
-    assert!(!agents(program, "command: npx, env: {A: x}, shared: true"));
+    assert!(!agents(
+        program,
+        "command: node, env: {A: x, B: '${TOKEN}'}"
+    ));
+    assert!(!agents(program, "command: node, env: {A: x}, shared: true"));
 }
 
 #[test]
 fn a_program_that_is_shared_writes_nowhere() {
-    let keys = "command: npx, shared: true";
+    let keys = "command: node, shared: true";
     check_server(&format!("{keys}, permission: read"), &[]);
-    check_server("command: npx, shared: false, permission: write", &[]);
+    check_server("command: node, shared: false, permission: write", &[]);
     check_server(
         &format!("{keys}, permission: write"),
         &["error agent.backend.mcp_servers[0].permission: a program that agents share"],
@@ -191,8 +194,8 @@ fn a_program_that_is_shared_writes_nowhere() {
 #[test]
 fn servers_of_all_agents_and_of_one_are_both_there() {
     let yaml = format!(
-        "{}mcp_servers: [{{name: all, command: npx}}, {{name: own, command: npx}}]\n",
-        with_servers("[{name: own, command: uvx}]\n"),
+        "{}mcp_servers: [{{name: all, command: node}}, {{name: own, command: node}}]\n",
+        with_servers("[{name: own, command: deno}]\n"),
     );
     let servers = servers(&yaml);
     let programs: Vec<String> = servers
@@ -202,8 +205,8 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
             Link::Remote(_) => panic!("a program"),
         })
         .collect();
-    assert_eq!(programs, ["own uvx", "all npx"]);
-    let without = with_backend("mcp_servers: [{name: s, command: npx}]");
+    assert_eq!(programs, ["own deno", "all node"]);
+    let without = with_backend("mcp_servers: [{name: s, command: node}]");
     check(
         &without,
         &["warning agent.backend.mcp_servers: servers need a workspace"],
@@ -218,18 +221,18 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
 #[test]
 fn names_are_plain_and_differ() {
     check(
-        &with_servers("[{command: npx}]"),
+        &with_servers("[{command: node}]"),
         &["error agent.backend.mcp_servers[0].name: `name` is missing"],
     );
     check(
-        &with_servers("[{name: a b, command: npx}]"),
+        &with_servers("[{name: a b, command: node}]"),
         &["`a b` is no name of a server"],
     );
     check(
-        &with_servers("{'a b': {command: npx}}"),
+        &with_servers("{'a b': {command: node}}"),
         &["`a b` is no name of a server"],
     );
-    let twice = "[{name: a, command: npx}, {name: a, command: npx}]";
+    let twice = "[{name: a, command: node}, {name: a, command: node}]";
     check(
         &with_servers(twice),
         &["the name `a` is taken by another server"],
@@ -243,7 +246,7 @@ fn names_are_plain_and_differ() {
         &["error agent.backend.mcp_servers[0]: `mcp_servers[0]` is `npx`"],
     );
     let many: Vec<String> = (0..33)
-        .map(|n| format!("{{name: s{n}, command: npx}}"))
+        .map(|n| format!("{{name: s{n}, command: node}}"))
         .collect();
     check(
         &with_servers(&format!("[{}]", many.join(", "))),
@@ -262,7 +265,7 @@ fn commands_are_programs_that_a_server_may_be() {
         "bash",
         "fastmcp",
     ] {
-        check_server(&format!("command: '{command}'"), &[]);
+        check_server(&format!("command: '{command}', network: on"), &[]);
     }
     for command in ["curl", "git", "./run", "/opt/mine", "pythonx", "''"] {
         check_server(
@@ -278,7 +281,7 @@ fn commands_are_programs_that_a_server_may_be() {
     check_server("command: curl, security: {level: permissive}", &[]);
     check_server("command: /opt/mine, security: {level: permissive}", &[]);
     for command in [
-        "npx; rm", "npx && x", "npx | x", "npx `x`", "npx $(x)", "npx > x",
+        "node; rm", "node && x", "node | x", "node `x`", "node $(x)", "node > x",
     ] {
         check_server(
             &format!("command: '{command}'"),
@@ -288,33 +291,62 @@ fn commands_are_programs_that_a_server_may_be() {
 }
 
 #[test]
+fn a_program_that_fetches_packages_needs_a_network() {
+    for command in ["npx", "/usr/bin/uvx tool"] {
+        let told = "fetches packages, and the server reaches no network";
+        check_server(&format!("command: {command}"), &[told]);
+        check_server(&format!("command: {command}, network: [e.org]"), &[]);
+    }
+}
+
+#[test]
+fn the_directory_of_a_program_is_known_when_it_starts() {
+    let start = |keys: &str| {
+        let servers = servers(&with_servers(&format!(
+            "[{{name: s, command: node, {keys}}}]"
+        )));
+        let Link::Program(program) = &servers[0].link else {
+            panic!("it is a program");
+        };
+        let cwd = program.cwd.as_ref().map(ToString::to_string);
+        (program.command.join(" "), cwd)
+    };
+    let begins = "node ${cwd}/x".to_owned();
+    for keys in ["args: ['${cwd}/x']", "args: ['${cwd}/x'], cwd: '${cwd}'"] {
+        assert_eq!(start(keys), (begins.clone(), None), "{keys}");
+    }
+    let keys = "args: ['${cwd}/x'], cwd: /srv";
+    assert_eq!(start(keys), (begins, Some("/srv".to_owned())));
+}
+
+#[test]
 fn lengths_are_bounded() {
     let long = |length: usize| "x".repeat(length);
-    check_server(&format!("command: npx {}", long(996)), &[]);
+    check_server(&format!("command: node {}", long(995)), &[]);
     check_server(
-        &format!("command: npx {}", long(997)),
+        &format!("command: node {}", long(996)),
         &["the command has 1001 characters"],
     );
-    check_server(&format!("command: npx, args: [{}]", long(500)), &[]);
+    check_server(&format!("command: node, args: [{}]", long(500)), &[]);
     check_server(
-        &format!("command: npx, args: [{}]", long(501)),
+        &format!("command: node, args: [{}]", long(501)),
         &["the argument has 501"],
     );
     let args = vec!["x"; 51].join(", ");
     check_server(
-        &format!("command: npx, args: [{args}]"),
+        &format!("command: node, args: [{args}]"),
         &["51 arguments are too many"],
     );
     check_server(
-        &format!("command: npx, env: {{A: {}}}", long(1001)),
+        &format!("command: node, env: {{A: {}}}", long(1001)),
         &["the text has 1001"],
     );
     check_server(
-        &format!("command: npx, env: {{{}: x}}", long(101)),
+        &format!("command: node, env: {{{}: x}}", long(101)),
         &["the name has 101"],
     );
     check_server(
-        &format!("command: npx, cwd: /{}", long(500)),
+        &format!("command: node, cwd: /{}", long(500)),
         &["the directory has 501"],
     );
     check_server(
@@ -326,14 +358,14 @@ fn lengths_are_bounded() {
 #[test]
 fn variables_have_to_be_set_and_are_not_told() {
     check_server(
-        "command: npx, args: ['${NOT_SET}']",
+        "command: node, args: ['${NOT_SET}']",
         &["error agent.backend.mcp_servers[0].args"],
     );
     check_server(
         "url: 'https://e.org', headers: {X: '${NOT_SET}'}",
         &["`NOT_SET` is not set"],
     );
-    check_server("command: npx, args: ['${TOKEN}']", &[]);
+    check_server("command: node, args: ['${TOKEN}']", &[]);
     for line in findings(&with_servers("[{name: s, command: 'x${TOKEN}'}]")) {
         assert!(!line.contains("t-1"), "{line}");
     }
@@ -389,15 +421,15 @@ fn keys_fit_the_kind_of_server() {
         &["(`sse`) is not spoken"],
     );
     check_server(
-        "type: stdio, command: npx, url: 'https://e.org'",
+        "type: stdio, command: node, url: 'https://e.org'",
         &["has no `url`"],
     );
     check_server(
-        "url: 'https://e.org', command: npx",
+        "url: 'https://e.org', command: node",
         &["`command` has no effect"],
     );
     check_server(
-        "command: npx, headers: {A: b}",
+        "command: node, headers: {A: b}",
         &["`headers` has no effect"],
     );
     check_server(
@@ -408,7 +440,7 @@ fn keys_fit_the_kind_of_server() {
         "url: 'https://e.org', headers: {'A B': c}",
         &["is no header"],
     );
-    check_server("command: npx, netwrk: on", &["did you mean `network`"]);
+    check_server("command: node, netwrk: on", &["did you mean `network`"]);
     let allowed = servers(&with_servers(
         "[{name: s, url: 'http://[::1]/', security: {allow_localhost: true}}]",
     ));
