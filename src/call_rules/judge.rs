@@ -6,6 +6,7 @@ use crate::call_rules::{About, CallRule, CallRules, fits};
 use crate::commands::line::{Line, SimpleCommand, Starts};
 use crate::commands::parse::parse;
 use crate::permissions::path_rules::Ruling;
+use crate::tools::twins::names;
 use crate::wording::one_line;
 
 /// The longest line that a reason repeats, in characters.
@@ -46,9 +47,10 @@ impl CallRules {
         }
     }
 
+    /// A tool has the names too that other programs have for what does the same.
     fn of_tool(&self, tool: &str) -> Judgement {
         let fitting = self.0.iter().filter(|rule| match &rule.about {
-            About::Tool(pattern) => fits(pattern, tool),
+            About::Tool(pattern) => names(tool).any(|name| fits(pattern, name)),
             About::Command(_) | About::Path(..) => false,
         });
         match fitting.max_by_key(|rule| rule.ruling) {

@@ -132,6 +132,9 @@ fn tools_and_servers_are_matched_by_name() {
     check("tool(delete_*)", "tool(delete_file)", Deny);
     check("tool(delete_*)", "tool(move_file)", Allow);
     check("tool(read_file)", "tool(read_text_file)", Deny);
+    check("tool(execute_command)", "tool(Bash)", Deny);
+    check("tool(Bash)", "tool(execute_command)", Deny);
+    check("tool(execute_command)", "tool(Write)", Allow);
     check("mcp(github/create_*)", "mcp(github/create_issue)", Deny);
     check("mcp(github/create_*)", "mcp(github/list_issues)", Allow);
     check("mcp(github)", "mcp(github/list_issues)", Deny);

@@ -3,24 +3,12 @@
 
 use regex::{Regex, RegexBuilder};
 
+use crate::tools::twins::names;
+
 /// The longest expression, in characters.
 const EXPRESSION_CHARS_MAX: usize = 1000;
 /// How much an expression may take up once it is compiled, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-
-/// Names that other programs have for tools that do the same.
-const TWINS: &[(&str, &[&str])] = &[
-    ("read_text_file", &["Read"]),
-    ("read_multiple_files", &["Read"]),
-    ("write_file", &["Write"]),
-    ("edit_file", &["Edit", "MultiEdit"]),
-    ("grep_files", &["Grep"]),
-    ("search_files", &["Glob"]),
-    ("list_directory", &["LS"]),
-    ("directory_tree", &["LS"]),
-    ("execute_command", &["Bash"]),
-    ("start_background_command", &["Bash"]),
-];
 
 /// Which tools a hook is about.
 #[derive(Clone, Debug)]
@@ -68,27 +56,9 @@ impl Matcher {
     }
 }
 
-/// Whether another program has a name of its own for the tool that is called `tool`, or is it massgen's.
-pub fn is_known(tool: &str) -> bool {
-    names(tool).nth(1).is_some()
-}
-
-/// All names of the tool that is called `tool` by massgen or by another program.
-pub fn names(tool: &str) -> impl Iterator<Item = &str> {
-    let twins = TWINS
-        .iter()
-        .filter(move |(own, others)| *own == tool || others.contains(&tool));
-    let twins = twins.flat_map(move |(own, others)| {
-        let others = others.iter().copied().filter(move |_| *own == tool);
-        std::iter::once(*own).chain(others)
-    });
-    std::iter::once(tool).chain(twins)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
 
     #[track_caller]
     fn check(matcher: &str, taken: &[&str], not_taken: &[&str]) {
@@ -139,14 +109,6 @@ mod tests {
         check("MultiEdit", &["edit_file"], &[]);
         check("execute_command", &["Bash"], &["Read"]);
         check("edit_file", &["Edit", "MultiEdit"], &["Write"]);
-    }
-
-    #[test]
-    fn twins_are_tools() {
-        for (own, _) in TWINS {
-            let is_own = |tool: &ToolSpec| tool.name == *own;
-            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
-        }
     }
 
     #[test]

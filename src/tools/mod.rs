@@ -12,6 +12,7 @@ pub mod parse;
 pub mod request;
 pub mod served;
 pub mod spec;
+pub mod twins;
 pub mod workflow;
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
 use crate::config::ToolFilter;
-use crate::hooks::matcher::{is_known, names};
 use crate::tools::call::ToolCall;
 use crate::tools::foreign::Foreign;
+use crate::tools::twins::{is_known, names};
 use crate::world::gate::Gate;
 use crate::world::verdict::Denial;
 

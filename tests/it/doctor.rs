@@ -71,6 +71,28 @@ fn is_root() -> bool {
 }
 
 #[test]
+fn the_programs_of_servers_have_to_be_there() {
+    let servers = "mcp_servers: [{name: here, command: bash}, {name: gone, command: fastmcp}, \
+                   {name: web, url: 'https://e.org/mcp'}]";
+    let agents = [agent("a", &format!("cwd: w\n{servers}"), "- text: hi")];
+    let project = of_team(doctor()).file("team.yaml", team(&agents, ""));
+    let finished = project.failure(3);
+    let here = found(&finished, "servers", "here");
+    assert_eq!(here.verdict, "ok");
+    assert!(here.message.contains("/bash`"), "{}", here.message);
+    let gone = found(&finished, "servers", "gone");
+    assert_eq!(gone.verdict, "missing");
+    assert_eq!(gone.message, "the program `fastmcp` is not there");
+    assert!(gone.remedy.contains("install it"), "{}", gone.remedy);
+    let web = found(&finished, "servers", "web");
+    assert_eq!(web.verdict, "skipped");
+    assert_eq!(
+        web.message,
+        "not asked: `https://e.org/mcp` is on the network"
+    );
+}
+
+#[test]
 fn a_team_that_needs_nothing_lacks_nothing() {
     let finished = of_team(doctor()).success();
     check(&finished, ("config", "team.yaml"), "ok", "1 agent");

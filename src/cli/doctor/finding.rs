@@ -44,6 +44,8 @@ pub(crate) enum Area {
     Sandbox,
     /// What could run programs.
     Programs,
+    /// What gives agents further tools.
+    Servers,
     /// What could contain commands.
     Docker,
 }
@@ -89,6 +91,7 @@ impl Area {
             Area::Disk => "disk",
             Area::Sandbox => "sandbox",
             Area::Programs => "programs",
+            Area::Servers => "servers",
             Area::Docker => "docker",
         }
     }

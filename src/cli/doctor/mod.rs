@@ -9,6 +9,7 @@ mod git;
 mod keys;
 mod programs;
 pub(crate) mod sandbox;
+mod servers;
 mod team;
 mod terminal;
 
@@ -86,6 +87,12 @@ async fn look(
     let holds = probe::sandbox::look(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::judge(&holds, team.config.as_ref()));
     let team_of_programs = (team.config.as_ref(), team.needs);
+    let path = around.path;
+    findings.extend(
+        team.config
+            .iter()
+            .flat_map(|config| servers::look(config, path)),
+    );
     findings.extend(programs::look(started, around, team_of_programs).await);
     findings.extend(docker::look(started, team.config.as_ref()).await);
     Ok(findings)

@@ -281,7 +281,12 @@ fn commands_are_programs_that_a_server_may_be() {
     check_server("command: curl, security: {level: permissive}", &[]);
     check_server("command: /opt/mine, security: {level: permissive}", &[]);
     for command in [
-        "node; rm", "node && x", "node | x", "node `x`", "node $(x)", "node > x",
+        "node; rm",
+        "node && x",
+        "node | x",
+        "node `x`",
+        "node $(x)",
+        "node > x",
     ] {
         check_server(
             &format!("command: '{command}'"),
