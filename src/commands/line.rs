@@ -90,8 +90,7 @@ impl Starts {
     pub(super) fn of(all: impl Iterator<Item = Self>) -> Self {
         all.fold(Starts::Nothing, |known, next| match (known, next) {
             (Starts::Unknown, _) | (_, Starts::Unknown) => Starts::Unknown,
-            (Starts::Nothing, starts) => starts,
-            (starts, _) => starts,
+            (Starts::Nothing, starts) | (starts, _) => starts,
         })
     }
 }

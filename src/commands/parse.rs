@@ -191,9 +191,9 @@ impl Reading {
         if calls_itself && context.beside_others {
             command.multiplies = Multiplies::Yes;
         }
-        let started = [started(&command, context.is_fed)].into_iter();
-        let started: Vec<Started> = started.chain(by_variables(&command)).collect();
-        command.starts = Starts::of(started.iter().map(Started::kind));
+        let all = [started(&command, context.is_fed)].into_iter();
+        let all: Vec<Started> = all.chain(by_variables(&command)).collect();
+        command.starts = Starts::of(all.iter().map(Started::kind));
         // What has no input of its own reads that of its starter.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
@@ -203,23 +203,18 @@ impl Reading {
             input: input.cloned().collect(),
         };
         self.line.commands.push(command);
-        let mut started = started.into_iter();
-        started.try_for_each(|started| self.follow(&starter, started, context))
+        let mut all = all.into_iter();
+        all.try_for_each(|one| self.follow(&starter, one, context))
     }
 
     /// Takes what a command starts.
-    fn follow(
-        &mut self,
-        starter: &Starter,
-        started: Started,
-        context: &Context,
-    ) -> Result<(), Unread> {
+    fn follow(&mut self, by: &Starter, started: Started, context: &Context) -> Result<(), Unread> {
         if started == Started::Nothing {
             return Ok(());
         }
-        let mut inner = context.inside(Step::Through(starter.program.clone()))?;
+        let mut inner = context.inside(Step::Through(by.program.clone()))?;
         let inherits = |words: Vec<Word>| SimpleCommand {
-            redirections: starter.input.clone(),
+            redirections: by.input.clone(),
             ..SimpleCommand::of_words(words)
         };
         inner.is_fed =
@@ -243,7 +238,7 @@ impl Reading {
                 match self.script(&text, &inner) {
                     Err(Unread::Syntax | Unread::Ambiguous) => {
                         self.line.commands.truncate(before);
-                        if let Some(command) = self.line.commands.get_mut(starter.place) {
+                        if let Some(command) = self.line.commands.get_mut(by.place) {
                             command.starts = Starts::Unknown;
                         }
                         Ok(())

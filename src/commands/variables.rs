@@ -40,8 +40,8 @@ const DECLARES: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"
 pub(super) fn by_variables(command: &SimpleCommand) -> Vec<Started> {
     let program = command.program().unwrap_or_default();
     let declares = DECLARES.contains(&program.as_str());
-    let declared = command.words.iter().skip(1).filter(|_| declares);
-    let set = command.assignments.iter().chain(declared);
+    let arguments = command.words.iter().skip(1).filter(|_| declares);
+    let set = command.assignments.iter().chain(arguments);
     let set = set.filter_map(Word::assigned);
     let set = set.filter(|(_, value)| value.value().is_none_or(|value| !value.is_empty()));
     let started = set.filter_map(|(name, value)| {

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, WeakSender};
@@ -19,7 +21,7 @@ use crate::id::AgentId;
 use crate::orchestrator::review::{Question as Asked, Reviewer};
 use crate::path::AbsPath;
 use crate::world::ask_socket;
-use crate::world::consultation::{Answer, Consult, Question};
+use crate::world::consultation::{Answer, Consult, Inform, Question};
 use crate::world::store::consents::{Consent, ConsentFile};
 
 /// Who is asked.
@@ -121,6 +123,19 @@ impl Asker {
         }
     }
 
+    /// Asks whoever sits at the terminal what servers want to know, if anybody does; each question waits
+    /// so many seconds for its answer.
+    pub fn informer(&self, seconds: u64) -> Option<Arc<dyn Inform>> {
+        let To::Terminal(reviewer) = &self.0.people.to else {
+            return None;
+        };
+        Some(Arc::new(Informer {
+            asker: self.clone(),
+            reviewer: reviewer.clone(),
+            time_max: Duration::from_secs(seconds),
+        }))
+    }
+
     /// Asks about the calls of `agent`; each question waits so many seconds for its answer.
     pub fn of(&self, agent: &AgentId, seconds: u64) -> Arc<dyn Consult> {
         Arc::new(AskerOf {
@@ -128,6 +143,28 @@ impl Asker {
             agent: agent.clone(),
             time_max: Duration::from_secs(seconds),
         })
+    }
+}
+
+/// Asks what servers want to know.
+#[derive(Debug)]
+struct Informer {
+    asker: Asker,
+    reviewer: Reviewer,
+    time_max: Duration,
+}
+
+impl Inform for Informer {
+    fn ask(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>> {
+        let inner = &self.asker.0;
+        let asking = async {
+            let _turn = inner.line.lock().await;
+            let said = self
+                .reviewer
+                .open_question((question, otherwise), &inner.stop);
+            timeout(self.time_max, said).await.ok()?
+        };
+        asking.boxed()
     }
 }
 

@@ -72,6 +72,36 @@ pub struct Assignment<'a> {
     pub patience: &'a Patience,
 }
 
+/// What there is where the final agent never began, which is told.
+async fn never_begun(stored: Arc<str>, over: Over, events: &Sender<Event>) -> Finished {
+    let status = over.status();
+    emit(events, Event::CutShort { status }).await;
+    Finished {
+        text: stored,
+        rows: Vec::new(),
+        end: End::Over(over),
+        mind: None,
+    }
+}
+
+/// Begins the conversation of the final agent: `message` is told.
+async fn begin(
+    team: &Team,
+    member: &Member,
+    (stage, notes): (Option<&Stage>, Vec<String>),
+    (message, line): (&str, Line),
+) -> Result<Mind> {
+    let mind = team
+        .mind(member, (Phase::Final, stage), message, line)
+        .await?;
+    let agent = member.id.clone();
+    mind.emit(Event::FinalStarted { agent }).await;
+    for message in notes {
+        mind.emit(Event::Warning { message }).await;
+    }
+    Ok(mind)
+}
+
 /// Lets the winner present and deliver.
 pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Result<Finished> {
     let Assignment {
@@ -89,25 +119,12 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     }
     let message = message(team, member, task, coordinated);
     let (stage, notes) = team.stage(member, attempt).await?;
-    let phase = (Phase::Final, stage.as_ref());
     let events = line.events.clone();
+    let begun = begin(team, member, (stage.as_ref(), notes), (&message, line));
     let mut mind = tokio::select! {
-        begun = team.mind(member, phase, &message, line) => begun?,
-        over = patience.over() => {
-            emit(&events, Event::CutShort { status: over.status() }).await;
-            return Ok(Finished {
-                text: stored,
-                rows: Vec::new(),
-                end: End::Over(over),
-                mind: None,
-            });
-        }
+        begun = begun => begun?,
+        over = patience.over() => return Ok(never_begun(stored, over, &events).await),
     };
-    let agent = member.id.clone();
-    mind.emit(Event::FinalStarted { agent }).await;
-    for message in notes {
-        mind.emit(Event::Warning { message }).await;
-    }
     let presented = present(&mut mind, patience).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };

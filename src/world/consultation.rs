@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,13 @@ pub trait Consult: fmt::Debug + Send + Sync {
     /// Asks a person whether the call may be made. The answer comes at the latest when `ended` is
     /// cancelled: then nobody waits for it any more.
     fn ask(&self, question: Question, ended: &CancellationToken) -> Answer;
+}
+
+/// Who is asked what a server wants to know.
+pub trait Inform: fmt::Debug + Send + Sync {
+    /// What a person answers to `question`, if they say anything; `otherwise` tells them what it means
+    /// if they do not.
+    fn ask(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>>;
 }
 
 /// What a person is asked about a call.

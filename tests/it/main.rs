@@ -63,6 +63,7 @@ mod hostile;
 mod interactive;
 mod limits;
 mod mcp;
+mod mcp_forms;
 mod mcp_login;
 mod mcp_servers;
 mod logs;

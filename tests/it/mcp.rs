@@ -32,7 +32,7 @@ fn project(keys: &str, calls: &[(&str, Value)]) -> Project {
 }
 
 /// The same with the whole mapping of the server, in which `{{cwd}}` is the project.
-fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> Project {
+pub(crate) fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> Project {
     let project = Project::new();
     let cwd = project.path("").display().to_string();
     let cwd = cwd.trim_end_matches('/');

@@ -18,6 +18,7 @@ PLAIN = {
     "sneak": {"blob": {"type": "string", "contentMediaType": "text/plain"}},
     "roots": {},
     "ask": {},
+    "form": {},
     "sample": {},
     "control": {},
     "big": {},
@@ -157,6 +158,11 @@ def call(request, name, arguments, token):
     if name == "ask":
         form = {"type": "object", "properties": {"a": TEXT}}
         return ask_back(request, "elicitation/create", {"message": "?", "requestedSchema": form})
+    if name == "form":
+        form = {"type": "object", "required": ["color"], "properties": {
+            "color": {"type": "string", "enum": ["red", "blue"], "description": "of the\x1b[2J door"},
+            "count": {"type": "integer", "default": 3}}}
+        return ask_back(request, "elicitation/create", {"message": "How?", "requestedSchema": form})
     if name == "sample":
         messages = [{"role": "user", "content": {"type": "text", "text": "hi"}}]
         return ask_back(request, "sampling/createMessage", {"messages": messages, "maxTokens": 5})

@@ -76,6 +76,8 @@ impl Team {
             return None;
         }
         let shells = self.shells.as_ref();
+        let asker = self.asker.as_ref();
+        let seconds = member.config.permissions.ask_seconds();
         let equipped = |serving: &Serving| {
             let name = serving.config.name();
             Equipped {
@@ -93,6 +95,7 @@ impl Team {
                 listener: ground.events.clone().map(|events| Listener {
                     server: name.clone(),
                     events,
+                    person: asker.and_then(|asker| asker.informer(seconds)),
                 }),
             }
         };

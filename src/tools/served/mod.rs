@@ -3,6 +3,7 @@
 //! bounded and stripped, and never changes what an agent may do.
 
 pub mod arguments;
+pub mod form;
 pub mod offer;
 
 #[cfg(test)]

@@ -1,20 +1,24 @@
 //! Owns what a server may ask of massgen, and what it is answered: which directories there are, and
-//! otherwise no. Nobody is asked anything and no model is lent.
+//! what a person at the terminal says, and otherwise no. No model is lent.
 
 #![expect(
     deprecated,
     reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
 )]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitationCapability, ErrorData, Implementation,
-    ListRootsResult, ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+    ProtocolVersion, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex as Turns;
 use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 use url::Url;
@@ -22,12 +26,21 @@ use url::Url;
 use crate::event::Event;
 use crate::path::AbsPath;
 use crate::tools::served::ServerName;
+use crate::tools::served::form::Form;
 use crate::wording::{one_line, visible};
+use crate::world::consultation::Inform;
 
 /// What a server may say of its work is passed on no more often than this.
 const WORDS_APART_MIN: Duration = Duration::from_secs(1);
 /// How much of it is passed on, in characters.
 const WORDS_CHARS_MAX: usize = 200;
+
+/// The most forms of one connection that people are asked to fill in.
+const FORMS_MAX: u32 = 16;
+/// How often a person who writes what a field does not hold is asked again.
+const TRIES_MAX: u32 = 2;
+/// How much of a question is shown, in characters.
+const QUESTION_CHARS_MAX: usize = 1000;
 
 /// What answers one server.
 #[derive(Debug)]
@@ -35,6 +48,10 @@ pub(super) struct Host {
     roots: Vec<Root>,
     listener: Option<Listener>,
     spoke_last: Mutex<Option<Instant>>,
+    /// How many forms people were asked to fill in.
+    forms: AtomicU32,
+    /// Held while they are.
+    turn: Turns<()>,
 }
 
 /// Who hears what a server says of its work.
@@ -44,6 +61,8 @@ pub struct Listener {
     pub server: ServerName,
     /// The people of the run, as long as it goes on.
     pub events: WeakSender<Event>,
+    /// Who is asked what it wants to know, if anybody is there.
+    pub person: Option<Arc<dyn Inform>>,
 }
 
 impl Listener {
@@ -67,7 +86,47 @@ impl Host {
             roots: roots.iter().filter_map(root).collect(),
             listener,
             spoke_last: Mutex::default(),
+            forms: AtomicU32::default(),
+            turn: Turns::default(),
         }
+    }
+
+    /// How many forms of the server people were asked to fill in.
+    pub(super) fn forms(&self) -> u32 {
+        self.forms.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nobody is being asked.
+    pub(super) async fn quiet(&self) {
+        drop(self.turn.lock().await);
+    }
+
+    /// What a person fills into a form; `None` if nobody is there who does.
+    async fn filled_in(&self, message: &str, form: &Form) -> Option<Map<String, Value>> {
+        let Listener { server, person, .. } = self.listener.as_ref()?;
+        let person = person.as_ref()?;
+        let _turn = self.turn.lock().await;
+        if self.forms.fetch_add(1, Ordering::Relaxed) >= FORMS_MAX {
+            return None;
+        }
+        let message = visible(&one_line(message, QUESTION_CHARS_MAX));
+        let mut answers = Map::new();
+        for field in form.fields() {
+            let mut wanted = String::new();
+            let mut tries = 0;
+            loop {
+                let question = field.question();
+                let question = format!("the server `{server}` asks: {message} {question}{wanted}");
+                let said = person.ask(question, field.otherwise()).await;
+                match field.fill(said.as_deref(), &mut answers) {
+                    Ok(()) => break,
+                    Err(Some(what)) if tries < TRIES_MAX => wanted = format!("; write {what}"),
+                    Err(_) => return None,
+                }
+                tries += 1;
+            }
+        }
+        Some(answers)
     }
 
     /// Whether the server may say something again; then it has.
@@ -87,7 +146,6 @@ impl Host {
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
-        // A server that asks a person something is answered that nobody is there, by default.
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
@@ -108,6 +166,38 @@ impl ClientHandler for Host {
             let (all, words) = (all.unwrap_or_default(), words.unwrap_or_default());
             listener.tell(&format!("{}{all}{words}", params.progress));
         }
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        // A page that a stranger names is not shown to anybody.
+        let ElicitRequestParams::FormElicitationParams {
+            message,
+            requested_schema,
+            ..
+        } = request
+        else {
+            return Ok(declined);
+        };
+        let order = requested_schema.property_order.clone().unwrap_or_default();
+        let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+        let Some(form) = Form::parse(&schema, &order) else {
+            return Ok(declined);
+        };
+        let filled_in = tokio::select! {
+            filled_in = self.filled_in(&message, &form) => filled_in,
+            () = context.ct.cancelled() => None,
+        };
+        Ok(match filled_in {
+            Some(answers) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(answers))
+            }
+            None => declined,
+        })
     }
 
     async fn list_roots(

@@ -1,6 +1,7 @@
 //! Owns one open connection to a server: over the pipes of a program in a sandbox, or over the
 //! network. It asks and hears; what is asked has been permitted before.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -176,6 +177,28 @@ impl Link {
         self.changes.load(Ordering::Relaxed)
     }
 
+    /// Waits so long for `asked`, and again after each question to a person that was answered meanwhile;
+    /// `None` when the time is over.
+    pub(super) async fn within<T>(
+        &self,
+        time_max: Duration,
+        asked: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut asked = pin!(asked);
+        let host = self.service.service();
+        let mut forms = host.forms();
+        loop {
+            if let Ok(answered) = timeout(time_max, &mut asked).await {
+                return Some(answered);
+            }
+            host.quiet().await;
+            let before = std::mem::replace(&mut forms, host.forms());
+            if forms == before {
+                return None;
+            }
+        }
+    }
+
     /// How its program ended and what it wrote last, as the end of a sentence.
     pub(super) fn last_words(&self) -> String {
         self.program.as_ref().map(last_words).unwrap_or_default()
@@ -302,27 +325,20 @@ async fn page(
 ) -> Result<(Vec<Described>, Option<Cursor>), Fault> {
     let request = ListToolsRequest::with_param(asked);
     let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
-    match answer.await? {
-        ServerResult::ListToolsResult(page) => {
-            let tools = page.tools.into_iter().map(as_described);
-            Ok((tools.collect(), page.next_cursor))
-        }
-        ServerResult::CustomResult(CustomResult(page)) => {
-            let Some(Value::Array(tools)) = page.get("tools") else {
-                return Err(no_list());
-            };
-            let next = page.get("nextCursor").and_then(Value::as_str);
-            Ok((
-                tools.iter().filter_map(odd).collect(),
-                next.map(str::to_owned),
-            ))
-        }
-        _ => Err(no_list()),
+    let answer = answer.await?;
+    if let ServerResult::ListToolsResult(page) = answer {
+        let tools = page.tools.into_iter().map(as_described);
+        return Ok((tools.collect(), page.next_cursor));
     }
-}
-
-fn no_list() -> Fault {
-    Fault::Failed("what it says of its tools is no list of tools".to_owned())
+    if let ServerResult::CustomResult(CustomResult(page)) = answer
+        && let Some(Value::Array(tools)) = page.get("tools")
+    {
+        let tools = tools.iter().filter_map(odd);
+        let next = page.get("nextCursor").and_then(Value::as_str);
+        return Ok((tools.collect(), next.map(str::to_owned)));
+    }
+    let why = "what it says of its tools is no list of tools";
+    Err(Fault::Failed(why.to_owned()))
 }
 
 fn as_described(tool: Tool) -> Described {

@@ -281,15 +281,16 @@ impl Servers {
         let config = &seat.equipped.config;
         let link = seat.linked(launcher).await?;
         let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
-        let fault = match timeout(Duration::from_secs(config.call_seconds), asked).await {
-            Ok(Ok(answered)) => {
+        let time_max = Duration::from_secs(config.call_seconds);
+        let fault = match link.within(time_max, asked).await {
+            Some(Ok(answered)) => {
                 return Ok(Answered {
                     text: link.hide(answered.text),
                     ..answered
                 });
             }
-            Ok(Err(fault)) => fault,
-            Err(_) => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
+            Some(Err(fault)) => fault,
+            None => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
         };
         Err(seat.told(&link, fault))
     }
@@ -361,13 +362,12 @@ impl Seat {
         }
         state.starts = state.starts.saturating_add(1);
         let mut opening = pin!(self.open(launcher));
-        let opened = match timeout(START_TOLD_AFTER, &mut opening).await {
-            Ok(opened) => opened,
-            Err(_) => {
-                let listener = self.equipped.listener.as_ref();
-                listener.inspect(|listener| listener.tell("is being started"));
-                opening.await
-            }
+        let opened = if let Ok(opened) = timeout(START_TOLD_AFTER, &mut opening).await {
+            opened
+        } else {
+            let listener = self.equipped.listener.as_ref();
+            listener.inspect(|listener| listener.tell("is being started"));
+            opening.await
         };
         let link = Arc::new(opened?);
         state.link = Some(Arc::clone(&link));

@@ -103,16 +103,16 @@ impl<T> Watched<T> {
     fn look(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
             JsonRpcMessage::Request(asked) => self.owed.asked(asked.id.clone()),
-            JsonRpcMessage::Notification(told) => match &told.notification {
-                ServerNotification::ToolListChangedNotification(_) => {
+            JsonRpcMessage::Notification(told) => {
+                let told = &told.notification;
+                if let ServerNotification::ToolListChangedNotification(_) = told {
                     self.changes.fetch_add(1, Ordering::Relaxed);
                 }
-                ServerNotification::CancelledNotification(cancelled) => {
+                if let ServerNotification::CancelledNotification(cancelled) = told {
                     let id = cancelled.params.request_id.as_ref();
                     id.inspect(|id| self.owed.cancelled(id));
                 }
-                _ => {}
-            },
+            }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
     }
