@@ -1,7 +1,7 @@
 //! Owns the foreign servers of tools that a config names (`mcp_servers`). Where nothing is written,
 //! the defaults are the closed ones.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -11,7 +11,7 @@ use crate::call_rules::{About, CallRule, CallRules};
 use crate::config::command_line::Variable;
 use crate::config::secrets::is_secret;
 use crate::confinement::network::Network;
-use crate::confinement::public::is_public;
+use crate::confinement::public::{is_in, is_public};
 use crate::path::AbsPath;
 use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{ServerName, ServerRules};
@@ -85,7 +85,7 @@ impl ServerConfig {
 pub enum Link {
     /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
     Program(ServerProgram),
-    /// A server on the network (`type: streamable-http`).
+    /// A server on the network (`type: streamable-http` or `sse`).
     Remote(RemoteServer),
 }
 
@@ -122,12 +122,24 @@ pub const CWD_OF_SERVER: &str = "${cwd}";
 pub struct RemoteServer {
     /// Where it is.
     pub url: Url,
+    /// What it is spoken with in.
+    pub protocol: Protocol,
     /// What every request carries besides.
     pub headers: BTreeMap<String, SecretString>,
     /// Which addresses that are not public it may have.
     pub addresses: Addresses,
     /// How massgen signs in there, if the server wants that.
     pub sign_in: SignIn,
+}
+
+/// The protocols in which servers on the network are spoken with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Streamable HTTP; a server that does not know it is tried with the older one.
+    #[default]
+    Streamable,
+    /// The older one, over one stream of events (`type: sse`).
+    Sse,
 }
 
 /// How massgen signs in at a server that wants to know who asks (`oauth`).
@@ -158,6 +170,7 @@ impl PartialEq for RemoteServer {
             headers.map(copy).collect()
         };
         self.url == other.url
+            && self.protocol == other.protocol
             && self.addresses == other.addresses
             && self.sign_in == other.sign_in
             && headers(self) == headers(other)
@@ -225,10 +238,115 @@ impl Addresses {
     }
 }
 
+/// Where clouds serve metadata inside private networks of version 6, as an address and the number of
+/// bits that count.
+const METADATA_V6: &[(Ipv6Addr, u32)] = &[
+    // AWS, with what hands out keys to containers (`fd00:ec2::23`).
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
+    // Google Cloud.
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128),
+    // Scaleway.
+    (Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42), 128),
+    // Linode.
+    (Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1), 128),
+    // Alibaba Cloud.
+    (Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200), 128),
+];
+
 /// Whether an address belongs to a private network; what serves a cloud's metadata does not.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
-        IpAddr::V6(address) => address.is_unique_local(),
+        IpAddr::V6(address) => {
+            // A network may translate to version 4, and the end is the address there. Oracle Cloud
+            // serves metadata at such a one.
+            let [.., a, b, c, d] = address.octets();
+            let ends_in = Ipv4Addr::new(a, b, c, d);
+            let is_metadata = is_in(address, METADATA_V6) || ends_in.is_link_local();
+            address.is_unique_local() && !is_metadata
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks what leads to `host` where private addresses are allowed, and this machine is too.
+    #[track_caller]
+    fn check(host: &str, is_allowed: bool) {
+        let addresses = Addresses {
+            this_machine: Allowed::Yes,
+            private: Allowed::Yes,
+        };
+        let url = Url::parse(&format!("http://{host}/")).unwrap();
+        let fault = addresses.fault_of_url(&url);
+        assert_eq!(fault.is_none(), is_allowed, "{host}: {fault:?}");
+        let address = match url.host().unwrap() {
+            Host::Ipv4(address) => IpAddr::V4(address),
+            Host::Ipv6(address) => IpAddr::V6(address),
+            Host::Domain(name) => panic!("{name} is looked up"),
+        };
+        assert_eq!(addresses.fault_of(address), fault, "{host}");
+        let fault = Addresses::default().fault_of(address);
+        assert!(fault.is_some(), "{host} is not public");
+    }
+
+    #[test]
+    fn metadata_is_closed_in_every_spelling_where_private_networks_are_open() {
+        for private in [
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "0xc0a80101",
+            "[::ffff:10.1.2.3]",
+            "[fd00::1]",
+            "[fd12:3456:789a::1]",
+            "[fd00:42::43]",
+            "[fd20:ce::253]",
+            "[fd00:64::10.1.2.3]",
+            "127.0.0.1",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+        ] {
+            check(private, true);
+        }
+        for metadata in [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.42.42",
+            "2852039166",
+            "0xa9fea9fe",
+            "0xa9.0xfe.0xa9.0xfe",
+            "0251.0376.0251.0376",
+            "169.254.43518",
+            "169.254.169.254.",
+            "%31%36%39.254.169.254",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "[fe80::1]",
+            "[fe80::a9fe:a9fe]",
+            "[::ffff:169.254.169.254]",
+            "[::ffff:a9fe:a9fe]",
+            "[0:0:0:0:0:ffff:169.254.169.254]",
+            "[::169.254.169.254]",
+            "[::ffff:0:169.254.169.254]",
+            "[64:ff9b::169.254.169.254]",
+            "[64:ff9b:1::169.254.169.254]",
+            "[2002:a9fe:a9fe::1]",
+            "[2001:0:a9fe:a9fe::1]",
+            "[fd00:64::169.254.169.254]",
+            "[fd00:ec2::254]",
+            "[FD00:0EC2:0:0::0254]",
+            "[fd00:ec2::23]",
+            "[fd20:ce::254]",
+            "[fd00:c1::a9fe:a9fe]",
+            "[fd00:42::42]",
+            "[fd00:a9fe:a9fe::1]",
+            "[fd00:100::100:200]",
+        ] {
+            check(metadata, false);
+        }
     }
 }

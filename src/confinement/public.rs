@@ -52,13 +52,19 @@ pub fn is_public(address: IpAddr) -> bool {
             if let Some(mapped) = address.to_ipv4_mapped() {
                 return is_public(mapped.into());
             }
-            let is_in = |(network, bits): &(Ipv6Addr, u32)| {
-                let differs = address.to_bits() ^ network.to_bits();
-                differs.leading_zeros() >= *bits
-            };
-            is_in(&PUBLIC_V6) && !NOT_PUBLIC_V6.iter().any(is_in)
+            is_in(address, &[PUBLIC_V6]) && !is_in(address, NOT_PUBLIC_V6)
         }
     }
+}
+
+/// Whether an address of version 6 is in one of these networks, each an address and the number of
+/// bits that count.
+pub fn is_in(address: Ipv6Addr, networks: &[(Ipv6Addr, u32)]) -> bool {
+    let is_in = |(network, bits): &(Ipv6Addr, u32)| {
+        let differs = address.to_bits() ^ network.to_bits();
+        differs.leading_zeros() >= *bits
+    };
+    networks.iter().any(is_in)
 }
 
 #[cfg(test)]

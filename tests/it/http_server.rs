@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -24,6 +25,33 @@ enum Step {
     Send(Vec<u8>),
     Wait(Duration),
     AwaitClose,
+    Follow(Feed),
+}
+
+/// What a test adds to a stream while it is open. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Feed {
+    told: UnboundedSender<Option<String>>,
+    heard: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
+}
+
+impl Feed {
+    /// One that nothing has been added to.
+    pub(crate) fn new() -> Self {
+        let (told, heard) = unbounded_channel();
+        let heard = Arc::new(tokio::sync::Mutex::new(heard));
+        Self { told, heard }
+    }
+
+    /// Adds a piece to the stream.
+    pub(crate) fn piece(&self, piece: impl Into<String>) {
+        self.told.send(Some(piece.into())).unwrap();
+    }
+
+    /// Ends the stream as it stands.
+    pub(crate) fn end(&self) {
+        self.told.send(None).unwrap();
+    }
 }
 
 /// A request as it came.
@@ -114,11 +142,18 @@ impl Answer {
         self
     }
 
+    /// More pieces of a stream, as the test adds them.
+    #[must_use]
+    pub(crate) fn follow(mut self, feed: &Feed) -> Self {
+        self.steps.push(Step::Follow(feed.clone()));
+        self
+    }
+
     /// All its bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let sent = |step: &Step| match step {
             Step::Send(bytes) => bytes.clone(),
-            Step::Wait(_) | Step::AwaitClose => Vec::new(),
+            Step::Wait(_) | Step::AwaitClose | Step::Follow(_) => Vec::new(),
         };
         self.steps.iter().flat_map(sent).collect()
     }
@@ -236,6 +271,15 @@ async fn serve(
                     Step::AwaitClose => {
                         while connection.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {}
                         *closed.lock().unwrap() += 1;
+                    }
+                    Step::Follow(feed) => {
+                        let mut heard = feed.heard.lock().await;
+                        while let Some(Some(piece)) = heard.recv().await {
+                            let piece = Answer::default().piece(piece).bytes();
+                            if connection.write_all(&piece).await.is_err() {
+                                return;
+                            }
+                        }
                     }
                 }
             }

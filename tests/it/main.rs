@@ -66,6 +66,7 @@ mod mcp;
 mod mcp_forms;
 mod mcp_login;
 mod mcp_servers;
+mod mcp_sse;
 mod logs;
 mod mcp_orchestrate;
 mod mcp_serve;

@@ -24,7 +24,7 @@ pub(crate) const BROWSER: &str = "#!/usr/bin/python3\n\
 
 /// A project whose agent asks the server `t` at `url` who it is; `keys` are further keys of the
 /// server.
-fn project(url: &str, keys: &str) -> Project {
+pub(crate) fn project(url: &str, keys: &str) -> Project {
     let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
     let calls = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
     let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
@@ -37,8 +37,8 @@ fn project(url: &str, keys: &str) -> Project {
     project.env("DISPLAY", ":9").env("PATH", path)
 }
 
-const LOGIN: [&str; 5] = ["mcp", "login", "t", "--config", "team.yaml"];
-const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
+pub(crate) const LOGIN: [&str; 5] = ["mcp", "login", "t", "--config", "team.yaml"];
+pub(crate) const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
 
 /// Whether what is kept holds `text`.
 fn is_kept(finished: &Finished, text: &str) -> bool {

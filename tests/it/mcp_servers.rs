@@ -307,7 +307,8 @@ fn the_git_server_is_held_where_the_gate_looks_away() {
 struct Remote(Child, u16);
 
 impl Remote {
-    fn start() -> Self {
+    /// One that speaks this protocol.
+    fn start(protocol: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -316,14 +317,14 @@ impl Remote {
         let index = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
         let mut child = Command::new("node")
             .arg(format!("{}/{index}", installed()))
-            .arg("streamableHttp")
+            .arg(protocol)
             .env("PORT", port.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let listens = lines.any(|line| line.unwrap().contains("listening"));
+        let listens = lines.any(|line| line.unwrap().contains(" on port "));
         assert!(listens, "the server ended");
         Self(child, port)
     }
@@ -338,10 +339,18 @@ impl Drop for Remote {
 
 #[test]
 fn a_server_on_the_network_is_spoken_with() {
-    let remote = Remote::start();
-    for host in ["127.0.0.1", "localhost"] {
-        let url = format!("http://{host}:{}/mcp", remote.1);
-        let server = format!("{{name: all, url: '{url}', security: {{allow_localhost: true}}}}");
+    let newer = Remote::start("streamableHttp");
+    let older = Remote::start("sse");
+    for (host, port, path, keys) in [
+        ("127.0.0.1", newer.1, "mcp", ""),
+        ("localhost", newer.1, "mcp", "type: streamable-http, "),
+        ("127.0.0.1", older.1, "sse", "type: sse, "),
+        ("localhost", older.1, "sse", "type: streamable-http, "),
+        ("127.0.0.1", older.1, "sse", ""),
+    ] {
+        let url = format!("http://{host}:{port}/{path}");
+        let server =
+            format!("{{name: all, {keys}url: '{url}', security: {{allow_localhost: true}}}}");
         check(
             project(),
             &server,
@@ -361,7 +370,7 @@ fn a_server_on_the_network_is_spoken_with() {
 
 #[test]
 fn a_name_that_stands_for_this_machine_is_not_connected_to() {
-    let remote = Remote::start();
+    let remote = Remote::start("streamableHttp");
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let url = format!("http://{}:{}/mcp", name.trim(), remote.1);
     let server = format!("{{name: all, url: '{url}'}}");

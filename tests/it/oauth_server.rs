@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::parse;
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, Feed, Recorded};
 
 /// What every token begins with, to look for in what is left behind.
 pub(crate) const TOKEN: &str = "token-of-the-user-";
@@ -29,6 +29,8 @@ pub(crate) struct Manner {
     pub(crate) client: Option<(&'static str, &'static str)>,
     /// What a call needs a right of its own for.
     pub(crate) wants_scope: Option<&'static str>,
+    /// The stream that it answers in, if it speaks the older protocol over HTTP alone.
+    pub(crate) answers_in: Option<Feed>,
 }
 
 /// What it has given.
@@ -113,7 +115,29 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
         }
         ("GET", "/authorize") => authorize(query, manner, state),
         ("POST", "/token") => token(asked, manner, state),
-        ("POST", "/mcp") => tools(asked, &host, manner, state),
+        ("GET", "/mcp") if manner.answers_in.is_some() => {
+            let stream = Answer::stream().piece("event: endpoint\ndata: /message\n\n");
+            let stream = stream.follow(manner.answers_in.as_ref().unwrap());
+            turned_away(asked, &host, state).unwrap_or(stream)
+        }
+        ("POST", "/message") if manner.answers_in.is_some() => {
+            let feed = manner.answers_in.as_ref().unwrap();
+            match tools(asked, &host, manner, state) {
+                Ok(message) => {
+                    let event = message.map(|message| format!("data: {message}\n\n"));
+                    feed.piece(event.unwrap_or_else(|| ": nothing\n\n".to_owned()));
+                    Answer::whole("202 Accepted", &[], "Accepted")
+                }
+                Err(refusal) => refusal,
+            }
+        }
+        ("POST", "/mcp") if manner.answers_in.is_none() => {
+            match tools(asked, &host, manner, state) {
+                Ok(Some(message)) => json_answer(&message),
+                Ok(None) => Answer::whole("202 Accepted", &[], ""),
+                Err(refusal) => refusal,
+            }
+        }
         _ => Answer::whole("404 Not Found", &[], ""),
     }
 }
@@ -172,18 +196,31 @@ fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
     }))
 }
 
-fn tools(asked: &Recorded, host: &str, manner: &Manner, state: &State) -> Answer {
+/// What somebody is answered whom the server does not know.
+fn turned_away(asked: &Recorded, host: &str, state: &State) -> Option<Answer> {
     let sent = asked.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
-    if !is_known {
-        let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
-        let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
-        return Answer::whole("401 Unauthorized", &[&header], "");
+    let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
+    let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
+    (!is_known).then(|| Answer::whole("401 Unauthorized", &[&header], ""))
+}
+
+/// The message that answers one, if it wants one.
+fn tools(
+    asked: &Recorded,
+    host: &str,
+    manner: &Manner,
+    state: &State,
+) -> Result<Option<Value>, Answer> {
+    if let Some(refusal) = turned_away(asked, host, state) {
+        return Err(refusal);
     }
+    let sent = asked.headers.get("authorization").cloned();
+    let valid = state.valid.as_ref();
     let message = asked.json();
     let Some(id) = message.get("id") else {
-        return Answer::whole("202 Accepted", &[], "");
+        return Ok(None);
     };
     let result = match message["method"].as_str().unwrap() {
         "initialize" => json!({
@@ -200,12 +237,12 @@ fn tools(asked: &Recorded, host: &str, manner: &Manner, state: &State) -> Answer
                 let header = format!(
                     "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{wanted} $(x)\""
                 );
-                return Answer::whole("403 Forbidden", &[&header], "");
+                return Err(Answer::whole("403 Forbidden", &[&header], ""));
             }
             json!({"content": [{"type": "text", "text": format!("you are {}", sent.unwrap())}]})
         }
     };
-    json_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    Ok(Some(json!({"jsonrpc": "2.0", "id": id, "result": result})))
 }
 
 fn json_answer(value: &Value) -> Answer {

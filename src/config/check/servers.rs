@@ -12,7 +12,7 @@ use crate::config::check::view::{Text, View, text_of};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::servers::{
     Addresses, Allowed, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, Instances, Link, OauthClient,
-    RemoteServer, ServerConfig, ServerProgram, SignIn,
+    Protocol, RemoteServer, ServerConfig, ServerProgram, SignIn,
 };
 use crate::confinement::network::Network;
 use crate::permissions::grant::Permission;
@@ -152,13 +152,6 @@ impl Checker<'_> {
     fn server(&mut self, name: ServerName, entry: &View<'_>) -> Option<ServerConfig> {
         let written = entry.text("type");
         let link = match (written.as_ref().map(|text| text.written), entry.get("url")) {
-            (Some("sse"), _) => {
-                let message = "the older protocol over events of a server (`sse`) is not spoken";
-                let hint =
-                    "ask for the address of its `streamable-http`, often the same with `/mcp`";
-                self.refuse_key(entry, "type", message, hint);
-                None
-            }
             (Some("stdio"), Some(_)) => {
                 self.refuse_key(
                     entry,
@@ -401,8 +394,15 @@ impl Checker<'_> {
             };
             self.refuse_key(entry, "url", fault, hint);
         }
+        let written = entry.text("type");
+        let is_older = written.is_some_and(|text| text.written == "sse");
         Some(RemoteServer {
             url: url?,
+            protocol: if is_older {
+                Protocol::Sse
+            } else {
+                Protocol::Streamable
+            },
             headers: self.headers(entry),
             addresses,
             sign_in: self.sign_in(entry),

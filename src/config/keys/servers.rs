@@ -34,8 +34,8 @@ pub static MCP_SERVER: Section = Section {
             &["type"],
             Shape::OneOf(&["stdio", "streamable-http", "http", "sse"]),
             "How it is reached: a program that massgen starts, or a server on the network (`http` is \
-             `streamable-http`). Without it, `url` or `command` says so. `sse`, the older protocol, \
-             is an error.",
+             `streamable-http`). Without it, `url` or `command` says so. `sse` is the older protocol, \
+             in which a server that does not know `streamable-http` is tried anyway.",
         ),
         Key::served(
             &["command"],

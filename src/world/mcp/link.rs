@@ -132,23 +132,22 @@ impl Link {
         tokens: Option<ServerTokens>,
         listener: Option<Listener>,
     ) -> Result<Self, Fault> {
-        let host = Host::new(&[], listener);
         let tokens = tokens.filter(|_| !remote::says_who(remote));
-        let client = remote::client(remote.addresses).map_err(Fault::Failed)?;
+        let client = remote::client(remote).map_err(Fault::Failed)?;
         let changes = Arc::default();
         let signed_in = match &tokens {
             Some(tokens) => signed_in(remote, tokens).await.map_err(Fault::Failed)?,
             None => None,
         };
+        let listener = listener.as_ref();
         let service = if let Some(manager) = signed_in {
-            let transport = remote::transport(remote, AuthClient::new(client, manager));
-            serve_client(host, Watched::new(transport, &changes)).await
+            let client = AuthClient::new(client, manager);
+            remote::greeted((remote, client), listener, &changes).await
         } else {
-            let transport = remote::transport(remote, client);
-            serve_client(host, Watched::new(transport, &changes)).await
+            remote::greeted((remote, client), listener, &changes).await
         };
-        let service = service.map_err(|error| match remote::told(&error) {
-            Refusal::SignIn(missing) => Fault::Closed(missing),
+        let service = service.map_err(|refusal| match refusal {
+            Refusal::SignIn { missing, .. } => Fault::Closed(missing),
             Refusal::Failed(why) => Fault::Failed(said(&why)),
         })?;
         Ok(Self {

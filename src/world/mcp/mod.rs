@@ -8,6 +8,7 @@ mod judged;
 mod link;
 mod remote;
 pub mod sign_in;
+mod sse;
 pub mod tokens;
 mod watched;
 

@@ -2,47 +2,104 @@
 //! nowhere else. A name is looked up here, and what it stands for is judged before it is connected
 //! to; redirects are not followed, because they would take the headers along.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use rmcp::service::ClientInitializeError;
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use secrecy::ExposeSecret;
 
-use crate::config::servers::{Addresses, RemoteServer};
+use crate::config::servers::{Addresses, Protocol, RemoteServer};
 use crate::world::http::{innermost, only_to};
+use crate::world::mcp::host::{Host, Listener};
+use crate::world::mcp::sse::{Events, Requests};
+use crate::world::mcp::watched::Watched;
 
 /// The longest message of a server that is read, in bytes.
-const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(super) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The statuses by which a server says that it does not know Streamable HTTP.
+const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
-/// What requests to addresses that are allowed are made with.
-pub(super) fn client(addresses: Addresses) -> Result<Client, String> {
-    only_to(Arc::new(Judging(addresses))).map_err(|error| error.to_string())
+/// What requests to a server are made with, if its address is one that is allowed. One that stands
+/// in the URL itself is nowhere looked up, so it is judged here.
+pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
+    let addresses = remote.addresses;
+    match addresses.fault_of_url(&remote.url) {
+        Some(why) => Err(why.to_owned()),
+        None => only_to(Arc::new(Judging(addresses))).map_err(|error| error.to_string()),
+    }
 }
 
-/// What a server on the network is spoken with over, by `client`.
-pub(super) fn transport<C: StreamableHttpClient>(
+/// Greets a server by `client`, in the protocol that the config names. One that does not know
+/// Streamable HTTP is greeted in the older one. `changes` counts how often its tools have changed.
+pub(super) async fn greeted<C: Requests>(
+    (remote, client): (&RemoteServer, C),
+    listener: Option<&Listener>,
+    changes: &Arc<AtomicUsize>,
+) -> Result<RunningService<RoleClient, Host>, Refusal> {
+    let host = || Host::new(&[], listener.cloned());
+    let mut before = None;
+    if remote.protocol == Protocol::Streamable {
+        let transport = Watched::new(streamable(remote, client.clone()), changes);
+        match serve_client(host(), transport).await {
+            Ok(service) => return Ok(service),
+            Err(error) => before = Some(unknown_there(&error).ok_or_else(|| told(&error))?),
+        }
+    }
+    let events = Events::open(remote, client).await.map_err(|error| {
+        let refusal = told(&ClientInitializeError::transport::<Events<C>>(error, "sse"));
+        refusal.without_sse(before)
+    })?;
+    let greeted = serve_client(host(), Watched::new(events, changes)).await;
+    greeted.map_err(|error| told(&error))
+}
+
+/// The status by which a server says that it does not know Streamable HTTP. One that answers with a
+/// message knows it, whatever the status.
+fn unknown_there(error: &ClientInitializeError) -> Option<String> {
+    let ClientInitializeError::TransportError { error, .. } = error else {
+        return None;
+    };
+    // The status is told in these words only.
+    match error.error.downcast_ref()? {
+        StreamableHttpError::<reqwest::Error>::UnexpectedServerResponse(said) => {
+            let is_unknown = UNKNOWN_THERE.iter().any(|known| said.starts_with(known));
+            let status = said.split(':').next().filter(|_| is_unknown);
+            status.map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+fn streamable<C: StreamableHttpClient>(
     remote: &RemoteServer,
     client: C,
 ) -> StreamableHttpClientTransport<C> {
+    let config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
+        .custom_headers(headers(remote))
+        .max_sse_event_size(MESSAGE_BYTES_MAX)
+        .max_json_response_size(MESSAGE_BYTES_MAX);
+    StreamableHttpClientTransport::with_client(client, config)
+}
+
+/// What the config says that every request carries.
+pub(super) fn headers(remote: &RemoteServer) -> HashMap<HeaderName, HeaderValue> {
     let header = |(name, value): (&String, &secrecy::SecretString)| {
         let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
         value.set_sensitive(true);
         Some((HeaderName::from_str(name).ok()?, value))
     };
-    let headers = remote.headers.iter().filter_map(header).collect();
-    let config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
-        .custom_headers(headers)
-        .max_sse_event_size(MESSAGE_BYTES_MAX)
-        .max_json_response_size(MESSAGE_BYTES_MAX);
-    StreamableHttpClientTransport::with_client(client, config)
+    remote.headers.iter().filter_map(header).collect()
 }
 
 /// Whether the config itself says who asks, so that nobody needs to sign in.
@@ -52,13 +109,18 @@ pub(super) fn says_who(remote: &RemoteServer) -> bool {
 }
 
 /// Why nobody could be spoken with.
-pub(super) fn told(error: &ClientInitializeError) -> Refusal {
+fn told(error: &ClientInitializeError) -> Refusal {
+    let challenge = error.auth_challenge().filter(|said| !said.is_empty());
+    let sign_in = |missing| Refusal::SignIn {
+        missing,
+        challenge: challenge.map(str::to_owned),
+    };
     if error.is_authorization_required() {
-        return Refusal::SignIn(None);
+        return sign_in(None);
     }
     if let ClientInitializeError::TransportError { error, .. } = error {
         if let missing @ Some(_) = missing_scopes(error) {
-            return Refusal::SignIn(missing);
+            return sign_in(missing);
         }
         return Refusal::Failed(innermost(error.error.as_ref()).to_string());
     }
@@ -80,10 +142,28 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
 /// Why a server on the network does not answer.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It wants the user to sign in, perhaps for these rights.
-    SignIn(Option<String>),
+    /// It wants the user to sign in.
+    SignIn {
+        /// For these rights that they have not given yet.
+        missing: Option<String>,
+        /// What it said when it turned them away.
+        challenge: Option<String>,
+    },
     /// For this reason.
     Failed(String),
+}
+
+impl Refusal {
+    /// That there is no stream of events; `before` is what was answered in the newer protocol.
+    fn without_sse(self, before: Option<String>) -> Self {
+        match (self, before) {
+            (Self::Failed(why), Some(before)) => Self::Failed(format!(
+                "it answers neither streamable http nor sse: {before}; {why}"
+            )),
+            (Self::Failed(why), None) => Self::Failed(format!("it does not answer sse: {why}")),
+            (refusal @ Self::SignIn { .. }, _) => refusal,
+        }
+    }
 }
 
 /// Looks names up, and gives away only the addresses that the config allows.

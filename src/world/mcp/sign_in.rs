@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::service::{ServiceError, serve_client};
+use rmcp::service::ServiceError;
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, OAuthClientConfig,
 };
@@ -17,7 +17,6 @@ use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wording::{one_line, spelled, visible};
 use crate::world::http::innermost;
-use crate::world::mcp::host::Host;
 use crate::world::mcp::judged::{Judged, fault_of};
 use crate::world::mcp::remote::{self, Refusal};
 use crate::world::mcp::tokens::{ServerTokens, TokenFile};
@@ -165,20 +164,16 @@ pub(super) async fn signed_in(
 /// What the server says to somebody whom it does not know, if it turns them away: at once, or when
 /// they want to see its tools.
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
-    let client = remote::client(server.addresses).map_err(|why| refusal(&why))?;
+    let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
-        let greeted = serve_client(Host::new(&[], None), remote::transport(server, client)).await;
-        match greeted {
+        match remote::greeted((server, client), None, &Arc::default()).await {
             Ok(service) => {
                 let listed = service.peer().list_tools(None).await;
                 let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
                 Ok(refused.map(str::to_owned))
             }
-            Err(error) => match (error.auth_challenge(), remote::told(&error)) {
-                (Some(challenge), _) => Ok(Some(challenge.to_owned())),
-                (None, Refusal::SignIn(_)) => Ok(None),
-                (None, Refusal::Failed(why)) => Err(refusal(&why)),
-            },
+            Err(Refusal::SignIn { challenge, .. }) => Ok(challenge),
+            Err(Refusal::Failed(why)) => Err(refusal(&why)),
         }
     };
     let asked = timeout(GREETING_TIME_MAX, asking).await;
@@ -186,7 +181,7 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
 }
 
 async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationManager, AuthError> {
-    let client = remote::client(server.addresses).map_err(AuthError::InternalError)?;
+    let client = remote::client(server).map_err(AuthError::InternalError)?;
     let judged = Arc::new(Judged {
         client,
         addresses: server.addresses,

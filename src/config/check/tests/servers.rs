@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::call_rules::About;
 use crate::config::command_line::Variable;
-use crate::config::servers::{Addresses, Allowed, Link, ServerConfig};
+use crate::config::servers::{Addresses, Allowed, Link, Protocol, ServerConfig};
 use crate::confinement::network::Network;
 use crate::permissions::grant::Permission;
 use crate::tools::served::OutsideEffects;
@@ -421,9 +421,11 @@ fn keys_fit_the_kind_of_server() {
     check_server("type: stdio", &["`command` is missing"]);
     check_server("type: http", &["`url` is missing"]);
     check_server("allowed_tools: [x]", &["`command` is missing"]);
+    check_server("type: sse, url: 'https://e.org/sse'", &[]);
+    check_server("type: sse", &["`url` is missing"]);
     check_server(
-        "type: sse, url: 'https://e.org/sse'",
-        &["(`sse`) is not spoken"],
+        "type: sse, url: 'https://e.org/sse', command: npx",
+        &["`command` has no effect"],
     );
     check_server(
         "type: stdio, command: node, url: 'https://e.org'",
@@ -453,4 +455,17 @@ fn keys_fit_the_kind_of_server() {
         panic!("on the network");
     };
     assert_eq!(remote.addresses.this_machine, Allowed::Yes);
+    for (written, protocol) in [
+        ("", Protocol::Streamable),
+        ("type: http, ", Protocol::Streamable),
+        ("type: streamable-http, ", Protocol::Streamable),
+        ("type: sse, ", Protocol::Sse),
+    ] {
+        let server = format!("[{{name: s, {written}url: 'https://e.org/'}}]");
+        let servers = servers(&with_servers(&server));
+        let Link::Remote(remote) = &servers[0].link else {
+            panic!("on the network");
+        };
+        assert_eq!(remote.protocol, protocol, "{written}");
+    }
 }

@@ -1,0 +1,406 @@
+//! Servers on the network that speak the older protocol over HTTP: how they are found, where what
+//! they are told goes, and what they may not do.
+
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Feed, Recorded};
+use crate::mcp::{calls_of, read};
+use crate::mcp_login::{LOGIN, RUN};
+use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::project::{Finished, Project, events};
+use crate::scripted_team::{agent, team};
+
+/// A project whose agent makes two calls of the server `t` at `url`; `keys` are further keys of it.
+fn project(url: &str, keys: &str) -> Project {
+    let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
+    let who = ("mcp__t__who", json!({}));
+    let calls = calls_of(&[who.clone(), who]);
+    let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
+    let keys = format!("cwd: w1\nmcp_servers: [{server}]");
+    Project::new()
+        .file("team.yaml", team(&[agent("one", &keys, &replies)], ""))
+        .args(RUN)
+}
+
+/// How an older server behaves.
+#[derive(Clone)]
+struct Older {
+    /// Where it says that messages are to be sent; `{{host}}` is itself.
+    place: &'static str,
+    /// What it answers to a message that is posted to its stream.
+    unknown: Answer,
+    /// What it answers to a message that is posted where it should be.
+    taken: Answer,
+    /// What it does where it is called.
+    called: fn(&Feed, &Value),
+}
+
+impl Default for Older {
+    fn default() -> Self {
+        Self {
+            place: "message?id=7",
+            unknown: Answer::whole("405 Method Not Allowed", &[], "Method Not Allowed"),
+            taken: Answer::whole("202 Accepted", &[], "Accepted"),
+            called: |feed, id| {
+                let content = json!([{"type": "text", "text": "you are somebody"}]);
+                tell(feed, id, &json!({"content": content}));
+            },
+        }
+    }
+}
+
+fn tell(feed: &Feed, id: &Value, result: &Value) {
+    let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    feed.piece(format!("event: message\ndata: {message}\n\n"));
+}
+
+impl Older {
+    fn start(self) -> Endpoint {
+        let feed = Feed::new();
+        Endpoint::answering(move |asked| self.answer(asked, &feed))
+    }
+
+    fn answer(&self, asked: &Recorded, feed: &Feed) -> Answer {
+        match asked.line.as_str() {
+            "GET /old/sse" => {
+                let place = self.place.replace("{{host}}", &asked.headers["host"]);
+                let first = format!(": hello\n\nevent: endpoint\ndata: {place}\n\n");
+                Answer::stream().piece(first).follow(feed)
+            }
+            "POST /old/sse" => self.unknown.clone(),
+            "POST /old/message?id=7" => {
+                let message = asked.json();
+                let id = &message["id"];
+                match message["method"].as_str().unwrap() {
+                    "initialize" => {
+                        // What is no message is passed over.
+                        feed.piece("event: ping\ndata: {}\n\ndata: nonsense\n\n");
+                        let greeting = json!({
+                            "protocolVersion": "2024-11-05",
+                            "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "o", "version": "1"},
+                        });
+                        tell(feed, id, &greeting);
+                    }
+                    "tools/list" => {
+                        let who = json!({"name": "who", "inputSchema": {"type": "object"}});
+                        tell(feed, id, &json!({"tools": [who]}));
+                    }
+                    "tools/call" => (self.called)(feed, id),
+                    _ => {}
+                }
+                self.taken.clone()
+            }
+            _ => Answer::whole("404 Not Found", &[], ""),
+        }
+    }
+}
+
+fn at(endpoint: &Endpoint) -> String {
+    format!("{}/old/sse", endpoint.server.url)
+}
+
+/// The requests so far, one a line.
+fn lines(endpoint: &Endpoint) -> Vec<String> {
+    let requests = endpoint.server.requests().into_iter();
+    requests.map(|asked| asked.line).collect()
+}
+
+/// Checks that the server is used, and gives the requests that it was sent.
+#[track_caller]
+fn check(older: Older, keys: &str) -> Vec<Recorded> {
+    let endpoint = older.start();
+    let finished = project(&at(&endpoint), keys).success();
+    assert_eq!(read(&finished), ["you are somebody"; 2], "{keys}");
+    endpoint.server.requests()
+}
+
+/// Expects that the server cannot be used, for this reason, and that no model is asked.
+#[track_caller]
+fn refused(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
+    let finished = project(&at(endpoint), keys).failure(3);
+    let stderr = finished.stderr();
+    let expected = format!("the server `t` cannot be used: {expected}");
+    assert!(stderr.contains(&expected), "{stderr}\n{expected}");
+    assert_eq!(events(&finished, "replied").len(), 0);
+    finished
+}
+
+#[test]
+fn an_older_server_is_spoken_with_at_once_where_the_config_says_so() {
+    let requests = check(
+        Older::default(),
+        "type: sse, headers: {Authorization: 'Bearer mine', X-Team: blue}",
+    );
+    assert_eq!(requests[0].line, "GET /old/sse");
+    for asked in &requests[1..] {
+        assert_eq!(asked.line, "POST /old/message?id=7");
+    }
+    for asked in &requests {
+        assert_eq!(asked.headers["authorization"], "Bearer mine");
+        assert_eq!(asked.headers["x-team"], "blue");
+    }
+}
+
+#[test]
+fn whatever_a_server_says_of_a_message_that_it_took_counts_for_nothing() {
+    let json = ["content-type: application/json"];
+    for taken in [
+        Answer::whole("202 Accepted", &[], ""),
+        Answer::whole("204 No Content", &[], ""),
+        Answer::whole("200 OK", &[], ""),
+        Answer::whole("200 OK", &["content-type: text/plain"], "ok"),
+        Answer::whole("200 OK", &json, r#"{"status": "ok"}"#),
+    ] {
+        let older = Older {
+            taken,
+            ..Older::default()
+        };
+        check(older, "type: sse");
+    }
+}
+
+#[test]
+fn an_older_server_is_found_by_what_it_does_not_know() {
+    for status in ["400 Bad Request", "404 Not Found", "405 Method Not Allowed"] {
+        for keys in ["", "type: http", "type: streamable-http"] {
+            let older = Older {
+                unknown: Answer::whole(status, &[], "what: is this?"),
+                ..Older::default()
+            };
+            let requests = check(older, keys);
+            assert_eq!(requests[0].line, "POST /old/sse");
+            assert_eq!(requests[1].line, "GET /old/sse");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
+    let message = json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "no"}});
+    let json = ["content-type: application/json"];
+    for (unknown, expected) in [
+        (Answer::whole("403 Forbidden", &[], ""), "HTTP 403"),
+        (Answer::whole("410 Gone", &[], "HTTP 404 "), "HTTP 410"),
+        (Answer::whole("500 Oh No", &[], ""), "HTTP 500"),
+        (
+            Answer::whole("302 Found", &["location: /new"], ""),
+            "HTTP 302",
+        ),
+        (
+            Answer::whole("400 Bad Request", &json, message.to_string()),
+            "no",
+        ),
+    ] {
+        let older = Older {
+            unknown,
+            ..Older::default()
+        };
+        let endpoint = older.start();
+        let finished = project(&at(&endpoint), "").failure(3);
+        assert!(finished.stderr().contains(expected), "{expected}");
+        assert_eq!(lines(&endpoint), ["POST /old/sse"], "{expected}");
+    }
+}
+
+#[test]
+fn a_server_that_speaks_neither_is_told_so() {
+    let endpoint = Endpoint::answering(|asked| {
+        let is_post = asked.line.starts_with("POST");
+        let status = if is_post {
+            "404 Not Found"
+        } else {
+            "406 Not Acceptable"
+        };
+        Answer::whole(status, &[], "no: such page")
+    });
+    refused(
+        &endpoint,
+        "",
+        "it answers neither streamable http nor sse: HTTP 404 Not Found; HTTP 406 Not Acceptable",
+    );
+    let sse = "it does not answer sse: HTTP 406 Not Acceptable";
+    refused(&endpoint, "type: sse", sse);
+    for (answer, expected) in [
+        (
+            Answer::whole("200 OK", &["content-type: text/html"], "<p>"),
+            "it answers with no stream of events",
+        ),
+        (
+            Answer::whole("302 Found", &["location: /sse"], ""),
+            "it answers with no stream of events",
+        ),
+        (
+            Answer::whole("405 Method Not Allowed", &[], ""),
+            "HTTP 405 Method Not Allowed",
+        ),
+        (Answer::whole("503 Later", &[], ""), "HTTP 503"),
+    ] {
+        let endpoint = Endpoint::answering(move |_| answer.clone());
+        let expected = format!("it does not answer sse: {expected}");
+        refused(&endpoint, "type: sse", &expected);
+        assert_eq!(lines(&endpoint), ["GET /old/sse"]);
+    }
+}
+
+#[test]
+fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
+    let own = Older {
+        place: "http://{{host}}/old/message?id=7",
+        ..Older::default()
+    };
+    check(own, "type: sse");
+    let other = Endpoint::answering(|_| Answer::whole("202 Accepted", &[], ""));
+    let place: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
+    let older = Older {
+        place,
+        ..Older::default()
+    };
+    let endpoint = older.start();
+    let (own, elsewhere) = (&endpoint.server.url, &other.server.url);
+    let finished = refused(
+        &endpoint,
+        "type: sse, headers: {Authorization: 'Bearer mine'}",
+        &format!(
+            "it does not answer sse: it wants messages to be sent to `{elsewhere}`, and is itself at \
+             `{own}`"
+        ),
+    );
+    assert!(!finished.stderr().contains("mine"));
+    assert_eq!(lines(&endpoint), ["GET /old/sse"]);
+    assert_eq!(other.server.requests().len(), 0);
+}
+
+#[test]
+fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
+    let first = |piece: &str| Answer::stream().piece(piece.to_owned());
+    for (stream, expected) in [
+        (
+            first(": hello\n\n").await_close(),
+            "it did not say in 10 s where messages are sent to",
+        ),
+        (first("").end(), "its stream ended before it said"),
+        (
+            first("data: /message\n\n").await_close(),
+            "its first event is `message`, and not `endpoint`",
+        ),
+        (
+            first("event: \u{1b}[2Jx\ndata: /message\n\n").await_close(),
+            "its first event is `\\u{1b}[2Jx`, and not `endpoint`",
+        ),
+        (
+            first("event: endpoint\ndata: https://[\n\n").await_close(),
+            "what it names to send messages to is no address",
+        ),
+        (
+            first(&format!("data: {}", "x".repeat(17 << 20))).await_close(),
+            "SSE event exceeded the maximum size of 16777216 bytes",
+        ),
+    ] {
+        let endpoint = Endpoint::answering(move |_| stream.clone());
+        let expected = format!("it does not answer sse: {expected}");
+        refused(&endpoint, "type: sse", &expected);
+    }
+}
+
+#[test]
+fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
+    let gone = "error: the server `t` has ended, and what became of the call is not known";
+    let ends: [fn(&Feed, &Value); 2] = [
+        |feed, _| feed.end(),
+        |feed, _| {
+            feed.piece(format!("data: {}", "x".repeat(17 << 20)));
+            feed.end();
+        },
+    ];
+    for called in ends {
+        let older = Older {
+            called,
+            ..Older::default()
+        };
+        let endpoint = older.start();
+        let finished = project(&at(&endpoint), "type: sse").success();
+        assert_eq!(read(&finished), [gone; 2]);
+        let begun = lines(&endpoint);
+        let begun = begun.iter().filter(|line| *line == "GET /old/sse");
+        assert_eq!(begun.count(), 2, "it is connected to again");
+    }
+}
+
+#[test]
+fn a_message_that_is_not_taken_fails_its_call() {
+    let older = Older {
+        called: |_, _| {},
+        ..Older::default()
+    };
+    let feed = Feed::new();
+    let endpoint = Endpoint::answering(move |asked| {
+        let answer = older.answer(asked, &feed);
+        if asked.body.contains("tools/call") {
+            return Answer::whole("404 Not Found", &[], "no such session");
+        }
+        answer
+    });
+    let finished = project(&at(&endpoint), "type: sse").success();
+    for read in read(&finished) {
+        assert!(read.starts_with("error: the server `t`"), "{read}");
+    }
+}
+
+#[test]
+fn an_older_server_wants_the_user_to_sign_in_too() {
+    let challenge = "www-authenticate: Bearer realm=\"t\"";
+    for headers in [vec![challenge], vec![]] {
+        let endpoint = Endpoint::answering(move |asked| {
+            if asked.line.starts_with("GET") {
+                return Answer::whole("401 Unauthorized", &headers, "");
+            }
+            Answer::whole("405 Method Not Allowed", &[], "")
+        });
+        for keys in ["type: sse", ""] {
+            let sign_in = "it wants to know who asks: sign in with `massgen mcp login t`";
+            refused(&endpoint, keys, sign_in);
+            let keys = format!("headers: {{Authorization: 'Bearer mine'}}, {keys}");
+            let wrong = "it does not take what `headers` says of who asks";
+            refused(&endpoint, &keys, wrong);
+        }
+    }
+}
+
+#[test]
+fn who_has_signed_in_is_known_to_an_older_server() {
+    for keys in ["type: sse", ""] {
+        let server = OauthServer::start(Manner {
+            answers_in: Some(Feed::new()),
+            ..Manner::default()
+        });
+        let words = LOGIN.into_iter();
+        let finished = crate::mcp_login::project(&server.url(), keys)
+            .args(words)
+            .success();
+        let finished = finished.then(RUN).success();
+        assert_eq!(read(&finished), ["you are Bearer [redacted]"], "{keys}");
+        assert!(!finished.stderr().contains(TOKEN));
+        let told = [
+            server.requests("GET /mcp"),
+            server.requests("POST /message"),
+        ]
+        .concat();
+        let known = |asked: &&Recorded| asked.headers.contains_key("authorization");
+        assert!(told.iter().filter(known).count() > 3, "{told:#?}");
+    }
+}
+
+#[test]
+fn a_token_that_an_older_server_no_longer_takes_is_exchanged() {
+    let server = OauthServer::start(Manner {
+        answers_in: Some(Feed::new()),
+        ..Manner::default()
+    });
+    let finished = crate::mcp_login::project(&server.url(), "type: sse")
+        .args(LOGIN)
+        .success();
+    server.expire();
+    let finished = finished.then(RUN).success();
+    assert_eq!(read(&finished), ["you are Bearer [redacted]"]);
+}
