@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
+use std::thread::spawn;
 
 use serde_json::{Value, json};
 
@@ -326,6 +327,8 @@ impl Remote {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let listens = lines.any(|line| line.unwrap().contains(" on port "));
         assert!(listens, "the server ended");
+        // One that can tell nobody what it does ends.
+        spawn(move || lines.for_each(drop));
         Self(child, port)
     }
 }
