@@ -28,6 +28,8 @@ pub enum Ending {
     Whole,
     /// Without one.
     Failed,
+    /// Without one, and what it used is counted only at its end.
+    Uncounted,
     /// Nobody waited for its end: the vendor may have counted more by then.
     GivenUp,
 }
@@ -44,8 +46,9 @@ impl Account {
     }
 
     /// Charges a request to `model`, of which the vendor has counted `usage` and perhaps told a cost,
-    /// and gives what it cost; `None` if that is not known. A request that failed before anything was counted cost nothing;
-    /// a whole reply that was not counted may have, and so may one that was given up.
+    /// and gives what it cost; `None` if that is not known. A request that failed before anything was
+    /// counted cost nothing; a whole reply that was not counted may have, and so may one that was given up
+    /// or is counted only at its end.
     pub fn charge(
         &self,
         (model, phase): (&Model, Phase),
@@ -54,9 +57,9 @@ impl Account {
     ) -> Option<Money> {
         let is_counted = usage != Usage::default();
         let cost = match (&model.price, ending) {
-            (_, Ending::Whole) if told.is_some() => told,
+            (_, Ending::Whole | Ending::Failed) if told.is_some() => told,
             (Some(price), _) if price.is_free() => Some(Money::ZERO),
-            (_, Ending::GivenUp) => None,
+            (_, Ending::Uncounted | Ending::GivenUp) => None,
             (Some(price), _) if is_counted => Some(price.cost(&usage)),
             (_, Ending::Failed) if !is_counted => Some(Money::ZERO),
             (_, Ending::Failed | Ending::Whole) => None,

@@ -92,6 +92,13 @@ impl Mind {
         });
     }
 
+    /// Ends what its models still do although nobody waits for it any more.
+    pub async fn rest(&self) {
+        for model in &self.models {
+            model.backend.rest().await;
+        }
+    }
+
     /// Tells the outside.
     pub async fn emit(&self, event: Event) {
         emit(&self.events, event).await;

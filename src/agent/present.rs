@@ -34,13 +34,19 @@ pub enum BrokenOff {
 /// command is ended when patience is over.
 pub async fn present(mind: &mut Mind, patience: &Patience) -> Presentation {
     mind.patience = Some(patience.clone());
+    let presentation = presented(mind, patience).await;
+    // However it ended, nothing of it goes on while what it changed is delivered.
+    mind.rest().await;
+    presentation
+}
+
+async fn presented(mind: &mut Mind, patience: &Patience) -> Presentation {
     let mut presentation = Presentation::default();
     for _ in 0..mind.steps_max {
         mind.notice_servers().await;
-        let step = tokio::select! {
-            biased;
-            over = patience.over() => Err(BrokenOff::Over(over)),
-            step = mind.step() => step.map_err(BrokenOff::Failed),
+        let step = match mind.step_unless(patience.over()).await {
+            Ok(step) => step.map_err(BrokenOff::Failed),
+            Err(over) => Err(BrokenOff::Over(over)),
         };
         let said = match step {
             Ok(said) => said,
@@ -93,15 +99,14 @@ pub enum Judgement {
 /// approval.
 pub async fn judge(mind: &mut Mind, patience: &Patience) -> Judgement {
     mind.tell(brief::post_evaluation());
-    let said = tokio::select! {
-        said = mind.step() => said,
-        over = patience.over() => {
-            mind.emit(Event::CutShort { status: over.status() }).await;
+    let said = match mind.step_unless(patience.over()).await {
+        Ok(Ok(said)) => said,
+        Ok(Err(_)) => return Judgement::Submit,
+        Err(over) => {
+            let status = over.status();
+            mind.emit(Event::CutShort { status }).await;
             return Judgement::Submit;
         }
-    };
-    let Ok(said) = said else {
-        return Judgement::Submit;
     };
     let restart = said.calls.iter().find_map(|call| {
         match parse_call(&call.name, &call.arguments, &mind.served) {

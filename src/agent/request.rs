@@ -22,6 +22,8 @@ pub(super) struct OpenRequest<'a> {
     pub(super) usage: Usage,
     /// What that has cost, where whoever replies says so itself.
     pub(super) told_cost: Option<Money>,
+    /// Whether it has used up something that is counted only at its end.
+    pub(super) is_uncounted: bool,
     charged: Charged,
 }
 
@@ -41,6 +43,7 @@ impl<'a> OpenRequest<'a> {
             since: Instant::now(),
             usage: Usage::default(),
             told_cost: None,
+            is_uncounted: false,
             charged: Charged::No,
         };
         mind.emit(Event::Asking {

@@ -1,10 +1,12 @@
 //! Owns an agent's part in the coordination: rounds that end in an answer or a vote, for as long as
 //! the ballot is open. The conversation goes on from round to round; it is never begun again.
 
+use std::future::pending;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::Mind;
 use crate::agent::calls::FileCall;
@@ -121,6 +123,8 @@ pub struct Desk {
     pub limits: RoundLimits,
     /// When the agent looks at the answers, where a run is played again.
     pub cued: Option<Cued>,
+    /// Says that the coordination is over, whatever the agent does.
+    pub over: CancellationToken,
 }
 
 /// How long the rounds of an agent may take.
@@ -142,17 +146,18 @@ enum Clock {
     ToolsClosed,
 }
 
-/// Lets the agent work until the ballot is closed or the agent drops out.
+/// Lets the agent work until the coordination is over or the agent drops out.
 pub async fn coordinate(mind: Mind, desk: Desk) {
-    let limit = desk.limits.first;
-    let seat = Seat {
+    let (limit, over) = (desk.limits.first, desk.over.clone());
+    let mut seat = Seat {
         seen: 0,
         steps: 0,
         round: Round::begin(limit, desk.limits.grace),
         mind,
         desk,
     };
-    seat.work().await;
+    let _worked = over.run_until_cancelled(seat.work()).await;
+    seat.mind.rest().await;
 }
 
 /// One agent with what it knows of the others.
@@ -216,7 +221,7 @@ impl Round {
 }
 
 impl Seat {
-    async fn work(mut self) {
+    async fn work(&mut self) {
         loop {
             self.catch_up().await;
             self.await_the_present().await;
@@ -240,17 +245,10 @@ impl Seat {
                     format!("no decision after {steps_max} requests (`max_steps_per_round`)");
                 return self.stop(reason, false).await;
             }
-            let step = self.mind.step();
-            let said = match self.round.end() {
-                None => step.await,
-                Some(end) => match tokio::time::timeout_at(end, step).await {
-                    Ok(said) => said,
-                    Err(_) => return self.out_of_time().await,
-                },
-            };
-            let said = match said {
-                Ok(said) => said,
-                Err(fault) => return self.stop(fault.message, false).await,
+            let said = match self.mind.step_unless(moment(self.round.end())).await {
+                Ok(Ok(said)) => said,
+                Ok(Err(fault)) => return self.stop(fault.message, false).await,
+                Err(()) => return self.out_of_time().await,
             };
             self.steps = self.steps.saturating_add(1);
             let (decisions, files) = sort_calls(said.calls, &self.mind.served);
@@ -449,6 +447,14 @@ impl Seat {
 
     async fn stop(&self, reason: String, timed_out: bool) {
         self.submit(Submission::Stopped { reason, timed_out }).await;
+    }
+}
+
+/// Waits until then; for ever where there is no such moment.
+async fn moment(then: Option<Instant>) {
+    match then {
+        Some(then) => sleep_until(then).await,
+        None => pending().await,
     }
 }
 

@@ -100,6 +100,20 @@ impl Mind {
         said
     }
 
+    /// The same, unless `over` comes first: then what was asked is ended.
+    pub async fn step_unless<T>(
+        &mut self,
+        over: impl Future<Output = T>,
+    ) -> Result<Result<Said, BackendError>, T> {
+        let over = tokio::select! {
+            biased;
+            over = over => over,
+            said = self.step() => return Ok(said),
+        };
+        self.rest().await;
+        Err(over)
+    }
+
     async fn hear_to_the_end(&mut self) -> Result<Said, BackendError> {
         let mut before = String::new();
         for _ in 0..PAUSES_MAX {
@@ -252,10 +266,10 @@ impl Mind {
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, failed, "a model was asked");
-        let ending = if failed {
-            Ending::Failed
-        } else {
-            Ending::Whole
+        let ending = match (failed, request.is_uncounted) {
+            (false, _) => Ending::Whole,
+            (true, false) => Ending::Failed,
+            (true, true) => Ending::Uncounted,
         };
         request.end(ending).await;
         reply
@@ -306,8 +320,15 @@ impl Mind {
                 }
                 ReplyEvent::Call(call) => calls.push(call),
                 ReplyEvent::Echo(wanted) => echo = Some(wanted),
-                ReplyEvent::Usage(counted) => open.usage = counted,
-                ReplyEvent::Cost(told) => open.told_cost = Some(told),
+                ReplyEvent::Uncounted => open.is_uncounted = true,
+                ReplyEvent::Usage(counted) => {
+                    open.usage = counted;
+                    open.is_uncounted = false;
+                }
+                ReplyEvent::Cost(told) => {
+                    open.told_cost = Some(told);
+                    open.is_uncounted = false;
+                }
                 ReplyEvent::OwnTool(own) => self.tell_of_own_tool(own).await,
                 ReplyEvent::End(stop) => {
                     let said = Said { text, calls };

@@ -2,9 +2,11 @@
 //! implement. A backend never touches files and never decides anything.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
@@ -65,6 +67,8 @@ pub enum ReplyEvent {
     Call(CallRequest),
     /// What the vendor wants to have back with this reply in later requests; at most once.
     Echo(Value),
+    /// From here on it uses up what is counted only at its end.
+    Uncounted,
     /// What the reply has used so far; a later count replaces an earlier one.
     Usage(Usage),
     /// What the reply has cost so far, where whoever gives it says so itself.
@@ -134,5 +138,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The same in its place, for a backend that is a program and needs something that holds it.
     fn seated(&self, _seat: &Seat) -> Option<Arc<dyn Backend>> {
         None
+    }
+
+    /// Ends what goes on although nobody waits for it any more, if anything does: a program gets a moment
+    /// to end its turn itself. To drop this ends it at once.
+    fn rest(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::patience::{Over, Patience};
 use crate::agent::round::{Board, Desk, RoundLimits, Submission, Verdict, coordinate};
@@ -140,6 +141,7 @@ pub async fn run(
         events,
     };
     let agents = participants.len();
+    let over = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let mut task_of = BTreeMap::new();
     for participant in participants {
@@ -152,6 +154,7 @@ pub async fn run(
             board: watched.clone(),
             limits: limits.rounds,
             cued: intake.cued(number),
+            over: over.clone(),
         };
         task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
     }
@@ -178,7 +181,8 @@ pub async fn run(
             break closed;
         }
     };
-    tasks.shutdown().await;
+    over.cancel();
+    while tasks.join_next().await.is_some() {}
     table.result(closed)
 }
 

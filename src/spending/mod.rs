@@ -42,6 +42,26 @@ impl Usage {
         }
     }
 
+    /// What was added to `earlier`, which a count that goes on began with. One that is smaller has begun
+    /// anew.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let less = || {
+            Some(Self {
+                input_tokens: self.input_tokens.checked_sub(earlier.input_tokens)?,
+                cached_tokens: self.cached_tokens.checked_sub(earlier.cached_tokens)?,
+                cache_write_tokens: self
+                    .cache_write_tokens
+                    .checked_sub(earlier.cache_write_tokens)?,
+                output_tokens: self.output_tokens.checked_sub(earlier.output_tokens)?,
+                reasoning_tokens: self
+                    .reasoning_tokens
+                    .checked_sub(earlier.reasoning_tokens)?,
+            })
+        };
+        less().unwrap_or(self)
+    }
+
     /// Tokens of request and reply.
     pub fn total_tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

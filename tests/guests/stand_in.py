@@ -92,6 +92,23 @@ class Acp:
         answer = self.ask("session/request_permission", {"toolCall": call, "options": options})
         return answer["result"]["outcome"].get("optionId", "cancelled")
 
+    def asked_to_end(self, message):
+        return message.get("method") == "session/cancel"
+
+    def permission_until_cancel(self, kind, detail, path):
+        """Asks for a permission and notes what comes until there is an answer."""
+        self.count += 1
+        call = {"toolCallId": "c1", "kind": kind, "title": detail, "rawInput": {"command": detail}}
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        out({"jsonrpc": "2.0", "id": self.count, "method": "session/request_permission",
+             "params": {"sessionId": self.session, "toolCall": call, "options": options}})
+        came = []
+        while True:
+            message = json.loads(sys.stdin.readline())
+            came.append(message.get("method") or message["result"]["outcome"]["outcome"])
+            if "method" not in message:
+                return write(path, " ".join(came))
+
     def own(self, tool, detail):
         self.update({"sessionUpdate": "tool_call", "toolCallId": "t1", "title": detail, "kind": tool})
 
@@ -142,6 +159,9 @@ class Claude:
             return "status %d %s" % (done.returncode, done.stderr.strip())
         return json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"]
 
+    def asked_to_end(self, message):
+        return message.get("request", {}).get("subtype") == "interrupt"
+
     def turns(self):
         for line in sys.stdin:
             yield json.loads(line)["message"]["content"]
@@ -151,6 +171,8 @@ class Claude:
 
 
 class Codex(Claude):
+    thread = os.path.expanduser("~/thread.json")
+
     def __init__(self):
         given = [word.split("=", 1) for word in ARGUMENTS if word.startswith("mcp_servers.massgen.")]
         given = {name.rsplit(".", 1)[1]: json.loads(value) for name, value in given}
@@ -167,7 +189,11 @@ class Codex(Claude):
         out({"type": "thread.started", "thread_id": "th1"})
         out({"type": "turn.started"})
         yield sys.stdin.read()
-        out({"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}})
+        # It counts its thread as a whole.
+        turns = int(read(self.thread)) + 1 if self.resumed else 1
+        write(self.thread, str(turns))
+        usage = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+        out({"type": "turn.completed", "usage": {name: count * turns for name, count in usage.items()}})
 
 
 def attempt(work):
@@ -199,6 +225,14 @@ def step(speaker, relays, name, given):
         return os.environ.get(given[0], "none")
     if name == "list":
         return attempt(lambda: " ".join(sorted(os.listdir(given[0]))))
+    if name == "until_asked_to_end":
+        for line in sys.stdin:
+            if speaker.asked_to_end(json.loads(line)):
+                time.sleep(given[1])
+                return write(given[0], "asked")
+        return time.sleep(60)
+    if name == "permission_until_cancel":
+        return speaker.permission_until_cancel(*given)
     if name == "sleep":
         return time.sleep(given[0]) or "slept"
     if name == "die":

@@ -127,6 +127,7 @@ async fn next_request(
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
+            | ReplyEvent::Uncounted
             | ReplyEvent::OwnTool(_)
             | ReplyEvent::End(_) => {}
         }

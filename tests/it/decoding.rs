@@ -143,6 +143,7 @@ impl Decoding {
                 ReplyEvent::Echo(_)
                 | ReplyEvent::Usage(_)
                 | ReplyEvent::Cost(_)
+                | ReplyEvent::Uncounted
                 | ReplyEvent::OwnTool(_) => {}
                 ReplyEvent::End(_) => panic!("something after the end: {events:?}"),
             }

@@ -327,6 +327,7 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, Message) {
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
+            | ReplyEvent::Uncounted
             | ReplyEvent::OwnTool(_)
             | ReplyEvent::End(_) => {}
         }

@@ -18,7 +18,7 @@ const TONGUES: &[(&str, &str)] = &[
 ];
 
 /// A project with files to read, to write and to leave alone, and the stand-in.
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     Project::new()
         .file("given/stand_in.py", STAND_IN)
         .file("given/notes.txt", "of the project")
@@ -30,13 +30,13 @@ fn project() -> Project {
 }
 
 /// The root of a project, without a slash at the end.
-fn root(project: &Project) -> String {
+pub(crate) fn root(project: &Project) -> String {
     let root = project.path("").display().to_string();
     root.trim_end_matches('/').to_owned()
 }
 
 /// Adds the table of a guest and gives the guest as an agent; `$` in both is the project.
-fn guest(
+pub(crate) fn guest(
     project: Project,
     (id, kind): (&str, &str),
     keys: &str,
@@ -55,7 +55,7 @@ fn guest(
 }
 
 /// What the config opens to all.
-const OPENED: &str =
+pub(crate) const OPENED: &str =
     "orchestrator: {context_paths: [{path: given}, {path: out, permission: write}]}";
 
 /// Runs one guest that does `steps`, then answers; gives what it said of each step.
@@ -81,7 +81,7 @@ fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
 }
 
 /// The lines that an agent said.
-fn said(finished: &Finished, id: &str) -> Vec<String> {
+pub(crate) fn said(finished: &Finished, id: &str) -> Vec<String> {
     let texts = events(finished, "text").into_iter();
     let texts = texts.filter(|event| event["agent"] == id);
     let all: String = texts

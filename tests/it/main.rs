@@ -56,6 +56,7 @@ mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;
 mod guard;
+mod guest_ends;
 mod guest_packages;
 mod guests;
 mod hooks;

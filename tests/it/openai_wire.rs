@@ -328,6 +328,7 @@ fn after(
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
+            | ReplyEvent::Uncounted
             | ReplyEvent::OwnTool(_)
             | ReplyEvent::End(_) => {}
         }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::backend::guest::permission;
 use crate::backend::guest::tongue::{
-    Around, Asked, Heard, Launch, Life, SERVER, Tongue, Trouble, Wish, own_tool, parsed, text_at,
+    Around, Heard, Launch, Life, SERVER, Tongue, Trouble, Wish, own_tool, parsed, text_at,
 };
 use crate::spending::Usage;
+use crate::spending::money::Money;
 
 /// The version of the protocol that is spoken.
 const VERSION: u64 = 1;
@@ -36,6 +37,10 @@ struct State {
     /// What waits until the session is there.
     first: Option<String>,
     prompt_id: u64,
+    /// What all turns of the session have cost that are charged.
+    charged: Money,
+    /// What they have cost by now, if that was told in this turn.
+    told: Option<Money>,
 }
 
 impl Acp {
@@ -47,7 +52,7 @@ impl Acp {
         }
     }
 
-    fn heard_update(update: &Value) -> Option<Heard> {
+    fn heard_update(&mut self, update: &Value) -> Option<Heard> {
         let text = || text_at(update, "/content/text").to_owned();
         match text_at(update, "/sessionUpdate") {
             "agent_message_chunk" => Some(Heard::Text(text())),
@@ -58,8 +63,24 @@ impl Acp {
                 let title = json!({ "title": text_at(update, "/title") });
                 Some(Heard::OwnTool(own_tool(tool, &title)))
             }
+            "usage_update" => {
+                self.state.told = cost(update).or(self.state.told);
+                None
+            }
             _ => None,
         }
+    }
+
+    /// What the end of a turn says.
+    fn ended(&mut self, result: &Value) -> Vec<Heard> {
+        let usage = usage(result);
+        let counted = (usage != Usage::default()).then_some(Heard::Usage(usage));
+        let cost = self.state.told.take().map(|all| {
+            let charged = std::mem::replace(&mut self.state.charged, all);
+            Heard::Cost(all.less(charged))
+        });
+        let heard = counted.into_iter().chain(cost);
+        heard.chain([Heard::TurnEnded]).collect()
     }
 
     /// What the answer to a request of massgen's says.
@@ -69,11 +90,11 @@ impl Acp {
             let more = error.pointer("/data/details").and_then(Value::as_str);
             let why = format!("{said} {}", more.unwrap_or_default());
             let why = format!("the program refuses: {}", why.trim());
-            return Err(if id >= FIRST_PROMPT {
-                Trouble::Passing(why)
+            return if id >= FIRST_PROMPT {
+                Ok(vec![Heard::Failed(Trouble::Passing(why))])
             } else {
-                Trouble::Lasting(why)
-            });
+                Err(Trouble::Lasting(why))
+            };
         }
         let result = message.get("result").unwrap_or(&Value::Null);
         match id {
@@ -90,27 +111,51 @@ impl Acp {
                 let first = self.state.first.take().unwrap_or_default();
                 Ok(self.prompt(first).into_iter().map(Heard::Send).collect())
             }
-            id if id == self.state.prompt_id => Ok(ended(result)),
+            id if id == self.state.prompt_id => Ok(self.ended(result)),
             _ => Ok(Vec::new()),
         }
     }
 }
 
-/// What the end of a turn says.
-fn ended(result: &Value) -> Vec<Heard> {
-    let count = |name: &str| {
-        let in_usage = result.get("usage").and_then(|usage| usage.get(name));
-        in_usage.and_then(Value::as_u64).unwrap_or_default()
-    };
-    let usage = Usage {
-        input_tokens: count("inputTokens"),
-        cached_tokens: count("cachedReadTokens"),
-        cache_write_tokens: count("cachedWriteTokens"),
-        output_tokens: count("outputTokens"),
-        reasoning_tokens: count("thoughtTokens"),
-    };
-    let counted = (usage != Usage::default()).then_some(Heard::Usage(usage));
-    counted.into_iter().chain([Heard::TurnEnded]).collect()
+/// What a turn has used, as far as the end of a turn says so.
+fn usage(result: &Value) -> Usage {
+    let at = |pointer: &str| result.pointer(pointer).and_then(Value::as_u64);
+    let count = |name: &str| at(&format!("/usage/{name}")).unwrap_or_default();
+    let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
+    let (input, output, thought) = (
+        count("inputTokens"),
+        count("outputTokens"),
+        count("thoughtTokens"),
+    );
+    if input == 0 && output == 0 {
+        // Google's program tells it in a place of its own.
+        let quota = |name: &str| at(&format!("/_meta/quota/token_count/{name}"));
+        return Usage {
+            input_tokens: quota("input_tokens").unwrap_or_default(),
+            output_tokens: quota("output_tokens").unwrap_or_default(),
+            ..Usage::default()
+        };
+    }
+    // Whether the parts are in the whole is not settled; the sum tells, where there is one.
+    let cache = cached.saturating_add(written);
+    let beside = count("totalTokens").saturating_sub(input.saturating_add(output));
+    let is_beside = |part: u64, other: u64| beside == part || beside == part.saturating_add(other);
+    let apart = |part: u64, is_apart: bool| if is_apart { part } else { 0 };
+    Usage {
+        input_tokens: input
+            .saturating_add(apart(cache, cache > input || is_beside(cache, thought))),
+        cached_tokens: cached,
+        cache_write_tokens: written,
+        output_tokens: output.saturating_add(apart(thought, is_beside(thought, cache))),
+        reasoning_tokens: thought,
+    }
+}
+
+/// What the session has cost by now, where a guest says so in the money that massgen counts.
+fn cost(update: &Value) -> Option<Money> {
+    let dollars = update.pointer("/cost/amount").and_then(Value::as_f64);
+    let dollars = dollars.filter(|_| text_at(update, "/cost/currency") == "USD");
+    Money::from_dollars(&format!("{:.9}", dollars?))
 }
 
 impl Tongue for Acp {
@@ -161,7 +206,7 @@ impl Tongue for Acp {
             },
             (Some("session/update"), None) => {
                 let update = asked.get("update").unwrap_or(&Value::Null);
-                Ok(Self::heard_update(update).into_iter().collect())
+                Ok(self.heard_update(update).into_iter().collect())
             }
             (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
@@ -186,8 +231,16 @@ impl Tongue for Acp {
         }
     }
 
-    fn permit(&self, id: &Value, asked: &Asked, allowed: bool) -> Option<String> {
-        let option = if allowed { &asked.yes } else { &asked.no };
+    fn cancel(&self) -> Vec<String> {
+        if self.state.session.is_empty() {
+            return Vec::new();
+        }
+        let asked = json!({"sessionId": self.state.session});
+        let told = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": asked});
+        vec![told.to_string()]
+    }
+
+    fn permit(&self, id: &Value, option: Option<&str>) -> Option<String> {
         let outcome = match option {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),

@@ -12,6 +12,8 @@ use crate::spending::money::Money;
 
 /// How long the hook may take, in seconds: a person may be asked.
 const HOOK_SECONDS_MAX: u64 = 600;
+/// The id of the one thing that is asked of it besides its turns.
+const INTERRUPT: &str = "interrupt";
 
 /// A conversation with Claude Code.
 #[derive(Debug, Default)]
@@ -93,9 +95,15 @@ impl Tongue for Claude {
                 let content = content.into_iter().flatten().filter(|_| !is_below);
                 Ok(content.filter_map(heard).collect())
             }
-            "result" => self.ended(&message),
+            "result" => Ok(self.ended(&message)),
             _ => Ok(Vec::new()),
         }
+    }
+
+    fn cancel(&self) -> Vec<String> {
+        let asked = json!({"subtype": "interrupt"});
+        let told = json!({"type": "control_request", "request_id": INTERRUPT, "request": asked});
+        vec![told.to_string()]
     }
 
     fn life(&self) -> Life {
@@ -105,35 +113,43 @@ impl Tongue for Claude {
 
 impl Claude {
     /// What the end of a turn says. The costs that it tells are those of the whole process.
-    fn ended(&mut self, message: &Value) -> Result<Vec<Heard>, Trouble> {
+    fn ended(&mut self, message: &Value) -> Vec<Heard> {
         let usage = usage(message.get("usage").unwrap_or(&Value::Null));
         let all = message.get("total_cost_usd").and_then(Value::as_f64);
         let all = all.and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
         let cost = all.map(|all| Heard::Cost(all.less(self.told)));
         self.told = all.unwrap_or(self.told);
-        if message.get("is_error") == Some(&Value::Bool(true)) {
-            let said = text_at(message, "/result");
-            let said = if said.is_empty() {
-                text_at(message, "/subtype")
-            } else {
-                said
-            };
-            let why = format!("Claude Code: {said}");
-            let status = message.get("api_error_status").and_then(Value::as_u64);
-            let will_stay = status
-                .is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
-            return Err(
-                if will_stay || said.contains("/login") || said.contains("API key") {
-                    Trouble::Lasting(why)
-                } else {
-                    Trouble::Passing(why)
-                },
-            );
-        }
-        let mut heard = vec![Heard::Usage(usage)];
+        let is_counted = usage != Usage::default();
+        let mut heard: Vec<Heard> = is_counted
+            .then_some(Heard::Usage(usage))
+            .into_iter()
+            .collect();
         heard.extend(cost);
-        heard.push(Heard::TurnEnded);
-        Ok(heard)
+        heard.push(match failure(message) {
+            Some(trouble) => Heard::Failed(trouble),
+            None => Heard::TurnEnded,
+        });
+        heard
+    }
+}
+
+/// Why a turn has ended without what it was asked for, if it has.
+fn failure(message: &Value) -> Option<Trouble> {
+    if message.get("is_error") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let said = match text_at(message, "/result") {
+        "" => text_at(message, "/subtype"),
+        said => said,
+    };
+    let why = format!("Claude Code: {said}");
+    let status = message.get("api_error_status").and_then(Value::as_u64);
+    let will_stay =
+        status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
+    if will_stay || said.contains("/login") || said.contains("API key") {
+        Some(Trouble::Lasting(why))
+    } else {
+        Some(Trouble::Passing(why))
     }
 }
 

@@ -16,6 +16,8 @@ const TOOL_SECONDS_MAX: u64 = 3_600;
 #[derive(Debug, Default)]
 pub(super) struct Codex {
     thread: Option<String>,
+    /// What all turns of the thread have used.
+    told: Usage,
 }
 
 impl Tongue for Codex {
@@ -56,6 +58,7 @@ impl Tongue for Codex {
 
     fn begin(&mut self, _around: &Around, text: String) -> Vec<String> {
         self.thread = None;
+        self.told = Usage::default();
         vec![text]
     }
 
@@ -82,8 +85,9 @@ impl Tongue for Codex {
                 Ok(heard(item, is_over).into_iter().collect())
             }
             "turn.completed" => {
-                let usage = usage(message.get("usage").unwrap_or(&Value::Null));
-                Ok(vec![Heard::Usage(usage), Heard::TurnEnded])
+                let all = usage(message.get("usage").unwrap_or(&Value::Null));
+                let turn = all.since(std::mem::replace(&mut self.told, all));
+                Ok(vec![Heard::Usage(turn), Heard::TurnEnded])
             }
             "turn.failed" => failed("/error/message"),
             _ => Ok(Vec::new()),
@@ -118,6 +122,7 @@ fn heard(item: &Value, is_over: bool) -> Option<Heard> {
     }
 }
 
+/// What it has counted: every turn tells the sum of its thread.
 fn usage(told: &Value) -> Usage {
     let count = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
     Usage {

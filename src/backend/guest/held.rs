@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use crate::backend::conversation::{Message, Version};
 use crate::backend::guest::Seated;
+use crate::backend::guest::parting::part;
 use crate::backend::guest::relay::Relay;
 use crate::backend::guest::session::{Process, start};
 use crate::backend::guest::told;
-use crate::backend::guest::tongue::{Around, Life, Tongue, Trouble};
+use crate::backend::guest::tongue::{Around, Heard, Life, Tongue, Trouble};
 use crate::brief::guests::GO_ON;
 use crate::world::exec::guest::Lodging;
 use crate::world::foreigner::{Foreigner, Held as HeldBy};
@@ -27,6 +29,8 @@ pub(super) struct Held {
     pub(super) waiting: BTreeMap<String, oneshot::Sender<Result<String, String>>>,
     /// Whether it is in the middle of its turn.
     pub(super) progress: Progress,
+    /// What is told to it when its turn is to end while it waits for the answer to a question.
+    pub(super) refusal: Option<String>,
 }
 
 /// How far a turn has come.
@@ -49,7 +53,19 @@ impl Held {
         self.process = None;
         self.known = None;
         self.waiting.clear();
+        self.refusal = None;
         self.progress = Progress::Ended;
+    }
+
+    /// Ends the process. One that is in the middle of its turn gets a moment to end that; what it has
+    /// counted by then is given.
+    pub(super) async fn stop(&mut self) -> Vec<Heard> {
+        let counted = part(self).await;
+        let process = self.process.take();
+        // It takes a moment to end.
+        let _ended = spawn_blocking(move || drop(process)).await;
+        self.forget();
+        counted
     }
 
     /// Tells a process that knows the rest what is new.
@@ -113,7 +129,7 @@ impl Held {
         seated: &Seated,
         text: String,
     ) -> Result<(), Trouble> {
-        self.forget();
+        self.stop().await;
         // What an earlier process asked for nobody waits for any more.
         while self.relay.incoming.try_recv().is_ok() {}
         let lines = self.tongue.begin(&self.around, text);
@@ -153,6 +169,7 @@ pub(super) fn opened(seated: &Seated) -> Result<Held, Trouble> {
         known: None,
         waiting: BTreeMap::new(),
         progress: Progress::Ended,
+        refusal: None,
     })
 }
 

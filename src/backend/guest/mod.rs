@@ -6,6 +6,7 @@ mod acp;
 mod claude;
 mod codex;
 mod held;
+mod parting;
 mod permission;
 mod relay;
 mod session;
@@ -20,12 +21,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 
 use crate::backend::guest::acp::Acp;
 use crate::backend::guest::claude::Claude;
 use crate::backend::guest::codex::Codex;
-use crate::backend::guest::held::Held;
+use crate::backend::guest::held::{Held, Progress};
 use crate::backend::guest::tongue::Tongue;
 use crate::backend::guest::turn::Turn;
 use crate::backend::{Backend, BackendError, FaultKind, Reply, Request};
@@ -103,6 +105,18 @@ impl Backend for Seated {
             let event = turn.next().await?;
             Some((event, turn))
         }))
+    }
+
+    fn rest(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let held = self.held().take();
+            if let Some(mut held) = held {
+                if held.progress == Progress::Open {
+                    held.stop().await;
+                }
+                *self.held() = Some(held);
+            }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::backend::guest::claude::Claude;
 use crate::backend::guest::codex::Codex;
 use crate::backend::guest::tongue::{Around, Heard, Tongue, Trouble, Wish, is_relayed};
 use crate::path::AbsPath;
+use crate::spending::Usage;
 use crate::tools::foreign::Foreign;
 
 fn around() -> Around {
@@ -86,12 +87,90 @@ fn an_acp_guest_that_refuses_is_told_of() {
         hear(&mut begun(), &refuses(1)),
         Err(Trouble::Lasting(why.clone()))
     );
-    assert_eq!(hear(&mut begun(), &refuses(2)), Err(Trouble::Passing(why)));
+    let failed = Heard::Failed(Trouble::Passing(why));
+    assert_eq!(hear(&mut begun(), &refuses(2)), Ok(vec![failed]));
     let other = json!({"id": 0, "result": {"protocolVersion": 7}});
     assert!(matches!(
         hear(&mut begun(), &other),
         Err(Trouble::Lasting(_))
     ));
+}
+
+#[test]
+fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
+    assert_eq!(Acp::new(acp::plain).cancel(), Vec::<String>::new());
+    let asked: Value = serde_json::from_str(&begun().cancel()[0]).unwrap();
+    assert_eq!(asked["method"], "session/cancel");
+    assert_eq!(asked["params"]["sessionId"], "s");
+    assert_eq!(asked.get("id"), None);
+    let nobody = begun().permit(&json!(5), None).unwrap();
+    assert!(nobody.contains(r#""outcome":"cancelled""#), "{nobody}");
+    let ended = hear(
+        &mut begun(),
+        &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
+    );
+    assert_eq!(ended, Ok(vec![Heard::TurnEnded]));
+}
+
+#[test]
+fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
+    /// `expected` is input, of which cached, output, of which reasoning.
+    #[track_caller]
+    fn check(result: &Value, expected: [u64; 4]) {
+        let ended = hear(&mut begun(), &json!({"id": 2, "result": result})).unwrap();
+        let usage = match ended.as_slice() {
+            [Heard::Usage(usage), Heard::TurnEnded] => *usage,
+            [Heard::TurnEnded] => Usage::default(),
+            other => panic!("{other:?}"),
+        };
+        let told = [
+            usage.input_tokens,
+            usage.cached_tokens,
+            usage.output_tokens,
+            usage.reasoning_tokens,
+        ];
+        assert_eq!(told, expected, "{result}");
+    }
+
+    let counts = |input: u64, cached: u64, thought: u64, total: u64| {
+        json!({"usage": {"inputTokens": input, "outputTokens": 20, "cachedReadTokens": cached,
+            "thoughtTokens": thought, "totalTokens": total}})
+    };
+    check(&counts(100, 60, 5, 120), [100, 60, 20, 5]);
+    check(&counts(100, 60, 5, 180), [160, 60, 20, 5]);
+    check(&counts(100, 60, 5, 185), [160, 60, 25, 5]);
+    check(&counts(100, 60, 5, 125), [100, 60, 25, 5]);
+    // Without a sum, the whole is what it says, unless that cannot be.
+    check(&counts(100, 60, 5, 0), [100, 60, 20, 5]);
+    check(&counts(10, 60, 0, 0), [70, 60, 20, 0]);
+    let quota = json!({"token_count": {"input_tokens": 7, "output_tokens": 2}});
+    check(&json!({"_meta": {"quota": quota}}), [7, 0, 2, 0]);
+    check(&json!({"stopReason": "end_turn"}), [0; 4]);
+}
+
+#[test]
+fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
+    let mut acp = begun();
+    let mut turn = |id: u64, cost: Option<Value>| {
+        if let Some(cost) = cost {
+            let update = json!({"sessionUpdate": "usage_update", "cost": cost});
+            let told = json!({"method": "session/update", "params": {"update": update}});
+            assert_eq!(hear(&mut acp, &told), Ok(Vec::new()));
+        }
+        let ended = hear(&mut acp, &json!({"id": id, "result": {}})).unwrap();
+        acp.prompt("again".to_owned());
+        match ended.as_slice() {
+            [Heard::Cost(cost), Heard::TurnEnded] => Some(cost.to_string()),
+            [Heard::TurnEnded] => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let dollars = |amount: f64| Some(json!({"amount": amount, "currency": "USD"}));
+    assert_eq!(turn(2, dollars(0.25)).as_deref(), Some("0.25"));
+    assert_eq!(turn(3, dollars(0.75)).as_deref(), Some("0.5"));
+    assert_eq!(turn(4, None), None);
+    let other = json!({"amount": 9, "currency": "EUR"});
+    assert_eq!(turn(5, Some(other)), None);
 }
 
 #[test]
@@ -202,7 +281,10 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
     let fails = |status: u64, said: &str| {
         let ended =
             json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
-        hear(&mut Claude::default(), &ended)
+        match hear(&mut Claude::default(), &ended).unwrap().pop() {
+            Some(Heard::Failed(trouble)) => Err::<(), _>(trouble),
+            other => panic!("{other:?}"),
+        }
     };
     assert!(matches!(fails(529, "overloaded"), Err(Trouble::Passing(_))));
     assert!(matches!(fails(429, "slow down"), Err(Trouble::Passing(_))));
@@ -234,6 +316,16 @@ fn codex_goes_on_with_its_thread() {
         hear(&mut codex, &failed),
         Err(Trouble::Passing(_))
     ));
+    let mut turn = |count: u64| {
+        let usage = json!({"input_tokens": count, "cached_input_tokens": 1, "output_tokens": 2});
+        let ended = json!({"type": "turn.completed", "usage": usage});
+        match hear(&mut codex, &ended).unwrap().as_slice() {
+            [Heard::Usage(usage), Heard::TurnEnded] => usage.input_tokens,
+            other => panic!("{other:?}"),
+        }
+    };
+    // It counts the thread as a whole; what is less has begun anew.
+    assert_eq!([turn(10), turn(25), turn(7)], [10, 15, 7]);
     codex.begin(&around(), "again".to_owned());
     assert!(!resumes(&codex));
 }

@@ -65,6 +65,8 @@ pub(super) enum Heard {
     Cost(Money),
     /// A line to write to it.
     Send(String),
+    /// It has ended its turn without having done what it was asked.
+    Failed(Trouble),
     /// It asks for something, by this id.
     Wish(Value, Box<Wish>),
     /// Its turn has ended.
@@ -114,8 +116,13 @@ pub(super) trait Tongue: Send + Sync + std::fmt::Debug {
     fn prompt(&mut self, text: String) -> Vec<String>;
     /// What a line says.
     fn hear(&mut self, line: &str) -> Result<Vec<Heard>, Trouble>;
-    /// The line that answers a question whether a tool may be used; none where nobody asks so.
-    fn permit(&self, _id: &Value, _asked: &Asked, _allowed: bool) -> Option<String> {
+    /// The lines that ask it to end its turn; none where the protocol has no word for that.
+    fn cancel(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// The line that answers a question whether a tool may be used with one of its options, or says that
+    /// nobody chooses any more; none where nobody asks so.
+    fn permit(&self, _id: &Value, _option: Option<&str>) -> Option<String> {
         None
     }
     /// The line that answers another wish; none where there are none.

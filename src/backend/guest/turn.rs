@@ -13,7 +13,7 @@ use crate::backend::guest::held::{GoesOn, Held, Progress, opened};
 use crate::backend::guest::relay::Incoming;
 use crate::backend::guest::told;
 use crate::backend::guest::tongue::{Heard, Life, Trouble, Wish};
-use crate::backend::guest::wishes::fulfilled;
+use crate::backend::guest::wishes::{fulfilled, refused};
 use crate::backend::{BackendError, FaultKind, OwnTool, ReplyEvent, Request};
 use crate::brief::guests::{HANDED_IN, HAS_DECIDED};
 use crate::event::StopReason;
@@ -45,6 +45,8 @@ pub(super) struct Turn<'a> {
     held: Option<Held>,
     stage: Stage,
     ready: VecDeque<ReplyEvent>,
+    /// Why it has come to nothing, if it has.
+    failed: Option<BackendError>,
     calls: Vec<CallRequest>,
     has_decided: bool,
     /// When it is cut.
@@ -72,6 +74,7 @@ impl<'a> Turn<'a> {
             held: None,
             stage: Stage::New,
             ready: VecDeque::new(),
+            failed: None,
             calls: Vec::new(),
             has_decided: false,
             until: after(now, seated.time_max()),
@@ -88,14 +91,13 @@ impl<'a> Turn<'a> {
                 return Some(Ok(event));
             }
             let done = match self.stage {
-                Stage::Over => return None,
+                Stage::Over => return self.failed.take().map(Err),
                 Stage::New => self.begin().await,
                 Stage::Running => self.go_on().await,
             };
             if let Err(trouble) = done {
-                self.stage = Stage::Over;
-                self.let_go();
-                return Some(Err(error(trouble)));
+                self.failed = Some(error(trouble));
+                self.stop().await;
             }
         }
     }
@@ -130,6 +132,7 @@ impl<'a> Turn<'a> {
         held.known = Some((conversation.version().clone(), messages.len()));
         held.progress = Progress::Open;
         self.stage = Stage::Running;
+        self.ready.push_back(ReplyEvent::Uncounted);
         Ok(())
     }
 
@@ -152,7 +155,7 @@ impl<'a> Turn<'a> {
                 let line = match line {
                     // What it has handed in counts, however it ended.
                     Err(_) if self.has_decided => {
-                        self.cut_off();
+                        self.cut_off().await;
                         return Ok(());
                     }
                     line => line?,
@@ -161,7 +164,7 @@ impl<'a> Turn<'a> {
                 self.take_in(&line).await?;
             }
             Next::Incoming(incoming) => self.take_call(incoming),
-            Next::Silence | Next::TimeOver if self.has_decided => self.cut_off(),
+            Next::Silence | Next::TimeOver if self.has_decided => self.cut_off().await,
             Next::Silence => {
                 let seconds = self.seated.silence_max().as_secs();
                 let why = format!("the program said nothing for {seconds} s");
@@ -197,11 +200,16 @@ impl<'a> Turn<'a> {
                 Heard::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 Heard::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 Heard::OwnTool(tool) => self.tell_of(tool),
-                Heard::Usage(usage) => self.ready.push_back(ReplyEvent::Usage(usage)),
-                Heard::Cost(cost) => self.ready.push_back(ReplyEvent::Cost(cost)),
+                Heard::Usage(_) | Heard::Cost(_) => self.ready.extend(used(heard)),
                 Heard::Send(line) => self.say(line).await?,
                 Heard::Wish(id, wish) => self.fulfil(&id, *wish).await?,
                 Heard::TurnEnded => self.turn_ended().await,
+                Heard::Failed(trouble) => {
+                    if let Some(held) = &mut self.held {
+                        held.progress = Progress::Ended;
+                    }
+                    return Err(trouble);
+                }
             }
         }
         Ok(())
@@ -223,11 +231,13 @@ impl<'a> Turn<'a> {
 
     /// Answers what the guest asks for.
     async fn fulfil(&mut self, id: &Value, wish: Wish) -> Result<(), Trouble> {
-        let Some(held) = &self.held else {
+        let Some(held) = &mut self.held else {
             return Ok(());
         };
+        held.refusal = refused(&*held.tongue, id, &wish);
         let lodging = self.seated.seat.lodging.clone();
         let (answer, told) = fulfilled(&*held.tongue, lodging, (id, wish)).await;
+        held.refusal = None;
         if let Some(told) = told {
             self.tell_of(told);
         }
@@ -288,11 +298,18 @@ impl<'a> Turn<'a> {
     }
 
     /// Ends a reply whose decision is handed in, and the process with it.
-    fn cut_off(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.forget();
-        }
+    async fn cut_off(&mut self) {
+        self.stop().await;
         self.end();
+    }
+
+    /// Ends the process; the reply says nothing more than what was used by then.
+    async fn stop(&mut self) {
+        self.stage = Stage::Over;
+        if let Some(held) = &mut self.held {
+            let counted = held.stop().await;
+            self.ready.extend(counted.into_iter().filter_map(used));
+        }
     }
 
     /// The reply is whole.
@@ -301,19 +318,30 @@ impl<'a> Turn<'a> {
         self.ready.push_back(ReplyEvent::End(StopReason::Done));
         *self.seated.held() = self.held.take();
     }
+}
 
-    /// The reply is given up: the process ends.
-    fn let_go(&mut self) {
+/// A reply that is given up: the process may be in the middle of its turn, and the next one begins anew.
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
         if let Some(mut held) = self.held.take() {
-            held.forget();
+            held.known = None;
             *self.seated.held() = Some(held);
         }
     }
 }
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.let_go();
+/// What was used, as the reply tells it.
+fn used(heard: Heard) -> Option<ReplyEvent> {
+    match heard {
+        Heard::Usage(usage) => Some(ReplyEvent::Usage(usage)),
+        Heard::Cost(cost) => Some(ReplyEvent::Cost(cost)),
+        Heard::Text(_)
+        | Heard::Reasoning(_)
+        | Heard::OwnTool(_)
+        | Heard::Send(_)
+        | Heard::Failed(_)
+        | Heard::Wish(..)
+        | Heard::TurnEnded => None,
     }
 }
 

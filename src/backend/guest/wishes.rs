@@ -7,6 +7,7 @@ use tokio::task::spawn_blocking;
 use crate::backend::OwnTool;
 use crate::backend::guest::held::foreigner;
 use crate::backend::guest::tongue::{Asked, Tongue, Wish, own_tool, whole};
+use crate::brief::guests::NOBODY_WAITS;
 use crate::tools::call::{Lines, ToolCall, UserPath};
 use crate::world::exec::guest::Lodging;
 use crate::world::exec::{self, Outcome};
@@ -21,7 +22,12 @@ pub(super) async fn fulfilled(
     match wish {
         Wish::Permission(asked) => {
             let (asked, decision) = decided(foreigner(&lodging), asked).await;
-            let answer = tongue.permit(id, &asked, decision.is_ok());
+            let option = if decision.is_ok() {
+                &asked.yes
+            } else {
+                &asked.no
+            };
+            let answer = tongue.permit(id, option.as_deref());
             // What it may do, it tells itself.
             let told = decision.err().map(|why| OwnTool {
                 denied: Some(why),
@@ -42,6 +48,14 @@ pub(super) async fn fulfilled(
             let given = given.map(|_| json!({}));
             (tongue.grant(id, given), Some(told))
         }
+    }
+}
+
+/// The line that refuses a wish because the turn ends, if there is one.
+pub(super) fn refused(tongue: &dyn Tongue, id: &Value, wish: &Wish) -> Option<String> {
+    match wish {
+        Wish::Permission(_) => tongue.permit(id, None),
+        Wish::Read(..) | Wish::Write(..) => tongue.grant(id, Err(NOBODY_WAITS.to_owned())),
     }
 }
 

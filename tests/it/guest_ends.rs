@@ -1,0 +1,133 @@
+//! The end of agents that are programs before their time: each is asked first where its protocol has a
+//! word for that, and ended soon whatever it does.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::guests::{OPENED, guest, project};
+use crate::project::{Finished, Project, events};
+use crate::scripted_team::team;
+
+/// How soon a run ends whose guest would go on for a minute.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// Waits until it is asked to end its turn, and says so at once.
+const REACTS: &str = r#"["until_asked_to_end", "end.txt", 0]"#;
+/// The same, but it takes its time.
+const REACTS_SLOWLY: &str = r#"["until_asked_to_end", "end.txt", 1]"#;
+/// Does not hear that it is asked.
+const IS_DEAF: &str = r#"["sleep", 60]"#;
+
+/// A project of one guest that takes this step and no other.
+fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
+    let step: Value = serde_json::from_str(step).unwrap();
+    let table = json!([{"when": "", "do": [["write", "begun.txt", "x"], step]}]);
+    let keys = format!("cwd: $/w1\n      {keys}");
+    let (project, one) = guest(project(), ("one", kind), &keys, &table);
+    project
+        .file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")))
+        .args(["--config", "team.yaml"])
+}
+
+/// What the guest has written about its end.
+fn told(project: &Project) -> Option<String> {
+    fs::read_to_string(project.path("w1/end.txt")).ok()
+}
+
+/// Lets the time of a run be over in the middle of a turn.
+fn out_of_time(project: Project) -> Finished {
+    let begun = Instant::now();
+    let finished = project.args(["--orchestrator-timeout", "3", "task"]).run();
+    assert!(begun.elapsed() < ENDS_WITHIN, "{}", finished.stderr());
+    assert_eq!(finished.code(), Some(5), "{}", finished.stderr());
+    finished
+}
+
+#[test]
+fn a_guest_is_asked_to_end_its_turn_before_it_is_ended() {
+    for (kind, step, expected) in [
+        ("acp", REACTS, Some("asked")),
+        ("claude_code", REACTS, Some("asked")),
+        // Its protocol has no word for it.
+        ("codex", REACTS, None),
+        ("acp", IS_DEAF, None),
+        ("claude_code", IS_DEAF, None),
+    ] {
+        let finished = out_of_time(taking(kind, step, "", ""));
+        let told = told(finished.project());
+        assert_eq!(told.as_deref(), expected, "{kind} {step}");
+    }
+}
+
+#[test]
+fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
+    let asks = r#"["permission_until_cancel", "execute", "make all", "end.txt"]"#;
+    let nobody = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 60}";
+    let project = taking("acp", asks, "", nobody);
+    let socket = project.path("asked.sock");
+    // Whoever listens there says nothing.
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let ask = ["--ask-socket".as_ref(), socket.as_os_str()];
+    let finished = out_of_time(project.args(ask));
+    assert_eq!(
+        told(finished.project()).as_deref(),
+        Some("session/cancel cancelled")
+    );
+    let finished = out_of_time(taking("acp", asks, "", ""));
+    assert_eq!(told(finished.project()).as_deref(), Some("selected"));
+}
+
+#[test]
+fn what_a_turn_has_used_that_takes_too_long_is_counted_or_said_to_be_unknown() {
+    for (step, tokens, is_known) in [(REACTS, 11, true), (IS_DEAF, 0, false)] {
+        let keys = "model: gpt-5\n      request_timeout_seconds: 1";
+        let finished = out_of_time(taking("acp", step, keys, ""));
+        let reason = &events(&finished, "retrying")[0]["reason"];
+        let reason = reason.as_str().unwrap();
+        assert!(reason.contains("took more than 1 s"), "{reason}");
+        let asked = &events(&finished, "asked")[0];
+        assert_eq!(asked["input_tokens"], tokens, "{asked}");
+        assert_eq!(asked["cost_usd"].is_number(), is_known, "{asked}");
+    }
+}
+
+/// Starts the run, and waits until its guest is in the middle of its turn.
+fn begun(project: &Project) -> Child {
+    let mut command: Command = project.command();
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    expect_soon("the guest begins", || project.path("w1/begun.txt").exists());
+    child
+}
+
+#[track_caller]
+fn expect_soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < ENDS_WITHIN, "not in time: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_run_that_is_interrupted_asks_its_guests_and_one_that_is_given_up_does_not() {
+    for (signals, expected) in [(1, Some("asked")), (2, None)] {
+        let project = taking("acp", REACTS_SLOWLY, "", "").args(["task"]);
+        let mut child = begun(&project);
+        for _ in 0..signals {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            sleep(Duration::from_millis(100));
+        }
+        expect_soon("the run ends", || child.try_wait().unwrap().is_some());
+        assert_eq!(told(&project).as_deref(), expected, "{signals}");
+    }
+}
