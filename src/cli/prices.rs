@@ -4,10 +4,11 @@
 use crate::cli::args::LimitArguments;
 use crate::cli::output::Output;
 use crate::config::diagnostic::Severity;
+use crate::config::guests::GuestConfig;
 use crate::config::node::CONFIG_BYTES_MAX;
 use crate::config::place::STATE_DIR;
 use crate::config::sellers::asked;
-use crate::config::{Config, Context, Origin, load_models};
+use crate::config::{BackendConfig, Config, Context, Origin, load_models};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -126,14 +127,25 @@ pub(crate) fn expect_prices(config: &Config, models: &ModelList) -> Result<()> {
         }
         for backend in agent.backend.with_fallbacks() {
             if models.price(&asked(backend)).is_none() {
-                return Err(unpriced(agent.id.as_str(), &backend.model));
+                return Err(unpriced(agent.id.as_str(), backend));
             }
         }
     }
     Ok(())
 }
 
-fn unpriced(agent: &str, model: &str) -> Error {
+fn unpriced(agent: &str, backend: &BackendConfig) -> Error {
+    let model = &backend.model;
+    let chooses = |guest: &GuestConfig| guest.model.is_none();
+    if backend.guest.as_deref().is_some_and(chooses) {
+        let message = format!(
+            "`max_cost_usd` cannot be kept: the program of `{agent}` chooses its model, so that its \
+             price is not known"
+        );
+        return Error::new(ErrorKind::Config, message)
+            .hint("name the model that it asks: `model`")
+            .hint("or limit what can be counted: `max_tokens_total`");
+    }
     let message = format!(
         "`max_cost_usd` cannot be kept: the price of `{model}`, which `{agent}` asks, is not known"
     );

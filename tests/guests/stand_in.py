@@ -244,6 +244,15 @@ def step(speaker, relays, name, given):
             return "went on"
         write(given[0], "")
         return step(speaker, relays, "die", [7])
+    if name == "append":
+        with open(given[0], "a") as file:
+            file.write(given[1] + " ")
+        return "ok"
+    if name == "goes_on_the_second_time":
+        if os.path.exists(given[0]):
+            return "went on"
+        write(given[0], "")
+        return time.sleep(60)
     if name == "flood":
         sys.stdout.write("x" * given[0])
         return "flooded"

@@ -44,9 +44,10 @@ fn told(project: &Project) -> Option<String> {
 }
 
 /// Lets the time of a run be over in the middle of a turn.
-fn out_of_time(project: Project) -> Finished {
+fn out_of_time(project: Project, seconds: &str) -> Finished {
     let begun = Instant::now();
-    let finished = project.args(["--orchestrator-timeout", "3", "task"]).run();
+    let words = ["--orchestrator-timeout", seconds, "task"];
+    let finished = project.args(words).run();
     assert!(begun.elapsed() < ENDS_WITHIN, "{}", finished.stderr());
     assert_eq!(finished.code(), Some(5), "{}", finished.stderr());
     finished
@@ -62,7 +63,7 @@ fn a_guest_is_asked_to_end_its_turn_before_it_is_ended() {
         ("acp", IS_DEAF, None),
         ("claude_code", IS_DEAF, None),
     ] {
-        let finished = out_of_time(taking(kind, step, "", ""));
+        let finished = out_of_time(taking(kind, step, "", ""), "3");
         let told = told(finished.project());
         assert_eq!(told.as_deref(), expected, "{kind} {step}");
     }
@@ -76,13 +77,13 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
     let socket = project.path("asked.sock");
     // Whoever listens there says nothing.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let ask = ["--ask-socket".as_ref(), socket.as_os_str()];
-    let finished = out_of_time(project.args(ask));
+    let ask = ["--ask-file".as_ref(), socket.as_os_str()];
+    let finished = out_of_time(project.args(ask), "3");
     assert_eq!(
         told(finished.project()).as_deref(),
         Some("session/cancel cancelled")
     );
-    let finished = out_of_time(taking("acp", asks, "", ""));
+    let finished = taking("acp", asks, "", "").args(["task"]).run();
     assert_eq!(told(finished.project()).as_deref(), Some("selected"));
 }
 
@@ -90,7 +91,7 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
 fn what_a_turn_has_used_that_takes_too_long_is_counted_or_said_to_be_unknown() {
     for (step, tokens, is_known) in [(REACTS, 11, true), (IS_DEAF, 0, false)] {
         let keys = "model: gpt-5\n      request_timeout_seconds: 1";
-        let finished = out_of_time(taking("acp", step, keys, ""));
+        let finished = out_of_time(taking("acp", step, keys, ""), "6");
         let reason = &events(&finished, "retrying")[0]["reason"];
         let reason = reason.as_str().unwrap();
         assert!(reason.contains("took more than 1 s"), "{reason}");
@@ -110,7 +111,7 @@ fn begun(project: &Project) -> Child {
 }
 
 #[track_caller]
-fn expect_soon(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn expect_soon(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < ENDS_WITHIN, "not in time: {what}");

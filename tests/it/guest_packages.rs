@@ -146,14 +146,41 @@ fn claude_code_answers_over_the_relay() {
     check("claude_code", "claude", keys);
 }
 
-#[test]
-fn codex_answers_over_the_relay() {
+/// How Codex finds the server.
+fn keys_of_codex() -> String {
     let provider = "model_providers.local={name=\"local\", base_url=\"{{url}}/v1\", \
                     wire_api=\"responses\", env_key=\"CODEX_API_KEY\"}";
-    let keys = format!(
+    format!(
         "model: gpt-5, command: ['{{{{program}}}}', -c, '{provider}', -c, 'model_provider=\"local\"']"
-    );
-    check("codex", "codex", &keys);
+    )
+}
+
+#[test]
+fn codex_answers_over_the_relay() {
+    check("codex", "codex", &keys_of_codex());
+}
+
+/// Answers only when it is told to decide, in the second turn of its thread.
+fn play_later(request: &Recorded) -> Answer {
+    let is_told = request.body.contains("without a decision") || request.body.contains("call `new_answer`");
+    match (request.line.contains("/responses"), is_told) {
+        (true, false) => {
+            let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+            streamed(&responses(&body, true))
+        }
+        (_, _) => play(request),
+    }
+}
+
+#[test]
+fn a_thread_of_codex_is_counted_once() {
+    let finished = run("codex", "codex", &keys_of_codex(), play_later).0;
+    let asked = events(&finished, "asked");
+    let told: Vec<u64> = asked
+        .iter()
+        .map(|event| event["input_tokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(told, [7, 14], "{asked:#?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::scripted_team::{FINAL, agent, answers, team};
 const STAND_IN: &str = include_str!("../guests/stand_in.py");
 
 /// How the stand-in speaks.
-const TONGUES: &[(&str, &str)] = &[
+pub(crate) const TONGUES: &[(&str, &str)] = &[
     ("acp", "acp"),
     ("claude_code", "claude"),
     ("codex", "codex"),
@@ -92,7 +92,11 @@ pub(crate) fn said(finished: &Finished, id: &str) -> Vec<String> {
 
 /// Checks what a guest says of each step.
 #[track_caller]
-fn check_with(project: Project, (kind, keys): (&str, &str), steps: &[(Value, &str)]) -> Finished {
+pub(crate) fn check_with(
+    project: Project,
+    (kind, keys): (&str, &str),
+    steps: &[(Value, &str)],
+) -> Finished {
     let todo: Vec<Value> = steps.iter().map(|(step, _)| step.clone()).collect();
     let (finished, said) = run_with(project, kind, keys, &todo);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());

@@ -58,6 +58,7 @@ mod gemini_wire;
 mod guard;
 mod guest_ends;
 mod guest_packages;
+mod guest_runs;
 mod guests;
 mod hooks;
 mod hostile;

@@ -326,3 +326,38 @@ fn calls_of(finished: &Finished) -> Vec<(String, Option<String>)> {
         .flat_map(|events| calls(events))
         .collect()
 }
+
+#[test]
+fn the_hooks_of_a_config_are_asked_in_each_stage() {
+    let script = "cat > /dev/null\necho 'not today' >&2\nexit 2\n";
+    let all = "hooks: {PreToolUse: [{matcher: write_file, hooks: ['sh hooks/no.sh']}]}";
+    for (of_planner, of_all, expected) in [
+        ("", "", [true, true]),
+        (all, "", [false, true]),
+        ("", all, [false, false]),
+    ] {
+        let works = |role: &str| does(&file(&format!("{role}/a")), "done");
+        let agents = [
+            agent("planner", of_planner, &works("planner")),
+            agent("implementer", "", &works("implementer")),
+        ];
+        let keys = "stages: [planner, implementer]\nuntil: none\nproject: none";
+        let project = Project::new()
+            .file("team.yaml", pipeline(keys, &agents, of_all))
+            .file("hooks/no.sh", script);
+        let words = ["--config", "team.yaml", "go"];
+        let finished = project.args(words).success();
+        let runs = runs(&finished);
+        assert_eq!(runs.len(), expected.len());
+        for (events, is_allowed) in runs.iter().zip(expected) {
+            let calls = calls(events);
+            let (tool, denied) = &calls[0];
+            assert_eq!(tool, FILE);
+            assert_eq!(
+                denied.is_none(),
+                is_allowed,
+                "{of_planner} {of_all}: {denied:?}"
+            );
+        }
+    }
+}

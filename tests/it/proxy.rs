@@ -17,7 +17,7 @@ use massgen::world::sandbox::proxy::Proxy;
 const INSIDE: &str = "MASSGEN_TEST_NETWORK";
 
 /// An address of the Internet, which nobody asks in here.
-const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
+pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
 
 /// Makes the network and starts its arguments in it.
 const NETWORK: &str = "
@@ -34,25 +34,35 @@ rm $hosts
 exec \"$@\"
 ";
 
-/// Runs `test`, which is the whole of the test `name`, in a network of its own, where that can be.
+/// Runs `test`, which is the whole of the test `name` of this file, in a network of its own.
 #[track_caller]
 fn in_own_network(name: &str, test: impl FnOnce()) {
+    in_network_of(&format!("proxy::{name}"), test);
+}
+
+/// Runs `test`, which is the whole of the test `name`, in a network of its own, where that can be.
+#[track_caller]
+pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return test();
     }
-    let unshare = || {
+    let unshare = |how: &str| {
         let mut command = Command::new("unshare");
-        command.args(["-rnm", "sh", "-ec"]);
+        command.args([how, "sh", "-ec"]);
         command
     };
-    let can = unshare().args([NETWORK, "sh", "true"]).output();
-    if !can.is_ok_and(|output| output.status.success()) {
+    let can = |how: &&&str| {
+        let output = unshare(how).args([NETWORK, "sh", "true"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    // Who is root needs to become nobody else for it, and keeps all that holds processes.
+    let Some(how) = ["-nm", "-rnm"].iter().find(can) else {
         return println!("skipped: no network of its own can be made here");
-    }
-    let output = unshare()
+    };
+    let output = unshare(how)
         .args([NETWORK, "sh"])
         .arg(env::current_exe().unwrap())
-        .args(["--exact", &format!("proxy::{name}"), "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(INSIDE, "1")
         .output()
         .unwrap();

@@ -94,7 +94,13 @@ impl Checker<'_> {
     }
 
     /// Says of each key that begins with `beginning` that it changes nothing.
-    fn without_effect(&mut self, backend: &View<'_>, beginning: &str, why: &str, remedy: &str) {
+    pub(super) fn without_effect(
+        &mut self,
+        backend: &View<'_>,
+        beginning: &str,
+        why: &str,
+        remedy: &str,
+    ) {
         for Entry {
             key,
             key_span,

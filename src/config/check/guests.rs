@@ -30,6 +30,26 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("base_url", "a program is told by a variable, in `env`"),
 ];
 
+/// Beginnings of keys about commands that mean nothing for it either, and what does.
+const OF_COMMANDS: &[(&str, &str)] = &[
+    ("command_line_network", "write `network`"),
+    ("command_line_srt_", "write `network`"),
+    (
+        "command_line_allowed_",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    (
+        "command_line_blocked_",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    (
+        "command_policy",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    ("command_line_execution_mode", "remove it"),
+    ("command_line_docker_", "remove it"),
+];
+
 impl Checker<'_> {
     /// Refuses keys of programs where none is started.
     pub(super) fn refuse_keys_of_guests(&mut self, view: &View<'_>) {
@@ -58,6 +78,10 @@ impl Checker<'_> {
                     .push(warning.at(view.span_of(key)).suggest("remove it"));
             }
         }
+        for (beginning, remedy) in OF_COMMANDS {
+            let why = "it is about commands of massgen's, and the program has its own";
+            self.without_effect(view, beginning, why, remedy);
+        }
         if !self.has_workspace(view) {
             let message = "`cwd` is missing: a program needs a workspace".to_owned();
             self.refuse_of_guest(view, "cwd", message, "add `cwd: workspace1`");
@@ -65,7 +89,8 @@ impl Checker<'_> {
         let command = self.command_of(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
         if own_model && kind.key.is_none() {
-            let message = "`model` has no effect: the protocol has no word for it";
+            let message = "`model` says what tokens cost and nothing else: the protocol has no word \
+                           for it";
             let warning = Diagnostic::warning(view.path_of("model"), message);
             let hint = "give the program its model by an argument of `command`, or by `env`";
             self.findings

@@ -123,6 +123,15 @@ fn what_has_no_effect_or_opens_much_is_told() {
             "warning agent.backend.command_line_network: `command_line_network` has no effect",
         ],
     );
+    let guest = "command_line_network: [example.org]\ncommand_policy: strict";
+    let guest = indent(&format!("type: codex\ncwd: w1\n{guest}"), 4);
+    check(
+        &format!("agent:\n  id: a\n  backend:\n{guest}"),
+        &[
+            "`command_line_network` has no effect: it is about commands of massgen's",
+            "`command_policy` has no effect: it is about commands of massgen's",
+        ],
+    );
     let container = "command_line_docker_enable_sudo: true";
     check(
         &with_commands(container),

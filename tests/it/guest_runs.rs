@@ -1,0 +1,245 @@
+//! Agents that are programs in runs of every kind: one that is killed and gone on with, one with a network of
+//! a few hosts, and a pipeline.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::guest_ends::expect_soon;
+use crate::guests::{OPENED, TONGUES, check_with, guest, project};
+use crate::pipeline::{git, pipeline, runs};
+use crate::project::Project;
+use crate::proxy::{PUBLIC, in_network_of};
+use crate::scripted_team::{FINAL, team};
+
+/// A project of one guest that stops in its first turn, and in the final phase, until it is begun again.
+fn stopping(kind: &str) -> Project {
+    let table = json!([
+        {"when": FINAL, "do": [
+            ["append", "prompts.txt", "final"],
+            ["goes_on_the_second_time", "second"],
+            ["write", "$/out/new.txt", "delivered"],
+            ["say", "presented"],
+        ]},
+        {"when": "", "do": [
+            ["append", "prompts.txt", "begun"],
+            ["goes_on_the_second_time", "first"],
+            ["call", "new_answer", {"content": "done"}],
+        ]},
+    ]);
+    let (project, one) = guest(project(), ("one", kind), "cwd: $/w1", &table);
+    project.file("team.yaml", team(&[one], OPENED))
+}
+
+/// Whether any process was started with a path of the project.
+fn has_processes(project: &Project) -> bool {
+    let place = project.path("").display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut lines = processes.filter_map(|one| fs::read(one.path().join("cmdline")).ok());
+    lines.any(|line| String::from_utf8_lossy(&line).contains(&place))
+}
+
+/// Kills a run of a guest when `mark` is there, goes on with it, and expects that the guest was prompted
+/// so often.
+#[track_caller]
+fn check_killed(project: &Project, mark: &str, prompts: &str) {
+    let mut command = project.command();
+    command.args(["--config", "team.yaml", "task"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mark = project.path("w1").join(mark);
+    expect_soon("the guest stops", || mark.exists());
+    assert!(has_processes(project));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    expect_soon("the guest ends with the run", || !has_processes(project));
+    let gone_on = |words: &[&str]| project.command().args(words).output().unwrap();
+    let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let unnamed = gone_on(&["--continue"]);
+    let why = told(&unnamed.stderr);
+    assert!(!unnamed.status.success(), "{why}");
+    assert!(why.contains("would start the program `python3`"), "{why}");
+    let named = gone_on(&["--continue", "--config", "team.yaml"]);
+    let why = told(&named.stderr);
+    assert!(named.status.success(), "{why}");
+    assert!(told(&named.stdout).contains("presented"), "{why}");
+    let read = |path: &str| fs::read_to_string(project.path(path)).unwrap();
+    assert_eq!(read("out/new.txt"), "delivered");
+    assert_eq!(read("w1/prompts.txt").trim(), prompts);
+}
+
+#[test]
+fn a_run_of_a_guest_that_is_killed_is_gone_on_with() {
+    for (kind, _) in TONGUES {
+        let presents = stopping(kind).file("w1/second", "");
+        check_killed(&presents, "first", "begun begun final");
+        // What it has answered is not asked again.
+        let answers = stopping(kind).file("w1/first", "");
+        check_killed(&answers, "second", "begun final final");
+    }
+}
+
+/// Tries to reach a host by the proxy that its environment names, or an address without it.
+const REACH: &str = r#"
+import socket, sys, urllib.request
+try:
+    if sys.argv[1] == "directly":
+        socket.create_connection((sys.argv[2], int(sys.argv[3])), 5)
+        print("reached")
+    else:
+        address = "http://%s:%s/" % (sys.argv[2], sys.argv[3])
+        print(urllib.request.urlopen(address, timeout=20).read().decode())
+except Exception as error:
+    print("not reached", error)
+"#;
+
+/// Answers every request with `reached`, and gives the port.
+fn answering() -> u16 {
+    let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _read = stream.read(&mut request);
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\nreached";
+            let _told = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+/// Whether this machine can hold a guest in the network that the test has made.
+fn is_held_here() -> bool {
+    let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &json!([]));
+    let project = project.file("team.yaml", team(&[one], OPENED));
+    let words = [
+        "--config",
+        "team.yaml",
+        "--orchestrator-timeout",
+        "3",
+        "task",
+    ];
+    let finished = project.args(words).run();
+    !finished.stderr().contains("in tier C")
+}
+
+#[test]
+fn a_guest_reaches_the_hosts_that_are_listed_and_no_other() {
+    let name = "guest_runs::a_guest_reaches_the_hosts_that_are_listed_and_no_other";
+    in_network_of(name, || {
+        if !is_held_here() {
+            return println!("skipped: nothing holds a guest in a network of its own here");
+        }
+        let port = answering();
+        let step = |how: &str, host: &str| {
+            json!([
+                "shell",
+                format!("python3 $/given/reach.py {how} {host} {port}")
+            ])
+        };
+        let (reached, not) = ("status 0 reached", "status 0 not reached");
+        for (network, listed, other, directly) in [
+            ("[public.example]", reached, not, not),
+            ("on", reached, reached, reached),
+            ("off", not, not, not),
+        ] {
+            let project = project().file("given/reach.py", REACH);
+            let keys = format!("network: {network}");
+            check_with(
+                project,
+                ("acp", &keys),
+                &[
+                    (step("named", "public.example"), listed),
+                    (step("named", "other.example"), other),
+                    (step("directly", &PUBLIC.to_string()), directly),
+                ],
+            );
+        }
+    });
+}
+
+/// What a pipeline opens to all: the program that stands in.
+const GIVEN: &str = "orchestrator: {context_paths: [{path: given}]}";
+
+/// What the agent of a part said of each step.
+fn said(events: &[Value]) -> Vec<String> {
+    let texts = events.iter().filter(|event| event["type"] == "text");
+    let all: String = texts.map(|event| event["text"].as_str().unwrap()).collect();
+    all.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn guests_are_held_to_the_rights_of_their_role() {
+    let answers = json!(["call", "new_answer", {"content": "done"}]);
+    let planner = [
+        (json!(["write", "planner/PLAN.md", "a plan"]), "ok"),
+        (json!(["write", "TASK.md", "x"]), "failed"),
+        (json!(["write", "tester/USAGE.md", "x"]), "failed"),
+        (
+            json!(["hook", "Write", {"file_path": "planner/PLAN.md", "content": "x"}]),
+            "allow",
+        ),
+        (
+            json!(["hook", "Write", {"file_path": "TASK.md", "content": "x"}]),
+            "deny",
+        ),
+        (json!(["hook", "Bash", {"command": "ls"}]), "deny"),
+    ];
+    let tester = [
+        (json!(["read", "planner/PLAN.md"]), "ok a plan"),
+        (json!(["write", "planner/PLAN.md", "x"]), "failed"),
+        (json!(["write", "tester/USAGE.md", "so"]), "ok"),
+        (json!(["permission", "execute", "ls"]), "yes"),
+        (json!(["shell", "git log -1 --format=%s"]), "status 0"),
+    ];
+    let table = |steps: &[(Value, &str)]| {
+        let steps = steps.iter().map(|(step, _)| step.clone());
+        let all: Vec<Value> = steps.chain([answers.clone()]).collect();
+        json!([{"when": "", "do": all}])
+    };
+    let (project, first) = guest(project(), ("planner", "claude_code"), "", &table(&planner));
+    let (project, second) = guest(project, ("tester", "acp"), "", &table(&tester));
+    let keys = "stages: [planner, tester]\nuntil: none\nproject: none";
+    let config = pipeline(keys, &[first, second], GIVEN);
+    let words = ["--config", "team.yaml", "go"];
+    let finished = project.file("team.yaml", config).args(words).success();
+    for (events, steps) in runs(&finished).iter().zip([&planner[..], &tester]) {
+        let said = said(events);
+        assert!(said.len() > steps.len(), "{said:#?}");
+        for (line, (step, expected)) in said.iter().zip(steps) {
+            assert!(line.contains(expected), "{step}\n{line}\n{said:#?}");
+        }
+    }
+    let file = |path: &str| git(finished.project(), &["show", &format!("main:{path}")]);
+    assert_eq!(file("planner/PLAN.md"), "a plan");
+    assert_eq!(file("tester/USAGE.md"), "so");
+}
+
+#[test]
+fn a_guest_that_does_not_ask_has_no_role_without_commands() {
+    for (kind, code) in [("codex", 2), ("acp", 2), ("claude_code", 0)] {
+        let table = json!([{"when": "", "do": [
+            ["write", "planner/PLAN.md", "a plan"],
+            ["call", "new_answer", {"content": "done"}],
+        ]}]);
+        let (project, one) = guest(project(), ("planner", kind), "", &table);
+        let keys = "stages: [planner]\nuntil: none\nproject: none";
+        let config = pipeline(keys, &[one], GIVEN);
+        let words = ["--config", "team.yaml", "go"];
+        let finished = project.file("team.yaml", config).args(words).run();
+        assert_eq!(finished.code(), Some(code), "{kind}: {}", finished.stderr());
+        let why = "`planner` is a program that runs commands by itself";
+        assert_eq!(finished.stderr().contains(why), code != 0, "{kind}");
+    }
+}
