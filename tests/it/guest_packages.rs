@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::mcp_servers::installed;
-use crate::project::{Project, events};
+use crate::project::{Finished, Project, events};
 
 /// What is handed in.
 const ANSWER: &str = "forty-two";
@@ -24,6 +24,10 @@ fn play(request: &Recorded) -> Answer {
     } else {
         return Answer::whole("404 Not Found", &["content-type: application/json"], "{}");
     };
+    streamed(&events)
+}
+
+fn streamed(events: &[Value]) -> Answer {
     let event = |event: &Value| {
         let name = event["type"].as_str();
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
@@ -108,9 +112,14 @@ fn content(body: &Value, has_called: bool) -> Vec<Value> {
     vec![json!({"candidates": [candidate], "usageMetadata": usage})]
 }
 
-/// Runs one agent that is the program of a vendor; `keys` say how it finds the server `{{url}}`.
+/// Runs one agent that is the program of a vendor, whose model `play` is; `keys` say how it finds the server
+/// `{{url}}`.
 #[track_caller]
-fn check(kind: &str, program: &str, keys: &str) {
+fn run(
+    (kind, program): (&str, &str),
+    keys: &str,
+    play: fn(&Recorded) -> Answer,
+) -> (Finished, Endpoint) {
     let endpoint = Endpoint::answering(play);
     let command = format!("{}/node_modules/.bin/{program}", installed());
     let keys = keys
@@ -126,6 +135,16 @@ fn check(kind: &str, program: &str, keys: &str) {
         .success();
     let answered = events(&finished, "answered");
     assert_eq!(answered[0]["content"], ANSWER, "{}", finished.stderr());
+    (finished, endpoint)
+}
+
+#[track_caller]
+fn check(kind: &str, program: &str, keys: &str) {
+    let (finished, endpoint) = run((kind, program), keys, play);
+    for asked in events(&finished, "asked") {
+        assert!(asked["input_tokens"].as_u64().unwrap() > 6, "{asked}");
+        assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
+    }
     let asked = endpoint.server.requests();
     assert!(
         asked
@@ -160,21 +179,19 @@ fn codex_answers_over_the_relay() {
     check("codex", "codex", &keys_of_codex());
 }
 
-/// Answers only when it is told to decide, in the second turn of its thread.
+/// Answers only when it is told to, in the second turn of its thread.
 fn play_later(request: &Recorded) -> Answer {
-    let is_told = request.body.contains("without a decision") || request.body.contains("call `new_answer`");
-    match (request.line.contains("/responses"), is_told) {
-        (true, false) => {
-            let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
-            streamed(&responses(&body, true))
-        }
-        (_, _) => play(request),
+    let is_told = request.body.contains("Hand in your complete answer");
+    if !request.line.contains("/responses") || is_told {
+        return play(request);
     }
+    let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+    streamed(&responses(&body, true))
 }
 
 #[test]
 fn a_thread_of_codex_is_counted_once() {
-    let finished = run("codex", "codex", &keys_of_codex(), play_later).0;
+    let finished = run(("codex", "codex"), &keys_of_codex(), play_later).0;
     let asked = events(&finished, "asked");
     let told: Vec<u64> = asked
         .iter()
