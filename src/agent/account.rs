@@ -28,7 +28,7 @@ pub enum Ending {
     Whole,
     /// Without one.
     Failed,
-    /// Without one, and what it used is counted only at its end.
+    /// In the middle of something that is counted only at its end.
     Uncounted,
     /// Nobody waited for its end: the vendor may have counted more by then.
     GivenUp,
@@ -48,7 +48,7 @@ impl Account {
     /// Charges a request to `model`, of which the vendor has counted `usage` and perhaps told a cost,
     /// and gives what it cost; `None` if that is not known. A request that failed before anything was
     /// counted cost nothing; a whole reply that was not counted may have, and so may one that was given up
-    /// or is counted only at its end.
+    /// or ended before it could be counted.
     pub fn charge(
         &self,
         (model, phase): (&Model, Phase),
@@ -102,6 +102,18 @@ impl Mind {
         };
         self.tell_of(refusal).await;
         false
+    }
+
+    /// Says once which limits do not hold the agent because a request was not counted.
+    pub(super) async fn tell_of_uncounted(&self, model: &str) {
+        let not_held = self.account.ledger().not_held(&self.agent);
+        if let Some(limits) = not_held {
+            let agent = &self.agent;
+            let message = format!(
+                "`{model}` does not say what it uses: {limits} cannot hold {agent} to that"
+            );
+            self.emit(Event::Warning { message }).await;
+        }
     }
 
     /// Tells of a limit when it is first met.

@@ -54,10 +54,14 @@ impl<'a> OpenRequest<'a> {
         request
     }
 
-    /// The request has ended so.
+    /// The request has ended so. What a whole one has used, and nobody has counted, is told.
     pub(super) async fn end(mut self, ending: Ending) {
         let asked = self.charge(ending);
+        let is_open = matches!(asked, Event::Asked { cost_usd: None, .. });
         self.mind.emit(asked).await;
+        if is_open && ending == Ending::Whole && self.usage == Usage::default() {
+            self.mind.tell_of_uncounted(&self.model.name).await;
+        }
     }
 
     /// Charges the request, and says so.

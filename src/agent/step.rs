@@ -266,10 +266,10 @@ impl Mind {
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, failed, "a model was asked");
-        let ending = match (failed, request.is_uncounted) {
-            (false, _) => Ending::Whole,
-            (true, false) => Ending::Failed,
-            (true, true) => Ending::Uncounted,
+        let ending = match (request.is_uncounted, failed) {
+            (true, _) => Ending::Uncounted,
+            (false, true) => Ending::Failed,
+            (false, false) => Ending::Whole,
         };
         request.end(ending).await;
         reply

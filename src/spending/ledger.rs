@@ -2,13 +2,14 @@
 //! against its limits. A limit is looked at before each request and each call, so that it is
 //! exceeded by no more than the requests that were under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::AgentId;
 use crate::spending::Usage;
 use crate::spending::books::{Books, Post};
 use crate::spending::limits::{LimitMet, Limits};
 use crate::spending::money::Money;
+use crate::wording::listed;
 
 /// The sums and limits of a run and of its agents.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Ledger {
     books: Books,
     run: Bound,
     agents: BTreeMap<AgentId, Bound>,
+    /// Whose requests somebody has not counted.
+    uncounted: BTreeSet<AgentId>,
 }
 
 /// The limits of a run or an agent, and which of them has refused something.
@@ -53,6 +56,7 @@ impl Ledger {
         Self {
             books: Books::default(),
             run: Bound::of(run),
+            uncounted: BTreeSet::new(),
             agents: agents.map(|(id, limits)| (id, Bound::of(limits))).collect(),
         }
     }
@@ -99,6 +103,21 @@ impl Ledger {
     /// Adds a request.
     pub fn charge(&mut self, post: Post, usage: Usage, cost: Option<Money>) {
         self.books.charge(post, usage, cost);
+    }
+
+    /// The limits that do not hold `agent`, of whom a whole request was not counted; `None` where there are
+    /// none, or that was said before.
+    pub fn not_held(&mut self, agent: &AgentId) -> Option<String> {
+        let own = self.agents.get(agent).map(|bound| bound.limits);
+        let all = [self.run.limits, own.unwrap_or_default()];
+        let cost = all.iter().any(|limits| limits.cost.is_some());
+        let tokens = all.iter().any(|limits| limits.tokens.is_some());
+        let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
+            .iter()
+            .filter_map(|(is_set, name)| is_set.then_some(*name))
+            .collect();
+        let is_news = !names.is_empty() && self.uncounted.insert(agent.clone());
+        is_news.then(|| listed(&names, "and"))
     }
 
     /// The sums.
@@ -261,6 +280,22 @@ mod tests {
         assert_eq!(ledger.books().tool_calls(), 3);
         assert_eq!(ledger.run_ended_by(), Some(run));
         assert!(ledger.may_ask(&id("b")).is_err());
+    }
+
+    #[test]
+    fn limits_that_do_not_hold_somebody_are_named_once() {
+        let none = Limits::default();
+        let mut unlimited = Ledger::new(none, [(id("a"), limits(None, None, Some(1)))]);
+        assert_eq!(unlimited.not_held(&id("a")), None);
+        let own = [(id("a"), limits(None, Some(9), None))];
+        let mut limited = Ledger::new(limits(Some("1"), None, None), own);
+        let both = "`max_cost_usd` and `max_tokens_total`".to_owned();
+        assert_eq!(limited.not_held(&id("a")), Some(both));
+        assert_eq!(limited.not_held(&id("a")), None);
+        assert_eq!(
+            limited.not_held(&id("b")),
+            Some("`max_cost_usd`".to_owned())
+        );
     }
 
     #[test]

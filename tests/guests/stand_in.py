@@ -128,8 +128,8 @@ class Acp:
                 out({"jsonrpc": "2.0", "id": ident, "result": {"sessionId": self.session}})
             elif method == "session/prompt":
                 yield message["params"]["prompt"][0]["text"]
-                usage = {"inputTokens": 11, "outputTokens": 3}
-                out({"jsonrpc": "2.0", "id": ident, "result": {"stopReason": "end_turn", "usage": usage}})
+                usage = {} if "silent" in ARGUMENTS else {"usage": {"inputTokens": 11, "outputTokens": 3}}
+                out({"jsonrpc": "2.0", "id": ident, "result": {"stopReason": "end_turn", **usage}})
 
 
 class Claude:

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::guest_ends::expect_soon;
 use crate::guests::{OPENED, TONGUES, check_with, guest, project};
 use crate::pipeline::{git, pipeline, runs};
-use crate::project::Project;
+use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::scripted_team::{FINAL, team};
 
@@ -167,6 +167,49 @@ fn a_guest_reaches_the_hosts_that_are_listed_and_no_other() {
             );
         }
     });
+}
+
+#[test]
+fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
+    let table = json!([
+        {"when": FINAL, "do": [["say", "presented"]]},
+        {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+    ]);
+    let run = |kind: &str, keys: &str, word: &str, rest: &str| {
+        let keys = format!("cwd: $/w1\n      {keys}");
+        let (project, one) = guest(project(), ("one", kind), &keys, &table);
+        let one = one.replace("one.json]", &format!("one.json, {word}]"));
+        let project = project.file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")));
+        project.args(["--config", "team.yaml", "task"]).run()
+    };
+    let warned = "does not say what it uses: `max_cost_usd` cannot hold one to that";
+    let limit = "limits: {max_cost_usd: 1}";
+    for kind in ["acp", "codex"] {
+        let finished = run(kind, "model: gpt-5", "counts", limit);
+        assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+        let asked = &events(&finished, "asked")[0];
+        assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
+        assert!(!finished.stderr().contains(warned), "{}", finished.stderr());
+        // Without a model, there is nothing that a limit could be held against.
+        let refused = run(kind, "", "counts", limit);
+        assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
+        let why = "the program of `one` chooses its model";
+        assert!(refused.stderr().contains(why), "{}", refused.stderr());
+        let unlimited = run(kind, "", "counts", "");
+        assert_eq!(unlimited.code(), Some(0), "{}", unlimited.stderr());
+        assert_eq!(events(&unlimited, "asked")[0]["cost_usd"], Value::Null);
+    }
+    let silent = run("acp", "model: gpt-5", "silent", limit);
+    assert_eq!(silent.code(), Some(0), "{}", silent.stderr());
+    assert_eq!(events(&silent, "asked")[0]["cost_usd"], Value::Null);
+    assert_eq!(
+        silent.stderr().matches(warned).count(),
+        1,
+        "{}",
+        silent.stderr()
+    );
+    let unlimited = run("acp", "model: gpt-5", "silent", "");
+    assert!(!unlimited.stderr().contains("does not say what it uses"));
 }
 
 /// What a pipeline opens to all: the program that stands in.

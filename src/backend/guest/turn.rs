@@ -18,6 +18,7 @@ use crate::backend::{BackendError, FaultKind, OwnTool, ReplyEvent, Request};
 use crate::brief::guests::{HANDED_IN, HAS_DECIDED};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
+use crate::spending::Usage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::ToolOffer;
@@ -49,6 +50,8 @@ pub(super) struct Turn<'a> {
     failed: Option<BackendError>,
     calls: Vec<CallRequest>,
     has_decided: bool,
+    /// Whether it has said what it used.
+    is_counted: bool,
     /// When it is cut.
     until: Instant,
     /// Until when it may say nothing.
@@ -77,6 +80,7 @@ impl<'a> Turn<'a> {
             failed: None,
             calls: Vec::new(),
             has_decided: false,
+            is_counted: false,
             until: after(now, seated.time_max()),
             silent_until: after(now, seated.silence_max()),
             bytes: 0,
@@ -200,7 +204,10 @@ impl<'a> Turn<'a> {
                 Heard::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 Heard::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 Heard::OwnTool(tool) => self.tell_of(tool),
-                Heard::Usage(_) | Heard::Cost(_) => self.ready.extend(used(heard)),
+                Heard::Usage(_) | Heard::Cost(_) => {
+                    self.is_counted = true;
+                    self.ready.extend(used(&heard));
+                }
                 Heard::Send(line) => self.say(line).await?,
                 Heard::Wish(id, wish) => self.fulfil(&id, *wish).await?,
                 Heard::TurnEnded => self.turn_ended().await,
@@ -284,6 +291,10 @@ impl<'a> Turn<'a> {
     /// The guest's turn has ended. In the final phase its process ends with it: nobody is to write on a
     /// stage that is being delivered.
     async fn turn_ended(&mut self) {
+        if !self.is_counted {
+            // Nothing more is counted.
+            self.ready.push_back(ReplyEvent::Usage(Usage::default()));
+        }
         let is_last = self.seated.seat.lodging.gate.phase() == Phase::Final;
         if let Some(held) = &mut self.held {
             held.progress = Progress::Ended;
@@ -308,7 +319,7 @@ impl<'a> Turn<'a> {
         self.stage = Stage::Over;
         if let Some(held) = &mut self.held {
             let counted = held.stop().await;
-            self.ready.extend(counted.into_iter().filter_map(used));
+            self.ready.extend(counted.iter().filter_map(used));
         }
     }
 
@@ -331,10 +342,10 @@ impl Drop for Turn<'_> {
 }
 
 /// What was used, as the reply tells it.
-fn used(heard: Heard) -> Option<ReplyEvent> {
+fn used(heard: &Heard) -> Option<ReplyEvent> {
     match heard {
-        Heard::Usage(usage) => Some(ReplyEvent::Usage(usage)),
-        Heard::Cost(cost) => Some(ReplyEvent::Cost(cost)),
+        Heard::Usage(usage) => Some(ReplyEvent::Usage(*usage)),
+        Heard::Cost(cost) => Some(ReplyEvent::Cost(*cost)),
         Heard::Text(_)
         | Heard::Reasoning(_)
         | Heard::OwnTool(_)
