@@ -5,7 +5,6 @@
     clippy::disallowed_methods,
     reason = "tests look at the disk themselves"
 )]
-#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs;
 use std::io::{Read, Write};

@@ -336,10 +336,10 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         (all, "", [false, true]),
         ("", all, [false, false]),
     ] {
-        let works = |role: &str| does(&file(&format!("{role}/a")), "done");
+        let replies = |role: &str| does(&file(&format!("{role}/a")), "done");
         let agents = [
-            agent("planner", of_planner, &works("planner")),
-            agent("implementer", "", &works("implementer")),
+            agent("planner", of_planner, &replies("planner")),
+            agent("implementer", "", &replies("implementer")),
         ];
         let keys = "stages: [planner, implementer]\nuntil: none\nproject: none";
         let project = Project::new()
