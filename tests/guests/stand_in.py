@@ -62,8 +62,8 @@ class Acp:
     def __init__(self):
         self.relay_command = None
         self.session = "s1"
-        self.waiting = None
         self.count = 100
+        self.fails = False
 
     def say(self, text):
         self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
@@ -128,6 +128,10 @@ class Acp:
                 out({"jsonrpc": "2.0", "id": ident, "result": {"sessionId": self.session}})
             elif method == "session/prompt":
                 yield message["params"]["prompt"][0]["text"]
+                if self.fails:
+                    self.fails = False
+                    out({"jsonrpc": "2.0", "id": ident, "error": {"code": 1, "message": "out of order"}})
+                    continue
                 usage = {} if "silent" in ARGUMENTS else {"usage": {"inputTokens": 11, "outputTokens": 3}}
                 out({"jsonrpc": "2.0", "id": ident, "result": {"stopReason": "end_turn", **usage}})
 
@@ -253,6 +257,10 @@ def step(speaker, relays, name, given):
             return "went on"
         write(given[0], "")
         return time.sleep(60)
+    if name == "fail_once":
+        speaker.fails = not os.path.exists(given[0])
+        write(given[0], "")
+        return "fails" if speaker.fails else "goes on"
     if name == "flood":
         sys.stdout.write("x" * given[0])
         return "flooded"

@@ -19,6 +19,7 @@ use crate::guests::{OPENED, TONGUES, check_with, guest, project};
 use crate::pipeline::{git, pipeline, runs};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
+use crate::runs::walk;
 use crate::scripted_team::{FINAL, team};
 
 /// A project of one guest that stops in its first turn, and in the final phase, until it is begun again.
@@ -266,6 +267,38 @@ fn guests_are_held_to_the_rights_of_their_role() {
     let file = |path: &str| git(finished.project(), &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("tester/USAGE.md"), "so");
+}
+
+#[test]
+fn a_pipeline_of_a_guest_that_is_killed_is_gone_on_with() {
+    let table = json!([{"when": "", "do": [
+        ["append", "planner/prompts.txt", "begun"],
+        ["goes_on_the_second_time", "planner/mark"],
+        ["write", "planner/PLAN.md", "a plan"],
+        ["call", "new_answer", {"content": "done"}],
+    ]}]);
+    let (project, one) = guest(project(), ("planner", "claude_code"), "", &table);
+    let keys = "stages: [planner]\nuntil: none\nproject: none";
+    let project = project.file("team.yaml", pipeline(keys, &[one], GIVEN));
+    let mut command = project.command();
+    command.args(["--config", "team.yaml", "go"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let has_stopped = || {
+        let files = walk(&project.path(".massgen/pipelines"));
+        files.iter().any(|file| file.ends_with("planner/mark"))
+    };
+    expect_soon("the guest stops", has_stopped);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    expect_soon("the guest ends with the run", || !has_processes(&project));
+    let words = ["--continue", "--config", "team.yaml"];
+    let output = project.command().args(words).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    let file = |path: &str| git(&project, &["show", &format!("main:{path}")]);
+    assert_eq!(file("planner/PLAN.md"), "a plan");
+    assert_eq!(file("planner/prompts.txt").trim(), "begun begun");
 }
 
 #[test]

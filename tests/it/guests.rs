@@ -364,6 +364,29 @@ fn a_guest_that_dies_is_begun_again_and_told_everything() {
 }
 
 #[test]
+fn what_a_guest_has_handed_in_counts_although_its_turn_fails() {
+    let steps = |first: Value, second: Value| json!([{"when": FINAL, "do": [["say", "presented"]]}, {"when": "", "do": [first, second]}]);
+    let (fails, answers) = (
+        json!(["fail_once", "failed"]),
+        json!(["call", "new_answer", {"content": "done"}]),
+    );
+    let nothing = json!(["say", "nothing"]);
+    for (table, retries) in [
+        (steps(answers.clone(), fails.clone()), 0),
+        (steps(fails, nothing), 1),
+    ] {
+        let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &table);
+        let finished = project
+            .file("team.yaml", team(&[one], OPENED))
+            .args(["--config", "team.yaml", "task"])
+            .run();
+        assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+        let retried = events(&finished, "retrying");
+        assert_eq!(retried.len(), retries, "{retried:?}");
+    }
+}
+
+#[test]
 fn a_guest_that_says_nothing_is_not_waited_for() {
     let steps = [json!(["sleep", 30])];
     let table = json!([{"when": "", "do": steps}]);

@@ -70,10 +70,6 @@ impl Tongue for Codex {
         let Some(message) = parsed(line) else {
             return Ok(Vec::new());
         };
-        let failed = |pointer| {
-            let why = format!("Codex: {}", text_at(&message, pointer));
-            Err(Trouble::Passing(why))
-        };
         match text_at(&message, "/type") {
             "thread.started" => {
                 self.thread = Some(text_at(&message, "/thread_id").to_owned());
@@ -89,7 +85,10 @@ impl Tongue for Codex {
                 let turn = all.since(std::mem::replace(&mut self.told, all));
                 Ok(vec![Heard::Usage(turn), Heard::TurnEnded])
             }
-            "turn.failed" => failed("/error/message"),
+            "turn.failed" => {
+                let why = format!("Codex: {}", text_at(&message, "/error/message"));
+                Ok(vec![Heard::Failed(Trouble::Passing(why))])
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -312,9 +312,10 @@ fn codex_goes_on_with_its_thread() {
         Ok(vec![Heard::Text("x".to_owned())])
     );
     let failed = json!({"type": "turn.failed", "error": {"message": "no"}});
+    let heard = hear(&mut codex, &failed).unwrap();
     assert!(matches!(
-        hear(&mut codex, &failed),
-        Err(Trouble::Passing(_))
+        heard.as_slice(),
+        [Heard::Failed(Trouble::Passing(_))]
     ));
     let mut turn = |count: u64| {
         let usage = json!({"input_tokens": count, "cached_input_tokens": 1, "output_tokens": 2});

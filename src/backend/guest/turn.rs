@@ -157,7 +157,6 @@ impl<'a> Turn<'a> {
         match next {
             Next::Line(line) => {
                 let line = match line {
-                    // What it has handed in counts, however it ended.
                     Err(_) if self.has_decided => {
                         self.cut_off().await;
                         return Ok(());
@@ -215,7 +214,11 @@ impl<'a> Turn<'a> {
                     if let Some(held) = &mut self.held {
                         held.progress = Progress::Ended;
                     }
-                    return Err(trouble);
+                    // What it has handed in counts, however it ended.
+                    if !self.has_decided {
+                        return Err(trouble);
+                    }
+                    self.cut_off().await;
                 }
             }
         }
