@@ -4,7 +4,7 @@
 
 use std::io::{self, ErrorKind as IoKind};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::prompt::Found;
 use crate::world::sys::own::{self, file};
@@ -26,6 +26,15 @@ pub fn look(path: &AbsPath) -> Found {
 /// are an error.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     told(path, bytes_max, file::read_capped(path, bytes_max))
+}
+
+/// As [`read_capped`], for a file with a secret: one that other users may read or change is an error.
+pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    if file::is_open_to_others(path).unwrap_or_default() {
+        let message = format!("`{path}` holds a secret, and other users may read or change it");
+        return Err(Error::new(ErrorKind::Config, message).hint(format!("chmod 600 '{path}'")));
+    }
+    read_capped(path, bytes_max)
 }
 
 /// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies

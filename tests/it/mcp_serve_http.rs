@@ -1,8 +1,10 @@
 //! `massgen mcp serve --http`: who is let in, sessions beside each other, clients of other projects,
 //! and the conformance suite of the protocol for servers.
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -292,6 +294,7 @@ fn a_message_that_is_too_long_is_turned_away() {
 #[test]
 fn a_token_comes_from_a_file_and_addresses_are_loopback() {
     let project = guarded().file("token", "0123456789abcdef0123\n");
+    fs::set_permissions(project.path("token"), Permissions::from_mode(0o600)).unwrap();
     let mut served = Listening::start(project, &["--token-file", "token"]);
     served.token = "0123456789abcdef0123".to_owned();
     served.session();
@@ -302,7 +305,13 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
         let words = ["mcp", "serve", "--grants", "grants.json"]
             .iter()
             .chain(words);
-        let finished = guarded().file("short", "abc\n").args(words).failure(2);
+        let project = guarded()
+            .file("short", "abc\n")
+            .file("wide", "0123456789abcdef\n");
+        for (name, mode) in [("short", 0o600), ("wide", 0o640)] {
+            fs::set_permissions(project.path(name), Permissions::from_mode(mode)).unwrap();
+        }
+        let finished = project.args(words).failure(2);
         assert!(
             finished.stderr().contains(expected),
             "{}",
@@ -313,6 +322,10 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
     check(
         &["--http", "127.0.0.1:0", "--token-file", "short"],
         "holds no token",
+    );
+    check(
+        &["--http", "--token-file", "wide"],
+        "holds a secret, and other users may read or change it",
     );
     check(
         &["--http", "--token-file", "none"],

@@ -273,7 +273,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
 
 #[test]
 fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
-    let first = |piece: &str| Answer::stream().piece(piece.to_owned());
+    let first = |piece: &str| Answer::stream().piece(piece);
     for (stream, expected) in [
         (
             first(": hello\n\n").await_close(),

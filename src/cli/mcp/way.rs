@@ -11,7 +11,7 @@ use crate::cli::output::Output;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::orchestrator::conduct::Stop;
-use crate::world::files::read_capped;
+use crate::world::files::read_secret;
 
 /// The longest message of a client, in bytes. Arguments that are too long but fit in here are told so;
 /// a longer message is dropped.
@@ -48,7 +48,7 @@ impl Way {
                 told: Some(text),
             });
         };
-        let bytes = read_capped(&host.cwd.join(file), TOKEN_BYTES_MAX)?.ok_or_else(|| {
+        let bytes = read_secret(&host.cwd.join(file), TOKEN_BYTES_MAX)?.ok_or_else(|| {
             Error::new(
                 ErrorKind::Config,
                 format!("there is no token file `{file}`"),

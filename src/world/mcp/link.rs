@@ -142,9 +142,9 @@ impl Link {
         let listener = listener.as_ref();
         let service = if let Some(manager) = signed_in {
             let client = AuthClient::new(client, manager);
-            remote::greeted((remote, client), listener, &changes).await
+            Box::pin(remote::greeted((remote, client), listener, &changes)).await
         } else {
-            remote::greeted((remote, client), listener, &changes).await
+            Box::pin(remote::greeted((remote, client), listener, &changes)).await
         };
         let service = service.map_err(|refusal| match refusal {
             Refusal::SignIn { missing, .. } => Fault::Closed(missing),

@@ -2,7 +2,6 @@
 //! nowhere else. A name is looked up here, and what it stands for is judged before it is connected
 //! to; redirects are not followed, because they would take the headers along.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -71,14 +70,13 @@ fn unknown_there(error: &ClientInitializeError) -> Option<String> {
         return None;
     };
     // The status is told in these words only.
-    match error.error.downcast_ref()? {
-        StreamableHttpError::<reqwest::Error>::UnexpectedServerResponse(said) => {
-            let is_unknown = UNKNOWN_THERE.iter().any(|known| said.starts_with(known));
-            let status = said.split(':').next().filter(|_| is_unknown);
-            status.map(str::to_owned)
-        }
-        _ => None,
-    }
+    let error: &StreamableHttpError<reqwest::Error> = error.error.downcast_ref()?;
+    let StreamableHttpError::UnexpectedServerResponse(said) = error else {
+        return None;
+    };
+    let is_unknown = UNKNOWN_THERE.iter().any(|known| said.starts_with(known));
+    let status = said.split(':').next().filter(|_| is_unknown);
+    status.map(str::to_owned)
 }
 
 fn streamable<C: StreamableHttpClient>(
@@ -93,7 +91,10 @@ fn streamable<C: StreamableHttpClient>(
 }
 
 /// What the config says that every request carries.
-pub(super) fn headers(remote: &RemoteServer) -> HashMap<HeaderName, HeaderValue> {
+pub(super) fn headers<H>(remote: &RemoteServer) -> H
+where
+    H: FromIterator<(HeaderName, HeaderValue)>,
+{
     let header = |(name, value): (&String, &secrecy::SecretString)| {
         let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
         value.set_sensitive(true);

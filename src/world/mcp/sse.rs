@@ -2,7 +2,6 @@
 //! stream, and what it is told is posted to the place that the first of them names. That place must
 //! be at the server itself, because the headers of the user go there.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +41,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Requests for C {}
 pub(super) struct Events<C> {
     client: C,
     place: Arc<str>,
-    headers: HashMap<HeaderName, HeaderValue>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     stream: EventStream,
     turns: Arc<Semaphore>,
 }
@@ -79,8 +78,8 @@ impl<C: Requests> Events<C> {
     }
 
     async fn begin(remote: &RemoteServer, client: C) -> Result<Self, Unheard> {
-        let (url, headers) = (remote.url.as_str().into(), headers(remote));
-        let (sent, bytes_max) = (headers.clone(), MESSAGE_BYTES_MAX);
+        let (url, bytes_max) = (remote.url.as_str().into(), MESSAGE_BYTES_MAX);
+        let sent = headers(remote);
         let stream =
             client.get_stream_with_max_sse_event_size(url, None, None, None, sent, bytes_max);
         let events = stream.await.map_err(turned_away)?;
@@ -97,7 +96,7 @@ impl<C: Requests> Events<C> {
         Ok(Self {
             client,
             place: place.as_str().into(),
-            headers,
+            headers: headers(remote),
             stream,
             turns: Arc::new(Semaphore::new(POSTS_MAX)),
         })
@@ -111,7 +110,7 @@ impl<C: Requests> Transport<RoleClient> for Events<C> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Unheard>> + Send + 'static {
-        let (client, headers) = (self.client.clone(), self.headers.clone());
+        let (client, headers) = (self.client.clone(), self.headers.iter().cloned().collect());
         let (place, turns) = (Arc::clone(&self.place), Arc::clone(&self.turns));
         async move {
             let _turn = turns.acquire().await;
@@ -141,24 +140,23 @@ impl<C: Requests> Transport<RoleClient> for Events<C> {
 
 /// Why there is no stream.
 fn turned_away(error: StreamableHttpError<reqwest::Error>) -> Unheard {
-    let words = match &error {
-        StreamableHttpError::Client(error) => match error.status() {
+    if let StreamableHttpError::Client(error) = &error {
+        return match error.status() {
             Some(StatusCode::UNAUTHORIZED) => {
                 let challenge = AuthRequiredError::new(String::new());
-                return StreamableHttpError::AuthRequired(challenge).into();
+                StreamableHttpError::AuthRequired(challenge).into()
             }
-            Some(status) => format!("HTTP {status}"),
-            None => innermost(error).to_string(),
-        },
-        StreamableHttpError::ServerDoesNotSupportSse => {
-            format!("HTTP {}", StatusCode::METHOD_NOT_ALLOWED)
-        }
-        StreamableHttpError::UnexpectedContentType(_) => {
-            "it answers with no stream of events".to_owned()
-        }
-        _ => return error.into(),
-    };
-    Unheard::Said(words)
+            Some(status) => Unheard::Said(format!("HTTP {status}")),
+            None => Unheard::Said(innermost(error).to_string()),
+        };
+    }
+    if let StreamableHttpError::ServerDoesNotSupportSse = error {
+        return Unheard::Said(format!("HTTP {}", StatusCode::METHOD_NOT_ALLOWED));
+    }
+    if let StreamableHttpError::UnexpectedContentType(_) = error {
+        return Unheard::Said("it answers with no stream of events".to_owned());
+    }
+    error.into()
 }
 
 /// Whether a message was taken. What else the server says of it counts for nothing: answers are

@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::sys::own::{fault, random_digits};
 
+/// The bits of a file's mode by which other users may read or change it.
+const OTHERS: u32 = 0o066;
+
 /// How many digits make a made-up name differ from all others.
 const UNIQUE_DIGITS: usize = 8;
 
@@ -35,6 +38,12 @@ pub(crate) type Reader = BufReader<File>;
 /// What `path` leads to, links followed.
 pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
     fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
+}
+
+/// Whether other users may read or change a file.
+pub(crate) fn is_open_to_others(path: &AbsPath) -> io::Result<bool> {
+    let found = fs::metadata(path.as_path())?;
+    Ok(found.is_file() && found.permissions().mode() & OTHERS != 0)
 }
 
 /// Whether anything stands at `path`, also a link that leads nowhere.
