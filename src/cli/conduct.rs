@@ -188,11 +188,7 @@ pub(crate) fn seat_people(
     let only_asks = matches!(reader, Reader::Agents(_));
     let (reviewer, questions) = reviewer();
     let to = match &arguments.ask_file {
-        Some(socket) => {
-            let socket = base.join(socket);
-            ask_socket::expect(&socket)?;
-            To::Socket(socket)
-        }
+        Some(socket) => To::Socket(ask_socket::expect(&base.join(socket))?),
         None if may_ask => To::Terminal(reviewer.clone()),
         None => To::Nobody,
     };

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Said;
 use crate::path::AbsPath;
 use crate::wording::one_line;
-use crate::world::sys::own::file;
+use crate::world::sys::own::{dir, file};
 
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -29,14 +29,14 @@ pub struct Reply {
     pub reason: Option<String>,
 }
 
-/// Fails unless there is a socket. Whether somebody listens shows with the first question: who listens
-/// would have to answer if they were tried.
+/// Where `socket` leads, which has to be a socket: a link to one is followed once and for all. Whether
+/// somebody listens shows with the first question: who listens would have to answer if they were tried.
 ///
 /// # Errors
 /// That there is none.
-pub fn expect(socket: &AbsPath) -> crate::error::Result<()> {
+pub fn expect(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     let message = match file::kind(socket) {
-        Ok(found) if found.is_socket() => return Ok(()),
+        Ok(found) if found.is_socket() => return dir::follow(socket).map(|real| real.to_abs()),
         Ok(_) => format!("`{socket}` is no socket"),
         Err(error) => format!("nobody listens at `{socket}`: {error}"),
     };

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -477,16 +478,14 @@ fn a_socket_that_agents_could_replace_is_refused() {
     let rest = "orchestrator: {context_paths: [{path: out, permission: write}]}";
     let replies = "- {text: done, repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
-    let project = Project::new().config(&config).dir("out");
-    let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
-    let finished = project
-        .args(["task", "--ask-file", "out/ask.sock"])
-        .failure(2);
-    assert!(
-        finished.stderr().contains("where the answers come from"),
-        "{}",
-        finished.stderr()
-    );
+    for named in ["out/ask.sock", "link.sock"] {
+        let project = Project::new().config(&config).dir("out");
+        let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
+        symlink(project.path("out/ask.sock"), project.path("link.sock")).unwrap();
+        let finished = project.args(["task", "--ask-file", named]).failure(2);
+        let stderr = finished.stderr();
+        assert!(stderr.contains("where the answers come from"), "{stderr}");
+    }
 }
 
 #[test]
