@@ -430,7 +430,7 @@ impl Gate {
     }
 
     /// A command that would begin in the agent's workspace begins in the first directory that is
-    /// open to the agent, where the workspace itself is not.
+    /// open to the agent, where the workspace itself is not. Without any, relative paths are texts.
     fn begun_where_open(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -438,6 +438,9 @@ impl Gate {
             && let Some(open) = self.commands_begin()
         {
             *dir = open;
+        }
+        if let (ToolCall::CallServer(call), []) = (&mut call, self.0.manager.grants()) {
+            call.forget_relative();
         }
         call
     }

@@ -372,6 +372,29 @@ fn a_server_on_the_network_is_spoken_with() {
 }
 
 #[test]
+fn an_agent_without_a_workspace_asks_servers_on_the_network_and_nothing_else() {
+    let remote = Remote::start("streamableHttp");
+    let url = format!("http://127.0.0.1:{}/mcp", remote.1);
+    let server = format!("{{name: all, url: '{url}', security: {{allow_localhost: true}}}}");
+    let echo = |message: &str| ("mcp__all__echo", json!({"message": message}));
+    let calls = [
+        echo("hello"),
+        echo("/etc/passwd"),
+        echo("../given/notes.txt"),
+        ("read_text_file", json!({"path": "given/notes.txt"})),
+    ];
+    let mut replies = calls_of(&calls);
+    replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
+    let agents = [agent("one", &format!("mcp_servers: [{server}]"), &replies)];
+    let project = project().file("team.yaml", team(&agents, ""));
+    let read = read(&project.args(["--config", "team.yaml", "task"]).success());
+    assert!(read[0].contains("hello"), "{read:#?}");
+    assert!(read[1].contains("denied: read of /etc/passwd"), "{read:#?}");
+    assert!(read[2].contains("denied: read of ../given"), "{read:#?}");
+    assert!(read[3].contains("do not have the tool"), "{read:#?}");
+}
+
+#[test]
 fn a_name_that_stands_for_this_machine_is_not_connected_to() {
     let remote = Remote::start("streamableHttp");
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

@@ -77,7 +77,8 @@ const HOW_TO_WRITE: &str =
     "write `mcp_servers: [{name: files, command: npx, args: [PACKAGE]}]`, or a mapping of names";
 
 impl Checker<'_> {
-    /// The servers of an agent: its own, and those of all agents that it has not written anew.
+    /// The servers of an agent: its own, and those of all agents that it has not written anew. Without
+    /// a workspace, there is nowhere for a program to run.
     pub(super) fn servers_of(
         &mut self,
         backend: &View<'_>,
@@ -85,20 +86,20 @@ impl Checker<'_> {
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
         let has_workspace = self.has_workspace(backend);
-        if !servers.is_empty() && !has_workspace {
+        let can_be =
+            |server: &ServerConfig| has_workspace || matches!(server.link, Link::Remote(_));
+        for server in servers.iter().filter(|server| !can_be(server)) {
             let path = backend.path_of("mcp_servers");
-            let warning = Diagnostic::warning(path, "servers need a workspace: none is started");
-            let warning = warning.at(backend.span_of("mcp_servers"));
+            let message = format!("`{}` needs a workspace: it is not started", server.name());
+            let warning = Diagnostic::warning(path, message).at(backend.span_of("mcp_servers"));
             self.findings.push(warning.suggest("add `cwd: workspace1`"));
-        }
-        if !has_workspace {
-            return Vec::new();
         }
         for server in of_all {
             if !servers.iter().any(|own| own.name() == server.name()) {
                 servers.push(Arc::clone(server));
             }
         }
+        servers.retain(|server| can_be(server));
         servers
     }
 

@@ -145,6 +145,16 @@ pub struct ServerCall<P = UserPath> {
 }
 
 impl ServerCall {
+    /// Forgets texts that are paths only where relative ones begin somewhere: for an agent without
+    /// directories they begin nowhere.
+    pub fn forget_relative(&mut self) {
+        let leads_somewhere = |path: &UserPath| {
+            let path = path.as_str();
+            path.starts_with('/') || path.split('/').any(|name| name == "..")
+        };
+        self.paths.retain(|touched| leads_somewhere(&touched.path));
+    }
+
     /// Every path that the call names, with what the server may do there.
     pub fn accesses(&self) -> Vec<Access<'_>> {
         let paths = self.paths.iter();

@@ -206,16 +206,16 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
         })
         .collect();
     assert_eq!(programs, ["own deno", "all node"]);
-    let without = with_backend("mcp_servers: [{name: s, command: node}]");
+    let web = "{name: web, url: 'https://e.org/mcp'}";
+    let without = with_backend(&format!("mcp_servers: [{{name: s, command: node}}, {web}]"));
     check(
         &without,
-        &["warning agent.backend.mcp_servers: servers need a workspace"],
+        &["warning agent.backend.mcp_servers: `s` needs a workspace: it is not started"],
     );
-    assert!(
-        try_load(&without).unwrap().config.agents[0]
-            .servers
-            .is_empty()
-    );
+    let agents = try_load(&without).unwrap().config.agents;
+    let names = agents[0].servers.iter();
+    let names: Vec<String> = names.map(|server| server.name().to_string()).collect();
+    assert_eq!(names, ["web"]);
 }
 
 #[test]
