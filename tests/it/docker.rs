@@ -195,9 +195,9 @@ impl Daemon {
         }
         fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).unwrap();
         fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
-        let busybox = root.join("bin/busybox");
-        fs::copy("/bin/busybox", &busybox).unwrap();
-        let applets = Command::new(&busybox)
+        fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+        // The copy cannot be run as long as a process that another test has just started holds it open.
+        let applets = Command::new("/bin/busybox")
             .arg("--list")
             .output()
             .unwrap()
