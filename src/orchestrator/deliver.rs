@@ -122,6 +122,7 @@ pub async fn present_and_deliver(team: &Team, assignment: Assignment<'_>) -> Res
     let events = line.events.clone();
     let begun = begin(team, member, (stage.as_ref(), notes), (&message, line));
     let mut mind = tokio::select! {
+        biased;
         begun = begun => begun?,
         over = patience.over() => return Ok(never_begun(stored, over, &events).await),
     };

@@ -192,6 +192,7 @@ impl Turn {
             return Ok(first_agent_at_once(&self.team));
         }
         let participants = tokio::select! {
+            biased;
             begun = self.participants(task) => begun?,
             over = patience.over() => {
                 self.emit(Event::CutShort { status: over.status() }).await;

@@ -20,7 +20,7 @@ use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{compiled, on_stage};
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
-use crate::world::mcp::{Answered, Launch, Success, Wanted};
+use crate::world::mcp::{Answered, Launch, Servers, Success, Wanted};
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// Finds out which tools the agent's servers have, and says what the user should know of them.
@@ -30,18 +30,18 @@ use crate::world::sandbox::interrupt::Interrupt;
 /// # Errors
 /// A server cannot be used.
 pub async fn meet(gate: &Gate) -> Result<Vec<String>> {
+    let Some(servers) = gate.policy().servers.clone() else {
+        return Ok(Vec::new());
+    };
     let gate = gate.clone();
     let given_up = CancellationToken::new();
     let _guard = given_up.clone().drop_guard();
-    let met = spawn_blocking(move || meet_now(&gate, &given_up)).await;
+    let met = spawn_blocking(move || meet_now(&servers, &gate, &given_up)).await;
     met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
 /// It blocks: a start is the work of threads.
-fn meet_now(gate: &Gate, given_up: &CancellationToken) -> Result<Vec<String>> {
-    let Some(servers) = gate.policy().servers.clone() else {
-        return Ok(Vec::new());
-    };
+fn meet_now(servers: &Servers, gate: &Gate, given_up: &CancellationToken) -> Result<Vec<String>> {
     let launcher = |wanted: Wanted<'_>| launch(gate, wanted);
     let met = Handle::current().block_on(async {
         tokio::select! {
