@@ -253,6 +253,16 @@ const METADATA_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200), 128),
 ];
 
+/// Where clouds serve metadata besides the addresses of a link, in version 4.
+const METADATA_V4: &[Ipv4Addr] = &[
+    // Alibaba Cloud.
+    Ipv4Addr::new(100, 100, 100, 200),
+    // Azure.
+    Ipv4Addr::new(168, 63, 129, 16),
+    // Oracle Cloud.
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+
 /// Whether an address belongs to a private network; what serves a cloud's metadata does not.
 fn is_private(address: IpAddr) -> bool {
     match address {
@@ -262,7 +272,9 @@ fn is_private(address: IpAddr) -> bool {
             // serves metadata at such a one.
             let [.., a, b, c, d] = address.octets();
             let ends_in = Ipv4Addr::new(a, b, c, d);
-            let is_metadata = is_in(address, METADATA_V6) || ends_in.is_link_local();
+            let is_metadata = is_in(address, METADATA_V6)
+                || ends_in.is_link_local()
+                || METADATA_V4.contains(&ends_in);
             address.is_unique_local() && !is_metadata
         }
     }
@@ -337,6 +349,9 @@ mod tests {
             "[2002:a9fe:a9fe::1]",
             "[2001:0:a9fe:a9fe::1]",
             "[fd00:64::169.254.169.254]",
+            "[fd00:64::100.100.100.200]",
+            "[fd00:64::168.63.129.16]",
+            "[fd00:64::192.0.0.192]",
             "[fd00:ec2::254]",
             "[FD00:0EC2:0:0::0254]",
             "[fd00:ec2::23]",

@@ -404,6 +404,13 @@ fn processes_of(program: &Path) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
+/// Whether nothing of a process is left but its status. It has lost its program before its handles.
+fn has_ended(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+    let state = stat.map(|stat| stat.rsplit(") ").next().unwrap().starts_with('Z'));
+    state.unwrap_or(true)
+}
+
 #[test]
 fn whoever_kills_what_stands_by_ends_no_command() {
     let dir = tempfile::tempdir().unwrap();
@@ -426,8 +433,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
                 kill_process(*process, Signal::KILL).unwrap();
             }
             wait_until("the end of what was killed", || {
-                let left = processes_of(&program);
-                !left.iter().any(|left| killed.contains(left))
+                killed.iter().all(|process| has_ended(*process))
             });
             run();
         };
