@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
 use massgen::world::docker::engine::Engine;
@@ -15,6 +15,7 @@ use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Wait};
 
 use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
+use crate::patience::wait_until;
 use crate::project::{Project, binary};
 
 /// A team of one whose agent runs this in a container of `image`, answers, and presents.
@@ -57,15 +58,6 @@ fn containers(daemon: &Daemon, project: &Project) -> String {
     daemon.says(&["ps", "-aq", "--filter", &label])
 }
 
-#[track_caller]
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_there() {
-        assert!(begin.elapsed() < TIME_MAX, "no {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Starts a run, and waits until its agent's command runs.
 fn begun(project: &Project) -> Child {
     let mut command = project.command();
@@ -82,7 +74,7 @@ fn begun(project: &Project) -> Child {
             .output();
         !found.unwrap().stdout.is_empty()
     };
-    wait_for("command", begun);
+    wait_until("command", TIME_MAX, begun);
     child
 }
 
@@ -284,7 +276,9 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
         .status()
         .unwrap();
     assert!(killed.success());
-    wait_for("end of the run", || run.try_wait().unwrap().is_some());
+    wait_until("end of the run", TIME_MAX, || {
+        run.try_wait().unwrap().is_some()
+    });
     assert!(run.wait().unwrap().success());
     let told = Command::new("grep")
         .args([

@@ -15,11 +15,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::guests::{OPENED, guest, project};
+use crate::patience::wait_until;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::team;
 
 /// How soon a run ends whose guest would go on for a minute.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Waits until it is asked to end its turn, and says so at once.
 const REACTS: &str = r#"["until_asked_to_end", "end.txt", 0]"#;
 /// The same, but it takes its time.
@@ -106,17 +107,10 @@ fn begun(project: &Project) -> Child {
     let mut command: Command = project.command();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.stderr(Stdio::null()).spawn().unwrap();
-    expect_soon("the guest begins", || project.path("w1/begun.txt").exists());
+    wait_until("the guest begins", ENDS_WITHIN, || {
+        project.path("w1/begun.txt").exists()
+    });
     child
-}
-
-#[track_caller]
-pub(crate) fn expect_soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < ENDS_WITHIN, "not in time: {what}");
-        sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -128,7 +122,9 @@ fn a_run_that_is_interrupted_asks_its_guests_and_one_that_is_given_up_does_not()
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
             sleep(Duration::from_millis(100));
         }
-        expect_soon("the run ends", || child.try_wait().unwrap().is_some());
+        wait_until("the run ends", ENDS_WITHIN, || {
+            child.try_wait().unwrap().is_some()
+        });
         assert_eq!(told(&project).as_deref(), expected, "{signals}");
     }
 }

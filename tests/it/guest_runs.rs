@@ -14,8 +14,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::guest_ends::expect_soon;
+use crate::guest_ends::ENDS_WITHIN;
 use crate::guests::{OPENED, TONGUES, check_with, guest, project};
+use crate::patience::wait_until;
 use crate::pipeline::{git, pipeline, runs};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
@@ -58,11 +59,13 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let mark = project.path("w1").join(mark);
-    expect_soon("the guest stops", || mark.exists());
+    wait_until("the guest stops", ENDS_WITHIN, || mark.exists());
     assert!(has_processes(project));
     child.kill().unwrap();
     child.wait().unwrap();
-    expect_soon("the guest ends with the run", || !has_processes(project));
+    wait_until("the guest ends with the run", ENDS_WITHIN, || {
+        !has_processes(project)
+    });
     let gone_on = |words: &[&str]| project.command().args(words).output().unwrap();
     let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let unnamed = gone_on(&["--continue"]);
@@ -288,10 +291,12 @@ fn a_pipeline_of_a_guest_that_is_killed_is_gone_on_with() {
         let files = walk(&project.path(".massgen/pipelines"));
         files.iter().any(|file| file.ends_with("planner/mark"))
     };
-    expect_soon("the guest stops", has_stopped);
+    wait_until("the guest stops", ENDS_WITHIN, has_stopped);
     child.kill().unwrap();
     child.wait().unwrap();
-    expect_soon("the guest ends with the run", || !has_processes(&project));
+    wait_until("the guest ends with the run", ENDS_WITHIN, || {
+        !has_processes(&project)
+    });
     let words = ["--continue", "--config", "team.yaml"];
     let output = project.command().args(words).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -9,8 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use massgen::confinement::Confinement;
 use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
@@ -24,7 +23,7 @@ use rustix::net::{
 use crate::project::binary;
 
 /// What takes longer never happens.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An ordinary user that every machine has: `nobody`.
 pub(crate) const NOBODY: u32 = 65534;
@@ -129,14 +128,4 @@ pub(crate) fn processes_with(word: &str) -> usize {
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     let has_word = |line: &Vec<u8>| line.split(|byte| *byte == 0).any(|a| a == word.as_bytes());
     lines.filter(has_word).count()
-}
-
-/// Waits until `is_so`.
-#[track_caller]
-pub(crate) fn eventually(is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "it never came");
-        thread::sleep(Duration::from_millis(5));
-    }
 }

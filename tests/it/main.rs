@@ -78,6 +78,7 @@ mod openai_replies;
 mod openai_runs;
 mod openai_wire;
 mod output_formats;
+mod patience;
 mod picker;
 mod pipeline;
 mod pipeline_apply;

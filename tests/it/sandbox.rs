@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use massgen::confinement::compile::{Facts, Written, compile};
 use massgen::confinement::limits::Limits;
@@ -33,6 +33,7 @@ use portable_pty::{PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::patience::wait_until;
 use crate::project::{Project, binary};
 
 /// A command that should end by itself and takes longer hangs.
@@ -184,16 +185,6 @@ fn processes_with(word: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Waits for something that another process is about to do.
-#[track_caller]
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < LONG, "{what} never came");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_command_has_its_output_its_status_and_its_environment() {
     in_each_tier(|room| {
@@ -301,7 +292,7 @@ fn a_command_is_interrupted_from_another_thread() {
         let watch = {
             let begun = begun.clone();
             thread::spawn(move || {
-                wait_until("the command", || begun.as_path().exists());
+                wait_until("the command", LONG, || begun.as_path().exists());
                 raised.raise();
             })
         };
@@ -424,7 +415,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
         };
         let check = |chosen: fn(&[Pid]) -> &[Pid]| {
             run();
-            wait_until("one stem, and one that stands by", || {
+            wait_until("one stem, and one that stands by", LONG, || {
                 processes_of(&program).len() == 2
             });
             let processes = processes_of(&program);
@@ -432,7 +423,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
             for process in killed {
                 kill_process(*process, Signal::KILL).unwrap();
             }
-            wait_until("the end of what was killed", || {
+            wait_until("the end of what was killed", LONG, || {
                 killed.iter().all(|process| has_ended(*process))
             });
             run();
@@ -441,7 +432,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
         check(|processes| &processes[1..]);
         check(|processes| processes);
     });
-    wait_until("the end of all", || processes_of(&program).is_empty());
+    wait_until("the end of all", LONG, || processes_of(&program).is_empty());
 }
 
 #[test]
@@ -499,7 +490,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         let command = format!("echo one; echo two >&2; setsid sleep {time}");
         let id = start(&background, room, &command).unwrap();
         let written = || background.status(id).unwrap().output_bytes;
-        wait_until("its output", || written() == 8);
+        wait_until("its output", LONG, || written() == 8);
         let all = background.output(id, 0, KEPT_BYTES).unwrap();
         assert_eq!((all.text.as_str(), all.next), ("one\ntwo\n", 8));
         let rest = background.output(id, 4, KEPT_BYTES).unwrap();
@@ -511,7 +502,9 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
         let id = start(&background, room, "echo end; exit 4").unwrap();
-        wait_until("its end", || background.status(id).unwrap().ended.is_some());
+        wait_until("its end", LONG, || {
+            background.status(id).unwrap().ended.is_some()
+        });
         assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
@@ -531,7 +524,9 @@ fn background_commands_are_few_and_end_together() {
         }
         let refused = start(&background, room, &sleep);
         assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
-        wait_until("the commands run", || !processes_with(&time).is_empty());
+        wait_until("the commands run", LONG, || {
+            !processes_with(&time).is_empty()
+        });
         drop(background);
         assert_eq!(processes_with(&time), Vec::<String>::new());
     });
@@ -730,7 +725,7 @@ fn one_command_is_asked_about_and_held_as_an_agents() {
 /// Whether nothing of the command is left, and no directory of massgen's.
 #[track_caller]
 fn check_gone(project: &Project, time: &str) {
-    wait_until("the end of all processes", || {
+    wait_until("the end of all processes", LONG, || {
         processes_with(time).is_empty()
     });
     let left: Vec<_> = fs::read_dir(project.path("tmp")).unwrap().collect();
@@ -759,12 +754,12 @@ fn whatever_ends_massgen_ends_its_commands() {
             let project = project.env("TMPDIR", &tmp).args(options);
             let project = project.args(["sh", "-c", &command]);
             let mut massgen = project.command().spawn().unwrap();
-            wait_until("the command", || processes_with(&time).len() >= 2);
+            wait_until("the command", LONG, || processes_with(&time).len() >= 2);
             let pid = Pid::from_child(&massgen);
             kill_process(pid, signal).unwrap();
             let status = massgen.wait().unwrap();
             if signal == Signal::KILL {
-                wait_until("its end", || processes_with(&time).is_empty());
+                wait_until("its end", LONG, || processes_with(&time).is_empty());
             } else {
                 assert_eq!(status.code(), Some(130), "tier {tier}");
                 check_gone(&project, &time);

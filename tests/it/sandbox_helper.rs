@@ -21,7 +21,8 @@ use massgen::permissions::grant::{Permission, Scope};
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
-use crate::helper_driver::{NOBODY, Ran, Running, eventually, processes_with, start};
+use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, processes_with, start};
+use crate::patience::wait_until;
 
 /// A place on disk, and what a program may do there.
 struct Cell {
@@ -625,7 +626,7 @@ fn the_end_of_the_program_is_the_end_of_all_that_it_started() {
         cell.input = Some(reader.into());
         let mut running = cell.start(&script);
         running.await_word("begun\n");
-        eventually(|| processes_with(&word) > 0);
+        wait_until("the command runs", PATIENCE, || processes_with(&word) > 0);
         drop(writer);
         running.end();
         assert!(processes_with(&word) == 0, "{}", cell.label());
@@ -638,7 +639,7 @@ fn whoever_is_left_alone_ends() {
         let begun = |word: &str| {
             let mut running = cell.start(&format!("setsid sleep {word} & echo begun; wait"));
             running.await_word("begun\n");
-            eventually(|| processes_with(word) > 0);
+            wait_until("the command runs", PATIENCE, || processes_with(word) > 0);
             running
         };
         let word = format!("97{}.{}", cell.user, std::process::id());
@@ -650,6 +651,8 @@ fn whoever_is_left_alone_ends() {
         let mut running = begun(&word);
         running.helper.kill().unwrap();
         running.helper.wait().unwrap();
-        eventually(|| processes_with(&word) == 0);
+        wait_until("nothing of it is left", PATIENCE, || {
+            processes_with(&word) == 0
+        });
     }
 }

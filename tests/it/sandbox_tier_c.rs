@@ -17,7 +17,8 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{Permission, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::helper_driver::{NOBODY, Ran, Running, eventually, own_user, processes_with, start};
+use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, own_user, processes_with, start};
+use crate::patience::wait_until;
 
 /// A user's disk in small: `ws` is the agent's, `ro` was opened for reading, `out` was not.
 struct Room {
@@ -617,7 +618,9 @@ fn all_that_a_command_has_started_ends_when_massgen_goes() {
         let word = format!("98{index}2.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
         let Running { mut helper, socket } = room.start(&room.confinement(&script));
-        eventually(|| room.path("ws/ready").exists());
+        wait_until("the command is ready", PATIENCE, || {
+            room.path("ws/ready").exists()
+        });
         assert!(processes_with(&word) >= 6);
         // The kernel closes it whatever ends massgen.
         drop(socket);
@@ -633,7 +636,9 @@ fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
         let word = format!("98{index}4.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
         let mut started = room.start(&room.confinement(&script));
-        eventually(|| room.path("ws/ready").exists());
+        wait_until("the command is ready", PATIENCE, || {
+            room.path("ws/ready").exists()
+        });
         let outer = started.helper.id();
         let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
         let supervisor = children.trim().parse().ok().and_then(Pid::from_raw);
@@ -663,7 +668,9 @@ fn processes_that_run_away_are_all_ended() {
         let mut started = room.start(&confinement);
         let (report, _) = started.report().unwrap();
         assert_eq!(report, Report::Started);
-        eventually(|| processes_with(&word) >= 20);
+        wait_until("all that it starts runs", PATIENCE, || {
+            processes_with(&word) >= 20
+        });
         drop(started.socket);
         started.helper.wait().unwrap();
         assert_eq!(processes_with(&word), 0);

@@ -7,14 +7,14 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use massgen::confinement::tier::{Tier, TierChoice};
 use massgen::path::AbsPath;
 use massgen::world::sandbox::Sandbox;
 
 use crate::docker::{IMAGE, daemon};
+use crate::patience::wait_until;
 use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
@@ -98,16 +98,6 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// Waits until `is_so`.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(20));
-    }
-}
-
 /// The agent's workspace, once it is there.
 fn workspace(project: &Project) -> PathBuf {
     let mut dirs = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
@@ -117,7 +107,7 @@ fn workspace(project: &Project) -> PathBuf {
 /// Starts a run, and gives it back when its command has made `begun` in the workspace.
 fn begun(project: &Project) -> (Child, PathBuf) {
     let run = project.command().spawn().unwrap();
-    until("there is a workspace", || {
+    wait_until("there is a workspace", PATIENCE, || {
         project.path(".massgen/workspaces").is_dir()
             && fs::read_dir(project.path(".massgen/workspaces"))
                 .unwrap()
@@ -125,7 +115,9 @@ fn begun(project: &Project) -> (Child, PathBuf) {
                 > 0
     });
     let workspace = workspace(project);
-    until("the command runs", || workspace.join("begun").exists());
+    wait_until("the command runs", PATIENCE, || {
+        workspace.join("begun").exists()
+    });
     (run, workspace)
 }
 
@@ -333,7 +325,9 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
         assert_ne!(holders(&project), Vec::<String>::new());
         run.kill().unwrap();
         run.wait().unwrap();
-        until("everything has ended", || holders(&project).is_empty());
+        wait_until("everything has ended", PATIENCE, || {
+            holders(&project).is_empty()
+        });
         assert_eq!(tree(&project.path("")), before, "{choice}");
     }
 }
