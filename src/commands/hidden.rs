@@ -4,7 +4,7 @@
 use tree_sitter::Node;
 
 use crate::commands::line::Unread;
-use crate::commands::word::text_of;
+use crate::commands::word::{text_of, unescaped};
 
 /// A node, and what stands around it.
 #[derive(Clone, Copy)]
@@ -33,6 +33,9 @@ impl<'t> Place<'t> {
     /// The text of a substitution that is written with backslashes, as the shell reads it; the
     /// grammar reads it with them.
     pub(super) fn escaped(&self, source: &str) -> Result<Option<String>, Unread> {
+        if self.node.kind() != SUBSTITUTION {
+            return Ok(None);
+        }
         let text = text_of(self.node, source).trim_start();
         let inner = text
             .strip_prefix('`')
@@ -40,9 +43,6 @@ impl<'t> Place<'t> {
         let Some(inner) = inner.filter(|inner| inner.contains('\\')) else {
             return Ok(None);
         };
-        if self.node.kind() != SUBSTITUTION {
-            return Ok(None);
-        }
         let is_string = self.parent.is_some_and(|parent| parent.kind() == "string");
         if is_string {
             return Ok(Some(unescaped(inner, "`\\$\"")));
@@ -168,15 +168,4 @@ fn marks(text: &str) -> impl Iterator<Item = Mark> {
         };
         Some(Mark { at, kind })
     })
-}
-
-/// The text without the backslashes before these.
-fn unescaped(text: &str, before: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let escaped = chars.next_if(|next| c == '\\' && before.contains(*next));
-        out.push(escaped.unwrap_or(c));
-    }
-    out
 }

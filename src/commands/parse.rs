@@ -197,18 +197,18 @@ impl Reading {
         // What has no input of its own reads that of its starter.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
-        let starter = Starter {
+        let origin = Origin {
             place: self.line.commands.len(),
             program: command.program().unwrap_or_default(),
             input: input.cloned().collect(),
         };
         self.line.commands.push(command);
         let mut all = all.into_iter();
-        all.try_for_each(|one| self.follow(&starter, one, context))
+        all.try_for_each(|one| self.follow(&origin, one, context))
     }
 
     /// Takes what a command starts.
-    fn follow(&mut self, by: &Starter, started: Started, context: &Context) -> Result<(), Unread> {
+    fn follow(&mut self, by: &Origin, started: Started, context: &Context) -> Result<(), Unread> {
         if started == Started::Nothing {
             return Ok(());
         }
@@ -250,8 +250,8 @@ impl Reading {
     }
 }
 
-/// A command that starts others.
-struct Starter {
+/// What others start from.
+struct Origin {
     /// Where it stands among the commands.
     place: usize,
     program: String,

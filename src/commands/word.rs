@@ -147,13 +147,18 @@ fn unquoted(raw: &str) -> Piece {
     Piece::Text(text)
 }
 
-/// Text in double quotes: a backslash counts only before these.
+/// Text in double quotes.
 fn double_quoted(raw: &str) -> String {
+    unescaped(raw, "$`\"\\\n")
+}
+
+/// The text without the backslashes before these characters; others stay. A line that goes on behind
+/// such a backslash is one line.
+pub(super) fn unescaped(raw: &str, before: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        let escaped =
-            chars.next_if(|next| c == '\\' && matches!(next, '$' | '`' | '"' | '\\' | '\n'));
+        let escaped = chars.next_if(|next| c == '\\' && before.contains(*next));
         match escaped {
             Some('\n') => {}
             Some(escaped) => text.push(escaped),

@@ -53,6 +53,18 @@ pub struct Finished {
     pub mind: Option<Mind>,
 }
 
+impl Finished {
+    /// One in which nothing was presented: the answer is the one that is stored.
+    pub fn as_stored(stored: Arc<str>, end: End) -> Self {
+        Self {
+            text: stored,
+            rows: Vec::new(),
+            end,
+            mind: None,
+        }
+    }
+}
+
 /// What the final agent is to present.
 #[derive(Debug)]
 pub struct Assignment<'a> {
@@ -76,12 +88,7 @@ pub struct Assignment<'a> {
 async fn never_begun(stored: Arc<str>, over: Over, events: &Sender<Event>) -> Finished {
     let status = over.status();
     emit(events, Event::CutShort { status }).await;
-    Finished {
-        text: stored,
-        rows: Vec::new(),
-        end: End::Over(over),
-        mind: None,
-    }
+    Finished::as_stored(stored, End::Over(over))
 }
 
 /// Begins the conversation of the final agent: `message` is told.

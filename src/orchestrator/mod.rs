@@ -287,13 +287,7 @@ impl Turn {
         let is_judged = self.config.orchestrator.max_orchestration_restarts > 0;
         let nothing_to_add = alone && !is_judged && write_roots(&member.grants).is_empty();
         if coordinated.end != End::Agreed || nothing_to_add {
-            let (rows, end) = (Vec::new(), coordinated.end);
-            return Ok(Finished {
-                text: stored,
-                rows,
-                end,
-                mind: None,
-            });
+            return Ok(Finished::as_stored(stored, coordinated.end));
         }
         let mut line = self.line(&member.id, Phase::Final)?;
         if let Some(memory) = &mut line.memory {

@@ -461,14 +461,8 @@ fn variables_start_what_they_name() {
         let commands = parse(line).commands;
         let found: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
         let first = commands.first().map(|command| command.starts);
-        assert_eq!(
-            (first, found),
-            (
-                Some(starts),
-                expected.to_vec().iter().map(ToString::to_string).collect()
-            ),
-            "{line}"
-        );
+        assert_eq!(first, Some(starts), "{line}");
+        assert_eq!(found, expected, "{line}");
     }
     check("GIT_EDITOR=true git commit", Starts::Commands, &["true"]);
     check("GIT_EDITOR='rm x' git commit", Starts::Commands, &["rm x"]);

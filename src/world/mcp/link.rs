@@ -29,14 +29,12 @@ use crate::world::mcp::remote::Refusal;
 use crate::world::mcp::sign_in::signed_in;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched::Watched;
-use crate::world::mcp::{Launch, remote};
+use crate::world::mcp::{Launch, MESSAGE_BYTES_MAX, remote};
 use crate::world::sandbox::server::{Answering, Log, Pipes};
 use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file;
 
-/// The longest message of a program that is read, in bytes; longer ones are passed over.
-const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most pages of one list that are asked for.
 const PAGES_MAX: usize = 32;
 /// The longest list of tools, in bytes of names, descriptions and schemas.
@@ -276,6 +274,7 @@ fn wants_input() -> Fault {
     Fault::Failed("it asks for something that nobody is here to give".to_owned())
 }
 
+/// Greets a program. Messages of it that are too long are passed over.
 async fn greet(
     pipes: Pipes,
     host: Host,

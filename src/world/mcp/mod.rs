@@ -39,6 +39,8 @@ pub use crate::world::mcp::host::Listener;
 pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
 pub(in crate::world) use crate::world::mcp::link::log_to;
 
+/// The longest message of a server that is read, in bytes.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a server may take to start and to list its tools.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// How long a server that has said that its tools are others may take to list them. An agent waits

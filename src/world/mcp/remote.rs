@@ -20,12 +20,11 @@ use secrecy::ExposeSecret;
 
 use crate::config::servers::{Addresses, Protocol, RemoteServer};
 use crate::world::http::{innermost, only_to};
+use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::host::{Host, Listener};
 use crate::world::mcp::sse::{Events, Requests};
 use crate::world::mcp::watched::Watched;
 
-/// The longest message of a server that is read, in bytes.
-pub(super) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The statuses by which a server says that it does not know Streamable HTTP.
 const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 

@@ -21,7 +21,8 @@ use url::{Position, Url};
 
 use crate::config::servers::RemoteServer;
 use crate::world::http::innermost;
-use crate::world::mcp::remote::{MESSAGE_BYTES_MAX, headers};
+use crate::world::mcp::MESSAGE_BYTES_MAX;
+use crate::world::mcp::remote::headers;
 
 /// How long it may take until a server says where messages are posted to.
 const PLACE_TIME_MAX: Duration = Duration::from_secs(10);
