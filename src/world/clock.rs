@@ -61,6 +61,11 @@ impl Moment {
         self.0.strftime("%Y%m%d_%H%M%S").to_string()
     }
 
+    /// How far its second has gone, in microseconds.
+    pub fn microsecond(&self) -> i32 {
+        self.0.subsec_nanosecond() / 1000
+    }
+
     /// As tables for people write it, in local time: `14:03:22`.
     pub fn time_of_day(&self) -> String {
         self.0.strftime("%H:%M:%S").to_string()
@@ -110,6 +115,7 @@ mod tests {
         assert_eq!(moment.utc(), "2026-11-02T13:03:22.000456Z");
         assert_eq!(moment.name(), "20261102_140322_000456");
         assert_eq!(moment.short_name(), "20261102_140322");
+        assert_eq!(moment.microsecond(), 456);
         assert_eq!(moment.time_of_day(), "14:03:22");
         assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
         assert_eq!(moment.unix_nanoseconds(), 1_793_624_602_000_456_789);

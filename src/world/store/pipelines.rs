@@ -29,8 +29,9 @@ const PIPELINE: Named = Named {
     name: "name",
     prefix: PREFIX,
 };
-/// How many hexadecimal digits end the name of a pipeline.
-const SUFFIX_DIGITS: usize = 8;
+/// How many random digits end the name of a pipeline, after the five of its microsecond: names sort by
+/// the moment when they were made.
+const RANDOM_DIGITS: usize = 3;
 /// How many digits of a name tell when something began: a day and a time.
 const MOMENT_DIGITS: usize = 14;
 /// How the locks of git end, and how directories begin that are removed after use.
@@ -167,8 +168,9 @@ impl PipelineDir {
     /// Makes the directory of a new pipeline below `pipelines`.
     pub fn make(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, Audience::User)?;
-        let stem = format!("{PREFIX}{}", clock::now().short_name());
-        let dir = dir::create_unique(pipelines, &stem, SUFFIX_DIGITS)?;
+        let now = clock::now();
+        let stem = format!("{PREFIX}{}_{:05x}", now.short_name(), now.microsecond());
+        let dir = dir::create_unique(pipelines, &stem, RANDOM_DIGITS)?;
         Ok(Self { dir })
     }
 

@@ -51,7 +51,7 @@ impl Sandboxes {
         dir::create_all(parent, Audience::User)?;
         let swept = clear_left_over(parent, stem)?;
         for _ in 0..TRIES_MAX {
-            let dir = dir::create_unique(parent, stem, UNIQUE_DIGITS)?;
+            let dir = dir::create_unique(parent, &format!("{stem}_"), UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
                 Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
                 Ok(Hold::Unsupported) => None,

@@ -46,7 +46,7 @@ pub(super) fn publish(
     stage: Stage,
     adopt: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
-    let stem = format!("{PREFIX}{}", clock::now().short_name());
+    let stem = format!("{PREFIX}{}_", clock::now().short_name());
     let made = SessionDir {
         dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
     };

@@ -84,7 +84,7 @@ impl Session {
     /// Begins a session below `sessions`, under an id that no other session there has.
     pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
         let now = clock::now();
-        let stem = format!("{PREFIX}{}", now.short_name());
+        let stem = format!("{PREFIX}{}_", now.short_name());
         let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
         let place = SessionDir { dir };
         let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso());

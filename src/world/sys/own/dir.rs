@@ -60,11 +60,11 @@ pub(crate) fn create(path: &AbsPath) -> Result<Made> {
     }
 }
 
-/// Makes a directory that nobody else has: `stem`, `_` and random digits, inside `parent`.
+/// Makes a directory that nobody else has: `stem` and random digits, inside `parent`.
 pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Result<AbsPath> {
     create_all(parent, Audience::User)?;
     for _ in 0..UNIQUE_TRIES_MAX {
-        let path = parent.join(format!("{stem}_{}", random_digits(digits)));
+        let path = parent.join(format!("{stem}{}", random_digits(digits)));
         if create(&path)? == Made::Now {
             return Ok(path);
         }
