@@ -17,6 +17,7 @@ use crate::permissions::grant::Phase;
 use crate::spending::Usage;
 use crate::spending::books::{Books, Post};
 use crate::spending::money::Money;
+use crate::tools::image::Image;
 use crate::tools::request::CallRequest;
 
 /// A call that was refused within another, such as one that a program made.
@@ -183,6 +184,10 @@ pub enum Event {
         /// All that the model reads, where the summary is not all of it; only the event log has it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Arc<str>>,
+        /// The images that it gave, in base64; only the event log has them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[schemars(with = "Vec<String>")]
+        images: Vec<Image>,
         /// What was refused of the calls that it made itself, as a program does; the first of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<RefusedWithin>,
@@ -431,8 +436,12 @@ impl Event {
         if let Event::Replied { echo, .. } = &mut event {
             *echo = None;
         }
-        if let Event::ToolFinished { content, .. } = &mut event {
+        if let Event::ToolFinished {
+            content, images, ..
+        } = &mut event
+        {
             *content = None;
+            images.clear();
         }
         Cow::Owned(event)
     }

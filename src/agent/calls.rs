@@ -1,16 +1,13 @@
 //! Owns the way of a file tool call: parsed, asked at the gate, carried out, answered. Read-only
 //! calls of one reply run at the same time; a call that changes something waits for all before it.
 
-use std::sync::Arc;
-
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Mind;
-use crate::agent::memory::Effects;
-use crate::backend::conversation::Message;
+use crate::agent::memory::{Effects, Reading};
 use crate::brief;
 use crate::event::{Event, RefusedWithin};
 use crate::hooks::HookEvent;
@@ -136,13 +133,14 @@ impl Mind {
                 reads.push(call);
             } else {
                 results.extend(self.read_at_once(std::mem::take(&mut reads)).await);
-                let (result, done) = self.carry_out_one(call).await;
-                results.push(result);
+                let (request, read, done) = self.carry_out_one(call).await;
+                results.push((request, read));
                 worked.add(done);
             }
         }
         results.extend(self.read_at_once(reads).await);
-        for result in results {
+        for (request, read) in results {
+            let result = self.take_reading(&request, read);
             self.conversation.push(result);
         }
         for call in too_many {
@@ -174,8 +172,11 @@ impl Mind {
         }
     }
 
-    async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<Message> {
-        let run = |call| async { self.carry_out_one(call).await.0 };
+    async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<(CallRequest, Reading)> {
+        let run = |call| async {
+            let (request, read, _) = self.carry_out_one(call).await;
+            (request, read)
+        };
         stream::iter(calls)
             .map(run)
             .buffered(PARALLEL_READS_MAX)
@@ -183,30 +184,24 @@ impl Mind {
             .await
     }
 
-    async fn carry_out_one(&self, call: FileCall) -> (Message, Worked) {
+    async fn carry_out_one(&self, call: FileCall) -> (CallRequest, Reading, Worked) {
         let FileCall { request, call } = call;
         let read = self.memory.as_ref().and_then(|memory| {
-            let read = Arc::clone(memory.read(&request.id)?);
+            let read = memory.read(&request.id)?.clone();
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
-        let (content, worked) = match read {
+        let (read, worked) = match read {
             Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
                 self.look_again(&request.id, call).await;
-                (read.to_string(), Worked::default())
+                (read, Worked::default())
             }
             Some((read, _)) => {
                 let (_, worked) = self.carry_out_now(&request, call).await;
-                (read.to_string(), worked)
+                (read, worked)
             }
             None => self.carry_out_now(&request, call).await,
         };
-        (
-            Message::CallResult {
-                call_id: request.id,
-                content,
-            },
-            worked,
-        )
+        (request, read, worked)
     }
 
     /// Notes what the agent has seen by a call that was carried out before.
@@ -229,7 +224,7 @@ impl Mind {
         &self,
         request: &CallRequest,
         call: Result<ToolCall, String>,
-    ) -> (String, Worked) {
+    ) -> (Reading, Worked) {
         match (call, &self.gate) {
             (Err(reason), _) => self.turned_away(request, reason, None).await,
             (Ok(call), Some(gate)) if self.offers(&request.name) => {
@@ -247,7 +242,7 @@ impl Mind {
         request: &CallRequest,
         call: ToolCall,
         gate: Gate,
-    ) -> (String, Worked) {
+    ) -> (Reading, Worked) {
         // What may take long ends when nobody waits for it any more, or when patience is over.
         let interrupt = call.takes_time().then(Interrupt::new);
         let interrupt = interrupt.and_then(Result::ok);
@@ -295,6 +290,7 @@ impl Mind {
             success: observation.outcome == Outcome::Done,
             denied: observation.outcome == Outcome::Denied,
             content: (summary != observation.content).then(|| observation.content.as_str().into()),
+            images: observation.images.clone(),
             summary,
             refused: refused_within(&observation),
             elapsed_ms: milliseconds(begun.elapsed()),
@@ -302,6 +298,7 @@ impl Mind {
         self.emit(finished).await;
         let Observation {
             content,
+            images,
             changes,
             denied,
             ..
@@ -310,7 +307,7 @@ impl Mind {
         for denial in denied {
             worked.add(Worked::refused(denial));
         }
-        (content, worked)
+        (Reading { content, images }, worked)
     }
 
     /// Asks the gate about a call, and with it whoever it asks, who may take their time.
@@ -352,9 +349,9 @@ impl Mind {
         request: &CallRequest,
         reason: String,
         rule: Option<&str>,
-    ) -> (String, Worked) {
+    ) -> (Reading, Worked) {
         self.called(request, Some(reason.clone()), rule).await;
-        (reason, Worked::default())
+        (reason.into(), Worked::default())
     }
 
     async fn called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {

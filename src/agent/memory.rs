@@ -2,12 +2,12 @@
 //! call. It is given once more in its order, so that nobody is asked for it again. It decides nothing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
+use crate::tools::image::Image;
 use crate::tools::request::CallRequest;
 
 /// What is recorded of one conversation.
@@ -47,9 +47,27 @@ pub enum CallRecord {
     /// It was begun; nothing tells how it ended.
     Begun,
     /// It was carried out, and the model read this.
-    Ended(Arc<str>),
+    Ended(Reading),
     /// It was turned away, and the model read this.
-    TurnedAway(Arc<str>),
+    TurnedAway(Reading),
+}
+
+/// What a model reads of a call, and sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The text.
+    pub content: String,
+    /// Its images.
+    pub images: Vec<Image>,
+}
+
+impl From<String> for Reading {
+    fn from(content: String) -> Self {
+        Self {
+            content,
+            images: Vec::new(),
+        }
+    }
 }
 
 /// What is left of what recorded calls did.
@@ -93,9 +111,9 @@ impl Memory {
     }
 
     /// What the model read of the call `id`, if it did.
-    pub fn read(&self, id: &str) -> Option<&Arc<str>> {
+    pub fn read(&self, id: &str) -> Option<&Reading> {
         match self.calls.get(id)? {
-            CallRecord::Ended(content) | CallRecord::TurnedAway(content) => Some(content),
+            CallRecord::Ended(reading) | CallRecord::TurnedAway(reading) => Some(reading),
             CallRecord::Begun => None,
         }
     }

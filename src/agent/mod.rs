@@ -4,6 +4,7 @@
 pub mod account;
 pub mod calls;
 pub mod cues;
+mod images;
 pub mod memory;
 pub mod patience;
 pub mod present;
@@ -50,6 +51,8 @@ pub struct Mind {
     pub gate: Option<Gate>,
     /// What was said so far.
     pub conversation: Conversation,
+    /// The images of the last results, which follow when all calls have theirs.
+    pub to_show: Vec<Message>,
     /// Requests in one round or presentation, so that it does not go on forever.
     pub steps_max: u32,
     /// Until when its commands may go on. Without it they end when nobody waits for them any more.

@@ -1,7 +1,8 @@
-//! Owns how a conversation that is too long for its model is made shorter: older results of tools
-//! first, then earlier steps as a summary in their place. What massgen said is kept whole: the task
+//! Owns how a conversation that is too long for its model is made shorter: images first, older results
+//! of tools after them, then earlier steps as a summary in their place. What massgen said is kept whole: the task
 //! and the others' answers are in it. Pure.
 
+use crate::agent::images::leave_out;
 use crate::backend::conversation::Message;
 use crate::brief::shortened::{EarlierStep, earlier_steps, shortened_result};
 use crate::tools::request::CallRequest;
@@ -17,6 +18,11 @@ const LEAST_GAIN: usize = 8;
 /// Makes a conversation shorter by the gentlest way that makes a difference, and says in one
 /// sentence what was left out; `None` if nothing is left to leave out.
 pub(super) fn shorten(messages: &mut Vec<Message>) -> Option<String> {
+    let all = messages.len();
+    let images = leave_out(messages, all);
+    if images > 0 {
+        return Some(counted(images, "image"));
+    }
     let before = length(messages);
     let recent = recent_from(messages, RECENT_STEPS);
     let older = shorten_results(messages, recent);
@@ -30,7 +36,6 @@ pub(super) fn shorten(messages: &mut Vec<Message>) -> Option<String> {
     if is_gain(before, length(messages)) {
         return Some(format!("the wording of {}", counted(steps, "earlier step")));
     }
-    let all = messages.len();
     let newest = shorten_results(messages, all);
     is_gain(before, length(messages))
         .then(|| format!("the middle of {}", counted(newest, "new tool result")))
@@ -108,7 +113,10 @@ fn told<'m>(reply: &'m Message, run: &'m [Message]) -> Option<EarlierStep<'m>> {
     let result = |call: &CallRequest| {
         run.iter().find_map(|message| match message {
             Message::CallResult { call_id, content } if *call_id == call.id => Some(&**content),
-            Message::CallResult { .. } | Message::User(_) | Message::Assistant { .. } => None,
+            Message::CallResult { .. }
+            | Message::User(_)
+            | Message::Images { .. }
+            | Message::Assistant { .. } => None,
         })
     };
     let calls = calls.iter().map(|call| {
@@ -159,6 +167,7 @@ mod tests {
         let kind = |message: &Message| match message {
             Message::User(text) if text.starts_with('[') => "summary",
             Message::User(_) => "user",
+            Message::Images { .. } => "images",
             Message::Assistant { .. } => "reply",
             Message::CallResult { content, .. } if content.contains("[shortened:") => "cut",
             Message::CallResult { .. } => "result",

@@ -17,6 +17,7 @@ use crate::agent::{Mind, Said};
 use crate::backend::conversation::Message;
 use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, OwnTool, ReplyEvent, Request};
+use crate::config::vendors::ImageInput;
 use crate::event::{Event, StopReason};
 use crate::world::clock::milliseconds;
 
@@ -66,7 +67,7 @@ impl Tries {
     /// How long to wait before the request is tried again; `None` if waiting is in vain.
     fn wait(&mut self, fault: FaultKind) -> Option<Duration> {
         let asked_for = match fault {
-            FaultKind::Permanent | FaultKind::ContextTooLong => return None,
+            FaultKind::Permanent | FaultKind::Unfit | FaultKind::ContextTooLong => return None,
             FaultKind::Unreachable => {
                 self.unreachable = self.unreachable.checked_sub(1)?;
                 Duration::ZERO
@@ -89,6 +90,7 @@ impl Mind {
     /// Asks the model once and adds its reply to the conversation. A reply that was cut is thrown
     /// away whole, and one that the vendor paused is heard to its end.
     pub async fn step(&mut self) -> Result<Said, BackendError> {
+        self.show_images().await;
         let said = self.hear_to_the_end().await;
         if let Err(fault) = &said {
             self.emit(Event::Failed {
@@ -175,6 +177,9 @@ impl Mind {
         if fault.kind == FaultKind::ContextTooLong {
             return tries.may_shorten() && self.shorten().await;
         }
+        if fault.kind == FaultKind::Unfit {
+            return self.forget_images().await;
+        }
         let Some(wait) = tries.wait(fault.kind) else {
             return false;
         };
@@ -215,6 +220,9 @@ impl Mind {
         .await;
         self.models.remove(0);
         self.conversation.forget_echoes();
+        if self.image_input() == ImageInput::Refused {
+            self.forget_images().await;
+        }
         Ok(())
     }
 

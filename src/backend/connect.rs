@@ -54,6 +54,7 @@ pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<M
             name: config.model.as_str().into(),
             price: around.models.price(&asked(config)),
             backend: backend(config, around)?,
+            image_input: config.image_input,
             pacing: around.pace.of(config),
         })
     };
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::config::ReplyTimes;
-    use crate::config::vendors::find;
+    use crate::config::vendors::{ImageInput, find};
 
     fn config(vendor: &str) -> BackendConfig {
         BackendConfig {
@@ -121,6 +122,7 @@ mod tests {
             parameters: Map::new(),
             script: None,
             guest: None,
+            image_input: ImageInput::Refused,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         }

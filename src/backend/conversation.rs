@@ -5,7 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::tools::image::Image;
 use crate::tools::request::CallRequest;
+
+/// As how long a text an image counts, in bytes: vendors count about 1,600 tokens for a large one.
+/// <https://platform.claude.com/docs/en/build-with-claude/vision>
+const IMAGE_BYTES: usize = 6 * 1024;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +34,17 @@ pub enum Message {
         /// What the model reads.
         content: String,
     },
+    /// Images that belong to results of the last calls. They follow all of these.
+    Images {
+        /// What they are.
+        text: String,
+        /// They themselves; at least one.
+        images: Vec<Image>,
+    },
 }
 
 impl Message {
-    /// How long its texts are, in bytes.
+    /// How long its texts are, in bytes; an image counts as a text that costs as much.
     pub fn bytes(&self) -> usize {
         match self {
             Message::User(text) => text.len(),
@@ -41,6 +53,10 @@ impl Message {
                 text.len().saturating_add(arguments.sum())
             }
             Message::CallResult { content, .. } => content.len(),
+            Message::Images { text, images } => {
+                let images = images.len().saturating_mul(IMAGE_BYTES);
+                text.len().saturating_add(images)
+            }
         }
     }
 }
@@ -89,7 +105,7 @@ impl Conversation {
     fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-            Message::User(_) | Message::CallResult { .. } => false,
+            Message::User(_) | Message::CallResult { .. } | Message::Images { .. } => false,
         })
     }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::backend::conversation::Conversation;
 use crate::backend::guest::Seat;
 use crate::backend::pace::Pacing;
+use crate::config::vendors::ImageInput;
 use crate::event::StopReason;
 use crate::spending::Usage;
 use crate::spending::money::Money;
@@ -50,6 +51,8 @@ pub struct Model {
     pub name: Arc<str>,
     /// What it costs; `None` if that is not known.
     pub price: Option<Price>,
+    /// Whether it is given images.
+    pub image_input: ImageInput,
     /// The client that reaches it.
     pub backend: Arc<dyn Backend>,
     /// How fast it may be asked.
@@ -102,8 +105,10 @@ pub struct BackendError {
 /// Whether asking again can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It will fail again: a bad key, an unknown model, a refused parameter.
+    /// It will fail again: a bad key, an unknown model.
     Permanent,
+    /// The vendor refuses what is in the request: it will fail again unless something is left out.
+    Unfit,
     /// The conversation is longer than the model can read; a shorter one may be answered.
     ContextTooLong,
     /// Nobody listens there, or the way there is closed. It may heal, but mostly not soon.

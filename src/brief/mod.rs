@@ -6,6 +6,7 @@ pub mod checks;
 pub mod commands;
 pub mod earlier;
 pub mod guests;
+pub mod images;
 pub mod shortened;
 
 use std::fmt::Write;

@@ -354,6 +354,7 @@ mod tests {
             denied,
             refused: Vec::new(),
             elapsed_ms: 1,
+            images: Vec::new(),
             summary: "unread".to_owned(),
             content: None,
         }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Hangup;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::exec::pass_through::Passed;
-use crate::world::exec::{Observation, run_on};
+use crate::world::exec::run_on;
 use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::passage::Passage;
@@ -80,7 +80,7 @@ async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> 
         () = passage.copied() => {}
         () = stop.at_once.cancelled() => {}
     }
-    ended?.map_err(|Observation { content, .. }| Error::new(ErrorKind::Environment, content))
+    ended?.map_err(|why| Error::new(ErrorKind::Environment, why))
 }
 
 /// A way to the standard streams of massgen itself, and what the command has in their place.

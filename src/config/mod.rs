@@ -18,7 +18,7 @@ use crate::config::programs::ProgramsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::Retention;
 use crate::config::servers::ServerConfig;
-use crate::config::vendors::Vendor;
+use crate::config::vendors::{ImageInput, Vendor};
 use crate::config::workflow::Workflow;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::hooks::Hooks;
@@ -362,6 +362,8 @@ pub struct BackendConfig {
     pub script: Option<Script>,
     /// The program that speaks in the place of a model, if the type is one.
     pub guest: Option<Arc<GuestConfig>>,
+    /// Whether the model is given images.
+    pub image_input: ImageInput,
     /// How long a reply may take.
     pub times: ReplyTimes,
     /// The models that are asked when this one cannot go on, in this order; they have no fallback

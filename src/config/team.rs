@@ -256,6 +256,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         api_key: None,
         parameters: Map::new(),
         guest: None,
+        image_input: vendor.image_input,
         times: ReplyTimes::default(),
         fallback: Vec::new(),
         script: None,

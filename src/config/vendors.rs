@@ -71,6 +71,15 @@ pub enum ReasoningEcho {
     Refused,
 }
 
+/// Whether a model is given images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageInput {
+    /// It takes them.
+    Taken,
+    /// It takes none, or nobody knows.
+    Refused,
+}
+
 /// What a model of Google's takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeminiLine {
@@ -101,6 +110,8 @@ pub struct Vendor {
     pub base_url: Option<&'static str>,
     /// The environment variable that may name the endpoint when the config does not.
     pub base_url_variable: Option<&'static str>,
+    /// Whether its models take images, unless a config says otherwise.
+    pub image_input: ImageInput,
     /// What can be used instead of a type that is not served.
     pub instead: Option<&'static str>,
 }
@@ -115,6 +126,7 @@ const CHAT: Vendor = Vendor {
     default_model: None,
     base_url: None,
     base_url_variable: None,
+    image_input: ImageInput::Refused,
     instead: None,
 };
 
@@ -145,6 +157,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {
@@ -154,12 +167,14 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {
         name: "openrouter",
         key_variables: &["OPENROUTER_API_KEY"],
         base_url: Some("https://openrouter.ai/api/v1"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {
@@ -167,6 +182,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["XAI_API_KEY"],
         default_model: Some("grok-4"),
         base_url: Some("https://api.x.ai/v1"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {
@@ -242,6 +258,7 @@ pub static VENDORS: &[Vendor] = &[
         dialect: Dialect::Azure,
         key_variables: &["AZURE_OPENAI_API_KEY"],
         base_url_variable: Some("AZURE_OPENAI_ENDPOINT"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {
@@ -274,6 +291,7 @@ pub static VENDORS: &[Vendor] = &[
         name: "scripted",
         wire: Wire::Scripted,
         default_model: Some("scripted"),
+        image_input: ImageInput::Taken,
         ..LOCAL
     },
     Vendor {
@@ -283,6 +301,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         default_model: Some("gemini-3.8-flash"),
         base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
+        image_input: ImageInput::Taken,
         ..CHAT
     },
     Vendor {

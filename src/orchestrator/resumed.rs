@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::agent::memory::{CallRecord, Effects, Memory, Remembered};
+use crate::agent::memory::{CallRecord, Effects, Memory, Reading, Remembered};
 use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event};
@@ -181,7 +181,7 @@ fn remember(memory: &mut Memory, event: &Event) {
     } = event
     {
         let record = match denied {
-            Some(reason) => CallRecord::TurnedAway(reason.as_str().into()),
+            Some(reason) => CallRecord::TurnedAway(reason.clone().into()),
             None => CallRecord::Begun,
         };
         memory.calls.insert(call_id.clone(), record);
@@ -189,12 +189,16 @@ fn remember(memory: &mut Memory, event: &Event) {
         call_id,
         summary,
         content,
+        images,
         ..
     } = event
     {
-        let content = content.clone();
-        let content = content.unwrap_or_else(|| summary.as_str().into());
-        let ended = CallRecord::Ended(content);
+        let content = content.as_deref().unwrap_or(summary);
+        let reading = Reading {
+            content: content.to_owned(),
+            images: images.clone(),
+        };
+        let ended = CallRecord::Ended(reading);
         memory.calls.insert(call_id.clone(), ended);
     }
 }

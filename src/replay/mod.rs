@@ -19,6 +19,7 @@ use crate::backend::pace::Pacing;
 use crate::backend::scripted::script::ReplyList;
 use crate::brief::rewrite_paths;
 use crate::config::Config;
+use crate::config::vendors::ImageInput;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
@@ -205,6 +206,7 @@ fn models(
         let backend = Playback::new(replies, talks, ends.clone());
         let model = Model {
             name: Arc::from("recorded"),
+            image_input: ImageInput::Taken,
             backend: Arc::new(backend),
             price: None,
             pacing: Pacing::default(),

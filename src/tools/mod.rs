@@ -6,6 +6,7 @@ pub mod call;
 pub mod error;
 pub mod foreign;
 pub mod hook;
+pub mod image;
 pub mod input;
 pub mod menu;
 pub mod parse;

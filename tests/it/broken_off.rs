@@ -9,6 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use massgen::backend::pace::Pacing;
 use massgen::backend::{Backend, BackendError, Model, ReplyEvent, Request};
 use massgen::config::team::{Quick, Workspaces, quick};
+use massgen::config::vendors::ImageInput;
 use massgen::config::{Config, Rounds};
 use massgen::error::{Error, ErrorKind};
 use massgen::event::Event;
@@ -57,6 +58,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
     let model = Model {
         price: None,
         name: "m".into(),
+        image_input: ImageInput::Refused,
         backend: Arc::new(backend),
         pacing: Pacing::default(),
     };

@@ -140,13 +140,13 @@ async fn a_refusal_for_good_is_told_in_the_vendors_words() {
     insta::assert_snapshot!(refusals(rows).await, @"
     permanent: `groq` answered 401 Unauthorized: Invalid API Key (the key is from `api_key`)
     permanent: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
-    permanent: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
-    permanent: `groq` answered 400 Bad Request: bad tool
-    permanent: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (`stream_options: null` beside `model` leaves it out)
-    permanent: `groq` answered 400 Bad Request: INVALID
+    unfit: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
+    unfit: `groq` answered 400 Bad Request: bad tool
+    unfit: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (`stream_options: null` beside `model` leaves it out)
+    unfit: `groq` answered 400 Bad Request: INVALID
     permanent: `groq` answered 402 Payment Required: Insufficient credits
-    permanent: `groq` answered 413 Payload Too Large
-    permanent: `groq` answered 422 Unprocessable Entity: field required
+    unfit: `groq` answered 413 Payload Too Large
+    unfit: `groq` answered 422 Unprocessable Entity: field required
     permanent: `groq` answered 307 Temporary Redirect (redirects to `https://elsewhere.example/v1` are not followed)
     permanent: `groq` answered 429 Too Many Requests: You exceeded your quota.
     ");
@@ -239,7 +239,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `groq` reported an error: Overloaded
     transient: `groq` reported an error: Network connection lost.
     transient: `groq` reported an error: Slow down.
-    permanent: `groq` reported an error: Too long.
+    unfit: `groq` reported an error: Too long.
     permanent: `groq` reported an error: No.
     transient: `groq` reported an error: plain words
     transient: `groq` reported an error: vLLM is sorry

@@ -7,7 +7,7 @@ use massgen::backend::conversation::{Conversation, Message};
 use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
 use massgen::backend::{BackendError, ReplyEvent, Request};
-use massgen::config::vendors::{Wire, find};
+use massgen::config::vendors::{ImageInput, Wire, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
@@ -61,6 +61,7 @@ impl Decoding {
             parameters: Map::new(),
             script: None,
             guest: None,
+            image_input: ImageInput::Taken,
             times: ReplyTimes::default(),
             fallback: Vec::new(),
         };

@@ -66,6 +66,7 @@ mod interactive;
 mod limits;
 mod mcp;
 mod mcp_forms;
+mod mcp_images;
 mod mcp_login;
 mod mcp_servers;
 mod mcp_sse;

@@ -119,7 +119,11 @@ fn a_tool_of_a_server_is_called_and_its_answer_is_read() {
         &[
             ("echo", json!({"text": "hello"}), "echo: hello"),
             ("fail", json!({}), "it went wrong"),
-            ("image", json!({}), "[image image/png, 3 bytes, not shown]"),
+            (
+                "image",
+                json!({}),
+                "[image image/png, 3 bytes, not shown: it is no PNG, JPEG, GIF or WebP image]",
+            ),
             ("nothing", json!({}), "there is no tool `mcp__h__nothing`"),
         ],
     );

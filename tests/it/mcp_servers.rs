@@ -183,7 +183,11 @@ fn the_server_of_everything_does_what_it_has() {
         &[
             ("mcp__all__echo", json!({"message": "hello"}), "hello"),
             ("mcp__all__get-sum", json!({"a": 2, "b": 40}), "42"),
-            ("mcp__all__get-tiny-image", json!({}), "[image image/png, "),
+            (
+                "mcp__all__get-tiny-image",
+                json!({}),
+                "[image 1: image/png, 20 x 20 pixels]",
+            ),
             (
                 "mcp__all__get-structured-content",
                 json!({"location": "Chicago"}),

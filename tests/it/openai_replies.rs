@@ -467,8 +467,8 @@ async fn a_refused_request_says_what_to_change() {
     lines.push(line_of(limited(&[])).await);
     lines.push(line_of(limited(&["retry-after: 2"])).await);
     insta::assert_snapshot!(lines.join("\n"), @"
-    permanent: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (`include: null` beside `model` does not ask for it)
-    permanent: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
+    unfit: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (`include: null` beside `model` does not ask for it)
+    unfit: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
     too long: `openai` answered 400 Bad Request: Your input exceeds the context window of this model.
     transient after 20ms: `openai` answered 429 Too Many Requests: Please try again in 20ms.
     transient after 2s: `openai` answered 429 Too Many Requests: Please try again in 20ms.

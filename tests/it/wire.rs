@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use massgen::backend::conversation::{Conversation, Message};
 use massgen::backend::remote::Remote;
 use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
-use massgen::config::vendors::find;
+use massgen::config::vendors::{ImageInput, find};
 use massgen::config::{BackendConfig, ReplyTimes};
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
@@ -29,6 +29,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         parameters: Map::new(),
         script: None,
         guest: None,
+        image_input: ImageInput::Taken,
         times: ReplyTimes::default(),
         fallback: Vec::new(),
     }
@@ -78,6 +79,7 @@ pub(crate) fn joined(
 pub(crate) fn fault_line(fault: &BackendError) -> String {
     let kind = match fault.kind {
         FaultKind::Permanent => "permanent".to_owned(),
+        FaultKind::Unfit => "unfit".to_owned(),
         FaultKind::ContextTooLong => "too long".to_owned(),
         FaultKind::Unreachable => "unreachable".to_owned(),
         FaultKind::Transient { retry_after: None } => "transient".to_owned(),

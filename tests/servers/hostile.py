@@ -1,9 +1,11 @@
 """A server that speaks the Model Context Protocol over its standard input and output, and misbehaves
 where it is asked to. Its first argument says how its list of tools looks."""
 
+import base64
 import json
 import os
 import select
+import struct
 import sys
 import threading
 import time
@@ -24,6 +26,7 @@ PLAIN = {
     "big": {},
     "parts": {},
     "image": {},
+    "pictures": {"count": {"type": "integer"}, "width": {"type": "integer"}},
     "fail": {},
     "deep": {},
     "flood": {},
@@ -103,6 +106,13 @@ def ask_back(request, method, params):
     asked += 1
     waiting[f"q{asked}"] = request
     say({"id": f"q{asked}", "method": method, "params": params})
+
+
+def pictures(count, width):
+    """So many images of this width, whose bytes are not what the server says they are."""
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBBI", 13, b"IHDR", width, 1, 8, 2, 0, 0, 0, 0)
+    data = base64.b64encode(head).decode()
+    return {"content": [{"type": "image", "data": data, "mimeType": "text/html"}] * count}
 
 
 def work(token):
@@ -187,6 +197,7 @@ def call(request, name, arguments, token):
         "big": lambda: text("y" * 1_000_000),
         "parts": lambda: {"content": [{"type": "text", "text": "p"}] * 2000},
         "image": lambda: {"content": [{"type": "image", "data": "QUJD", "mimeType": "image/png"}]},
+        "pictures": lambda: pictures(arguments["count"], arguments["width"]),
         "fail": lambda: text("it went wrong", isError=True),
         "grown": lambda: text("still growing"),
     }

@@ -102,6 +102,14 @@ pub(super) fn message(message: &Message) -> Option<Value> {
         Message::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
+        Message::Images { text, images } => {
+            let shown = images
+                .iter()
+                .map(|image| json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
+            let told = json!({"type": "text", "text": text});
+            let content: Vec<Value> = std::iter::once(told).chain(shown).collect();
+            json!({"role": "user", "content": content})
+        }
     })
 }
 

@@ -10,6 +10,7 @@ use crate::backend::conversation::Message;
 use crate::backend::gemini::parameters::Parameters;
 use crate::backend::gemini::schema;
 use crate::config::vendors::GeminiLine;
+use crate::tools::image::{Image, ImageKind};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -78,12 +79,27 @@ fn content(known: &[Message], group: &[Message], line: GeminiLine) -> Option<Val
             ("model", parts)
         }
         [Message::User(text)] => ("user", vec![json!({"text": &**text})]),
+        [Message::Images { text, images }] => {
+            let told = std::iter::once(json!({"text": text}));
+            ("user", told.chain(images.iter().map(image_part)).collect())
+        }
         results => {
             let responses = results.iter().filter_map(|result| response(known, result));
             ("user", responses.collect())
         }
     };
     (!parts.is_empty()).then(|| json!({"role": role, "parts": parts}))
+}
+
+/// An image; of the kinds that there are Google takes no GIF:
+/// <https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats>.
+fn image_part(image: &Image) -> Value {
+    match image.kind() {
+        ImageKind::Gif => json!({"text": "[a GIF, which this model does not take]"}),
+        kind @ (ImageKind::Png | ImageKind::Jpeg | ImageKind::Webp) => {
+            json!({"inlineData": {"mimeType": kind.to_string(), "data": image.base64()}})
+        }
+    }
 }
 
 /// The parts of a reply that another model gave.

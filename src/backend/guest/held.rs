@@ -106,7 +106,7 @@ impl Held {
                 Message::CallResult { call_id, content } => {
                     Some((self.waiting.remove(call_id)?, content.clone()))
                 }
-                Message::User(_) | Message::Assistant { .. } => None,
+                Message::User(_) | Message::Assistant { .. } | Message::Images { .. } => None,
             })
             .collect();
         let Some((_, last)) = results.last_mut() else {

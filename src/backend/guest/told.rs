@@ -19,6 +19,7 @@ pub(super) fn whole(system: &str, messages: &[Message]) -> String {
             said_before(text, &calls)
         }
         Message::CallResult { content, .. } => result_before(content),
+        Message::Images { text, .. } => text.clone(),
     });
     let all: Vec<String> = head.into_iter().chain(told).collect();
     all.join(BETWEEN)
@@ -33,6 +34,7 @@ pub(super) fn news(messages: &[Message], is_waiting: impl Fn(&str) -> bool) -> S
         Message::CallResult { call_id, content } => {
             (!is_waiting(call_id)).then(|| content.trim().to_owned())
         }
+        Message::Images { text, .. } => Some(text.clone()),
     });
     let all: Vec<String> = told.collect();
     all.join(BETWEEN)

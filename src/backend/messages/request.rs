@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::Request;
 use crate::backend::conversation::Message;
 use crate::backend::messages::parameters::Settings;
+use crate::tools::image::Image;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -68,17 +69,27 @@ fn element(messages: &[Message]) -> Option<Value> {
     } else {
         // The API wants results before everything else.
         let results = messages.iter().filter_map(result);
-        let texts = messages.iter().filter_map(said);
-        ("user", results.chain(texts).collect())
+        let said = messages.iter().flat_map(said);
+        ("user", results.chain(said).collect())
     };
     (!content.is_empty()).then(|| json!({"role": role, "content": content}))
 }
 
-fn said(message: &Message) -> Option<Value> {
+fn said(message: &Message) -> Vec<Value> {
     match message {
-        Message::User(text) => text_block(text),
-        Message::Assistant { .. } | Message::CallResult { .. } => None,
+        Message::User(text) => text_block(text).into_iter().collect(),
+        Message::Images { text, images } => {
+            let images = images.iter().map(image_block);
+            text_block(text).into_iter().chain(images).collect()
+        }
+        Message::Assistant { .. } | Message::CallResult { .. } => Vec::new(),
     }
+}
+
+fn image_block(image: &Image) -> Value {
+    let media_type = image.kind().to_string();
+    let source = json!({"type": "base64", "media_type": media_type, "data": image.base64()});
+    json!({"type": "image", "source": source})
 }
 
 /// A result without anything to be read in it has no content: the API refuses an empty one.

@@ -235,6 +235,12 @@ fn may_heal(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 499) || status >= 500
 }
 
+/// Whether a status means that something in the request is not as the vendor wants it. Vendors that pick
+/// a model by what it takes answer 404 where none takes images.
+fn is_about_request(status: u16) -> bool {
+    matches!(status, 400 | 404 | 413 | 415 | 422)
+}
+
 /// An error as a vendor writes it: JSON in one of many shapes, or plain text.
 struct ErrorBody {
     json: Value,
@@ -283,6 +289,8 @@ impl ErrorBody {
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> FaultKind {
         if self.is_context_too_long() {
             FaultKind::ContextTooLong
+        } else if status.is_some_and(is_about_request) && !self.is_about_key() && !self.is_spent() {
+            FaultKind::Unfit
         } else if self.is_permanent() || status.is_some_and(|status| !may_heal(status)) {
             FaultKind::Permanent
         } else {

@@ -61,6 +61,14 @@ pub(super) fn items(message: &Message) -> Vec<Value> {
         Message::CallResult { call_id, content } => vec![json!({
             "type": "function_call_output", "call_id": call_id, "output": content,
         })],
+        Message::Images { text, images } => {
+            let shown = images
+                .iter()
+                .map(|image| json!({"type": "input_image", "image_url": image.data_url()}));
+            let told = json!({"type": "input_text", "text": text});
+            let content: Vec<Value> = std::iter::once(told).chain(shown).collect();
+            vec![json!({"role": "user", "content": content})]
+        }
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) fn any_text(request: &Request<'_>, holds: impl Fn(&str) -> bool) -> b
                     holds(text) || calls.iter().any(|call| holds(&call.arguments))
                 }
                 Message::CallResult { content, .. } => holds(content),
+                Message::Images { text, .. } => holds(text),
             })
 }
 
@@ -28,6 +29,7 @@ pub(super) fn news<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
     messages.rev().map_while(|message| match message {
         Message::User(text) => Some(&**text),
         Message::CallResult { content, .. } => Some(content.as_str()),
+        Message::Images { text, .. } => Some(text.as_str()),
         Message::Assistant { .. } => None,
     })
 }
@@ -46,7 +48,7 @@ pub(super) fn violation(messages: &[Message]) -> Option<String> {
                     ));
                 }
             }
-            Message::User(_) | Message::Assistant { .. } => {
+            Message::User(_) | Message::Assistant { .. } | Message::Images { .. } => {
                 if let Some(id) = open.first() {
                     return Some(format!("the call `{id}` has no result"));
                 }

@@ -138,6 +138,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             content: None,
             refused: Vec::new(),
             elapsed_ms: 1,
+            images: Vec::new(),
         },
         called(
             ("bob", "read_text_file"),

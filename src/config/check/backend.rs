@@ -11,7 +11,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::{BACKEND, FALLBACK};
 use crate::config::keys::nearest;
 use crate::config::rates::RateLimit;
-use crate::config::vendors::{self, VENDORS, Vendor, Wire};
+use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, Wire};
 use crate::config::{BackendConfig, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
@@ -37,6 +37,7 @@ impl Checker<'_> {
             model,
             script,
             guest: None,
+            image_input: image_input(view, vendor.image_input),
             times: times(view, vendor),
             fallback: Vec::new(),
         };
@@ -95,6 +96,11 @@ impl Checker<'_> {
             parameters,
             script: self.script(view, vendor),
             guest: None,
+            image_input: if is_same {
+                image_input(view, first.image_input)
+            } else {
+                image_input(view, vendor.image_input)
+            },
             times: first.times,
             fallback: Vec::new(),
         })
@@ -244,6 +250,15 @@ impl Checker<'_> {
             Some(directory) => AbsPath::resolve(directory, text.written),
             None => path,
         })
+    }
+}
+
+/// Whether the model is given images: as it is written, else as it is `known`.
+fn image_input(view: &View<'_>, known: ImageInput) -> ImageInput {
+    match view.flag("image_input") {
+        Some(true) => ImageInput::Taken,
+        Some(false) => ImageInput::Refused,
+        None => known,
     }
 }
 

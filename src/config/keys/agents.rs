@@ -138,6 +138,14 @@ const MORE: Key = Key::served(
     "More keys for the model's API.",
 );
 
+const IMAGE_INPUT: Key = Key::served(
+    &["image_input"],
+    Shape::Flag,
+    "Whether the model is given the images that tools of servers give. Unless it is written, the models \
+     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter` and `scripted` are. If a \
+     vendor refuses a request with images, it is asked once more without.",
+);
+
 /// Where a model is asked, and how.
 pub static BACKEND: Section = Section {
     path: "agents[].backend",
@@ -223,6 +231,7 @@ pub static BACKEND: Section = Section {
              the run, as a `scripted` backend takes them. A file that is no recording is never \
              replaced.",
         ),
+        IMAGE_INPUT,
         Key::served(
             &["fallback"],
             Shape::List(&Shape::TextOr(&FALLBACK)),
@@ -482,6 +491,7 @@ pub static FALLBACK: Section = Section {
             Shape::Text,
             "The key, instead of the vendor's variable.",
         ),
+        IMAGE_INPUT,
         REPLIES,
         SCRIPT,
         MORE,

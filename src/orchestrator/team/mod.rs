@@ -672,6 +672,7 @@ impl Team {
             served: Arc::default(),
             gate,
             conversation: Conversation::default(),
+            to_show: Vec::new(),
             steps_max: member.config.steps_per_round_max,
             patience: None,
             account: Account::new(member.id.clone(), line.ledger),

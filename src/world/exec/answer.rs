@@ -74,6 +74,7 @@ impl Observation {
         Self {
             outcome,
             content: content.into(),
+            images: Vec::new(),
             changes: Vec::new(),
             denied: Vec::new(),
             exit_code: None,

@@ -11,6 +11,7 @@ use std::thread;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
+use crate::brief::images::not_shown;
 use crate::brief::not_offered;
 use crate::programs::frame::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
 use crate::tools::call::{ToolCall, WORKSPACE};
@@ -257,7 +258,11 @@ impl Calls {
                 Came::to("denied", content)
             }
             Ok(permitted) => {
-                let observation = run_until(permitted, Some(over));
+                let mut observation = run_until(permitted, Some(over));
+                if !observation.images.is_empty() {
+                    let images = not_shown(observation.images.len());
+                    observation.content.push_str(&images);
+                }
                 self.lock().changes.extend(observation.changes);
                 match (observation.outcome, observation.exit_code) {
                     // A command that ended by itself is a result, whatever its status says.

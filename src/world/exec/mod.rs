@@ -40,6 +40,7 @@ use std::convert::Infallible;
 
 use serde_json::json;
 
+use crate::tools::image::Image;
 use crate::world::change::Change;
 use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::copy::Route;
@@ -57,6 +58,8 @@ pub struct Observation {
     pub outcome: Outcome,
     /// What the model reads; bounded.
     pub content: String,
+    /// Images that belong to it.
+    pub images: Vec<Image>,
     /// Every file that the action created, changed or deleted, or left alone for the user's sake.
     pub changes: Vec<Change>,
     /// What the gate refused of calls that the action itself made.
@@ -110,12 +113,12 @@ pub fn look_again(permitted: Permitted<Action>) {
 /// Runs a permitted command on `streams`, until it ends or `interrupt` is raised.
 ///
 /// # Errors
-/// It was not run, or what it changed could not be carried on; the observation says why.
+/// It was not run, or what it changed could not be carried on; the text says why.
 pub fn run_on(
     permitted: Permitted<Action>,
     streams: Streams,
     interrupt: &Interrupt,
-) -> Result<Passed, Observation> {
+) -> Result<Passed, String> {
     let (action, gate) = permitted.into_action();
     let shape = Shape::of(&action);
     let passed = if let Action::ExecuteCommand { command, dir, .. } = action {
@@ -123,7 +126,7 @@ pub fn run_on(
     } else {
         Err(Stop::failed("only a command has streams"))
     };
-    passed.map_err(|stop| shape.observation(stop))
+    passed.map_err(|stop| shape.observation(stop).content)
 }
 
 #[expect(

@@ -75,12 +75,20 @@ pub(super) fn call(gate: &Gate, call: &ServerCall<Place>, interrupt: Option<&Int
             () = raised(interrupt) => Err("nobody waits for the call any more".to_owned()),
         }
     };
-    let Answered { success, text } = Handle::current().block_on(calling).map_err(Stop::failed)?;
+    let answered = Handle::current().block_on(calling);
+    let Answered {
+        success,
+        text,
+        images,
+    } = answered.map_err(Stop::failed)?;
     let outcome = match success {
         Success::Done => Outcome::Done,
         Success::Failed => Outcome::Failed,
     };
-    Ok(Observation::told(outcome, text))
+    Ok(Observation {
+        images,
+        ..Observation::told(outcome, text)
+    })
 }
 
 /// Waits until `interrupt` is raised; for ever where it cannot be watched.

@@ -1,11 +1,14 @@
 //! Owns what a model reads of a server's answer: text, bounded and without anything that is not seen
-//! as what it is. What no model is passed on here, such as images, is told with its kind and size.
+//! as what it is, and images that models take. Other data is told with its kind and size.
+
+use std::fmt::Display;
 
 use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, Prompt, ReadResourceResult, Resource,
     ResourceContents,
 };
 
+use crate::tools::image::{Album, Image, Unfit};
 use crate::wording::{one_line, visible};
 
 /// The most that is passed on of one answer, in bytes.
@@ -20,8 +23,10 @@ const ROW_CHARS_MAX: usize = 300;
 pub(in crate::world) struct Answered {
     /// Whether the server says that it did what was asked.
     pub(in crate::world) success: Success,
-    /// The text.
+    /// The text. It names each image where that stands.
     pub(in crate::world) text: String,
+    /// The images.
+    pub(in crate::world) images: Vec<Image>,
 }
 
 /// Whether a server says that it did what was asked.
@@ -35,7 +40,9 @@ pub(in crate::world) enum Success {
 
 /// What a tool gave.
 pub(super) fn of_tool(result: &CallToolResult) -> Answered {
-    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    let mut album = Album::default();
+    let parts = result.content.iter();
+    let mut parts: Vec<String> = parts.map(|one| part(one, &mut album)).collect();
     let has_text = result
         .content
         .iter()
@@ -48,7 +55,7 @@ pub(super) fn of_tool(result: &CallToolResult) -> Answered {
         Some(true) => Success::Failed,
         Some(false) | None => Success::Done,
     };
-    answered(success, &parts)
+    answered(success, &parts, album)
 }
 
 /// What can be read at a server.
@@ -62,8 +69,10 @@ pub(super) fn of_resources(resources: &[Resource]) -> Answered {
 
 /// What was read.
 pub(super) fn of_contents(result: &ReadResourceResult) -> Answered {
-    let parts: Vec<String> = result.contents.iter().map(contents).collect();
-    answered(Success::Done, &parts)
+    let mut album = Album::default();
+    let parts = result.contents.iter();
+    let parts: Vec<String> = parts.map(|one| contents(one, &mut album)).collect();
+    answered(Success::Done, &parts, album)
 }
 
 /// The prompts of a server.
@@ -83,36 +92,53 @@ pub(super) fn of_prompts(prompts: &[Prompt]) -> Answered {
 
 /// A prompt.
 pub(super) fn of_prompt(result: &GetPromptResult) -> Answered {
+    let mut album = Album::default();
     let messages = result.messages.iter();
-    let parts: Vec<String> = messages.map(|message| part(&message.content)).collect();
-    answered(Success::Done, &parts)
+    let parts = messages.map(|message| part(&message.content, &mut album));
+    let parts: Vec<String> = parts.collect();
+    answered(Success::Done, &parts, album)
 }
 
-fn part(part: &ContentBlock) -> String {
+fn part(part: &ContentBlock, album: &mut Album) -> String {
     match part {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => not_shown("image", &image.mime_type, &image.data),
-        ContentBlock::Audio(audio) => not_shown("audio", &audio.mime_type, &audio.data),
-        ContentBlock::Resource(resource) => contents(&resource.resource),
+        ContentBlock::Image(image) => shown(&image.data, album)
+            .unwrap_or_else(|why| not_shown("image", (&image.mime_type, &image.data), &why)),
+        ContentBlock::Audio(audio) => not_shown(
+            "audio",
+            (&audio.mime_type, &audio.data),
+            &"models are given none",
+        ),
+        ContentBlock::Resource(resource) => contents(&resource.resource, album),
         ContentBlock::ResourceLink(link) => format!("[link to {}]", row(&link.uri)),
         _ => "[a part of a kind that is not known]".to_owned(),
     }
 }
 
-fn contents(contents: &ResourceContents) -> String {
+fn contents(contents: &ResourceContents, album: &mut Album) -> String {
     match contents {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),
         ResourceContents::BlobResourceContents {
             blob, mime_type, ..
-        } => not_shown("data", mime_type.as_deref().unwrap_or("unknown"), blob),
+        } => {
+            let mime_type = mime_type.as_deref().unwrap_or("unknown");
+            shown(blob, album).unwrap_or_else(|why| not_shown("data", (mime_type, blob), &why))
+        }
         _ => "[a part of a kind that is not known]".to_owned(),
     }
 }
 
-/// What is said of something that is no text; `base64` is what was sent.
-fn not_shown(what: &str, mime_type: &str, base64: &str) -> String {
+/// What stands in the text where an image stood.
+fn shown(base64: &str, album: &mut Album) -> Result<String, Unfit> {
+    let (number, image) = album.take(base64)?;
+    Ok(format!("[image {number}: {image}]"))
+}
+
+/// What is said of something that is neither text nor an image, given its type and what was sent.
+fn not_shown(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
-    format!("[{what} {}, {bytes} bytes, not shown]", row(mime_type))
+    let mime_type = row(mime_type);
+    format!("[{what} {mime_type}, {bytes} bytes, not shown: {why}]")
 }
 
 fn row(text: &str) -> String {
@@ -121,12 +147,16 @@ fn row(text: &str) -> String {
 
 fn list(rows: &[String]) -> Answered {
     if rows.is_empty() {
-        return answered(Success::Done, &["there is nothing".to_owned()]);
+        return answered(
+            Success::Done,
+            &["there is nothing".to_owned()],
+            Album::default(),
+        );
     }
-    answered(Success::Done, rows)
+    answered(Success::Done, rows, Album::default())
 }
 
-fn answered(success: Success, parts: &[String]) -> Answered {
+fn answered(success: Success, parts: &[String], album: Album) -> Answered {
     let more = parts.len().saturating_sub(PARTS_MAX);
     let mut text = String::new();
     let mut is_cut = false;
@@ -151,5 +181,9 @@ fn answered(success: Success, parts: &[String]) -> Answered {
     let cut = is_cut.then(|| format!("\n[cut: more than {ANSWER_BYTES_MAX} bytes]"));
     let left_out = (more > 0).then(|| format!("\n[{more} more parts left out]"));
     text.extend([cut, left_out].into_iter().flatten());
-    Answered { success, text }
+    Answered {
+        success,
+        text,
+        images: album.into_images(),
+    }
 }

@@ -1,0 +1,257 @@
+//! Owns images as tools give them and models take them: of a kind that their bytes show, whatever
+//! anybody says of them, and within the bounds of the vendors. Pure.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use imagesize::{ImageSize, ImageType};
+use serde::{Deserialize, Serialize};
+
+/// The longest image, in bytes of base64. Of the vendors that publish a bound Anthropic has the
+/// narrowest, with 5 MB: <https://platform.claude.com/docs/en/build-with-claude/vision>.
+const BASE64_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The most pixels that an image may be wide or high: <https://platform.claude.com/docs/en/build-with-claude/vision>.
+const SIDE_PIXELS_MAX: usize = 8_000;
+/// The most images of one answer.
+const IMAGES_MAX: usize = 8;
+/// How long all images of one answer may be, in bytes of base64.
+const ALL_BASE64_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// An image that models can be given. Records hold its base64.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Arc<str>", into = "Arc<str>")]
+pub struct Image {
+    kind: ImageKind,
+    pixels: ImageSize,
+    base64: Arc<str>,
+}
+
+/// The kinds that models take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// Portable Network Graphics.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// Graphics Interchange Format.
+    Gif,
+    /// WebP.
+    Webp,
+}
+
+/// Why something is not passed on as an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is something else, or damaged.
+    #[error("it is no PNG, JPEG, GIF or WebP image")]
+    Kind,
+    /// It has too many bytes.
+    #[error("it is larger than {} MiB in base64", BASE64_BYTES_MAX >> 20)]
+    Bytes,
+    /// It has too many pixels.
+    #[error("it is more than {SIDE_PIXELS_MAX} pixels wide or high")]
+    Pixels,
+    /// There are many others beside it.
+    #[error("the answer has more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
+    Others,
+}
+
+impl Image {
+    /// The image that `base64` holds.
+    ///
+    /// # Errors
+    /// Models would not take it.
+    pub fn parse(base64: Arc<str>) -> Result<Self, Unfit> {
+        if base64.len() > BASE64_BYTES_MAX {
+            return Err(Unfit::Bytes);
+        }
+        let bytes = STANDARD.decode(&*base64).map_err(|_| Unfit::Kind)?;
+        let kind = ImageKind::of(&bytes).ok_or(Unfit::Kind)?;
+        let pixels = imagesize::blob_size(&bytes).map_err(|_| Unfit::Kind)?;
+        if pixels.width.max(pixels.height) > SIDE_PIXELS_MAX {
+            return Err(Unfit::Pixels);
+        }
+        Ok(Self {
+            kind,
+            pixels,
+            base64,
+        })
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> ImageKind {
+        self.kind
+    }
+
+    /// Its bytes in base64.
+    pub fn base64(&self) -> &str {
+        &self.base64
+    }
+
+    /// It as a whole, as an address: `data:image/png;base64,…`.
+    pub fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.kind, self.base64)
+    }
+}
+
+/// As people and models are told of it: `image/png, 20 x 10 pixels`.
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ImageSize { width, height } = self.pixels;
+        write!(f, "{}, {width} x {height} pixels", self.kind)
+    }
+}
+
+/// Without its bytes.
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({self})")
+    }
+}
+
+impl TryFrom<Arc<str>> for Image {
+    type Error = Unfit;
+
+    fn try_from(base64: Arc<str>) -> Result<Self, Unfit> {
+        Self::parse(base64)
+    }
+}
+
+impl From<Image> for Arc<str> {
+    fn from(image: Image) -> Self {
+        image.base64
+    }
+}
+
+impl ImageKind {
+    /// What `bytes` begin as.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match imagesize::image_type(bytes).ok()? {
+            ImageType::Png => Some(Self::Png),
+            ImageType::Jpeg => Some(Self::Jpeg),
+            ImageType::Gif => Some(Self::Gif),
+            ImageType::Webp => Some(Self::Webp),
+            _ => None,
+        }
+    }
+}
+
+/// Its name as a type of media.
+impl fmt::Display for ImageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ImageKind::Png => "image/png",
+            ImageKind::Jpeg => "image/jpeg",
+            ImageKind::Gif => "image/gif",
+            ImageKind::Webp => "image/webp",
+        })
+    }
+}
+
+/// The images of one answer.
+#[derive(Debug, Default)]
+pub struct Album {
+    images: Vec<Image>,
+    base64_bytes: usize,
+}
+
+impl Album {
+    /// Takes the image that `base64` holds up, and tells which one it is, counted from 1.
+    ///
+    /// # Errors
+    /// It is not taken up.
+    pub fn take(&mut self, base64: &str) -> Result<(usize, &Image), Unfit> {
+        if base64.len() > BASE64_BYTES_MAX {
+            return Err(Unfit::Bytes);
+        }
+        let base64_bytes = self.base64_bytes.saturating_add(base64.len());
+        if self.images.len() >= IMAGES_MAX || base64_bytes > ALL_BASE64_BYTES_MAX {
+            return Err(Unfit::Others);
+        }
+        let image = Image::parse(base64.into())?;
+        self.base64_bytes = base64_bytes;
+        self.images.push(image);
+        let number = self.images.len();
+        self.images
+            .last()
+            .map(|last| (number, last))
+            .ok_or(Unfit::Kind)
+    }
+
+    /// All that were taken up, in their order.
+    pub fn into_images(self) -> Vec<Image> {
+        self.images
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of a PNG of so many pixels.
+    fn png(width: u32, height: u32) -> String {
+        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        bytes.extend(width.to_be_bytes());
+        bytes.extend(height.to_be_bytes());
+        bytes.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
+        STANDARD.encode(bytes)
+    }
+
+    #[test]
+    fn an_image_is_what_its_bytes_show() {
+        #[track_caller]
+        fn check(base64: &str, expected: Result<&str, Unfit>) {
+            let parsed = Image::parse(base64.into()).map(|image| image.to_string());
+            assert_eq!(parsed, expected.map(str::to_owned), "{base64}");
+        }
+
+        check(&png(20, 10), Ok("image/png, 20 x 10 pixels"));
+        check(&png(8_000, 1), Ok("image/png, 8000 x 1 pixels"));
+        check(&png(8_001, 1), Err(Unfit::Pixels));
+        check(&png(1, 8_001), Err(Unfit::Pixels));
+        let gif = STANDARD.encode(b"GIF89a\x03\0\x02\0\x80\0\0");
+        check(&gif, Ok("image/gif, 3 x 2 pixels"));
+        let webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x02\x40\0\0\0\0\0\0\0\0\0\0\0";
+        check(&STANDARD.encode(webp), Ok("image/webp, 3 x 2 pixels"));
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04\0\0\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0";
+        check(&STANDARD.encode(jpeg), Ok("image/jpeg, 3 x 2 pixels"));
+        check(&STANDARD.encode("<svg width='3'/>"), Err(Unfit::Kind));
+        check(&STANDARD.encode(b"BM\x1a\0\0\0"), Err(Unfit::Kind));
+        check(png(20, 10).get(..12).unwrap(), Err(Unfit::Kind));
+        check("no base64", Err(Unfit::Kind));
+        check("", Err(Unfit::Kind));
+        check(&"A".repeat(BASE64_BYTES_MAX + 4), Err(Unfit::Bytes));
+    }
+
+    #[test]
+    fn an_answer_has_only_so_many_images() {
+        let mut album = Album::default();
+        for number in 1..=IMAGES_MAX {
+            assert_eq!(album.take(&png(1, 1)).map(|taken| taken.0), Ok(number));
+        }
+        assert_eq!(
+            album.take(&png(1, 1)).map(|taken| taken.0),
+            Err(Unfit::Others)
+        );
+        let mut album = Album::default();
+        // What follows the head of an image is for whoever shows it.
+        let head = STANDARD.decode(png(1, 1)).unwrap();
+        let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
+        assert_eq!(album.take(&long).map(|taken| taken.0), Ok(1));
+        assert_eq!(album.take("bm8=").map(|taken| taken.0), Err(Unfit::Kind));
+        assert_eq!(album.take(&long).map(|taken| taken.0), Ok(2));
+        assert_eq!(album.take(&long).map(|taken| taken.0), Err(Unfit::Others));
+        assert_eq!(album.into_images().len(), 2);
+    }
+
+    #[test]
+    fn a_record_holds_an_image_and_nothing_that_is_none() {
+        let image = Image::parse(png(2, 3).into()).unwrap();
+        let json = serde_json::to_string(&image).unwrap();
+        assert_eq!(json, format!("\"{}\"", png(2, 3)));
+        assert_eq!(serde_json::from_str::<Image>(&json).unwrap(), image);
+        assert!(serde_json::from_str::<Image>("\"bm8=\"").is_err());
+    }
+}

@@ -1,0 +1,290 @@
+//! Whole runs whose models are shown the images of a server's tool, over each wire, or are not: as the
+//! vendor takes them, as the config says, and as many as a vendor takes.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::mcp::HOSTILE;
+use crate::patience::wait_until;
+use crate::project::{Finished, Project};
+
+/// How the data of the tests' images begins: a PNG, three pixels wide and one high.
+const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAAA";
+/// How long a run may take to come as far as a test wants it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// One wire: the vendor that speaks it, a reply that makes a call, and an image as it is sent.
+struct Wire {
+    vendor: &'static str,
+    reply: fn(&str, &Value) -> Value,
+    image: fn(&str) -> Value,
+}
+
+const CLAUDE: Wire = Wire {
+    vendor: "claude",
+    reply: |name, input| {
+        let call = json!({"type": "tool_use", "id": name, "name": name, "input": input});
+        json!({"type": "message", "role": "assistant", "content": [call], "stop_reason": "tool_use",
+               "usage": {"input_tokens": 1, "output_tokens": 1}})
+    },
+    image: |data| {
+        let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+        json!({"type": "image", "source": source})
+    },
+};
+
+const OPENAI: Wire = Wire {
+    vendor: "openai",
+    reply: |name, arguments| {
+        let item = json!({"type": "function_call", "id": name, "call_id": name, "name": name,
+                          "arguments": arguments.to_string(), "status": "completed"});
+        json!({"id": "r", "object": "response", "status": "completed", "output": [item],
+               "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}})
+    },
+    image: |data| json!({"type": "input_image", "image_url": format!("data:image/png;base64,{data}")}),
+};
+
+const CHAT: Wire = Wire {
+    vendor: "grok",
+    reply: |name, arguments| {
+        let function = json!({"name": name, "arguments": arguments.to_string()});
+        let call = json!({"id": name, "type": "function", "function": function});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    },
+    image: |data| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
+};
+
+const GEMINI: Wire = Wire {
+    vendor: "gemini",
+    reply: |name, args| {
+        let call = json!({"functionCall": {"id": name, "name": name, "args": args}});
+        let content = json!({"role": "model", "parts": [call]});
+        json!({"candidates": [{"content": content, "finishReason": "STOP"}]})
+    },
+    image: |data| json!({"inlineData": {"mimeType": "image/png", "data": data}}),
+};
+
+impl Wire {
+    /// A reply that asks for so many pictures.
+    fn asks_for(&self, count: usize) -> Answer {
+        let arguments = json!({"count": count, "width": 3});
+        self.calls("mcp__h__pictures", &arguments)
+    }
+
+    fn calls(&self, name: &str, arguments: &Value) -> Answer {
+        let reply = (self.reply)(name, arguments).to_string();
+        Answer::whole("200 OK", &["content-type: application/json"], reply)
+    }
+}
+
+/// An endpoint whose model asks for so many pictures as often as `calls` says, and answers. To what
+/// `objects` to it answers so.
+fn model(
+    wire: &'static Wire,
+    (calls, count): (usize, usize),
+    objects: fn(&str) -> Option<Answer>,
+) -> Endpoint {
+    Endpoint::answering(move |request: &Recorded| {
+        let read = "[image 1: image/png, 3 x 1 pixels]";
+        let objection = objects(&request.body);
+        objection.unwrap_or_else(|| match request.body.matches(read).count() {
+            read if read < calls => wire.asks_for(count),
+            _ => wire.calls("new_answer", &json!({"content": "done"})),
+        })
+    })
+}
+
+fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
+    let url = &endpoint.server.url;
+    let project = Project::new();
+    let cwd = project.path("").display().to_string();
+    let cwd = cwd.trim_end_matches('/');
+    let server = format!("{{name: h, command: python3, args: ['{cwd}/hostile.py'], cwd: '{cwd}'}}");
+    let team = format!(
+        "agents:\n  - id: one\n    backend: {{type: {vendor}, base_url: '{url}', model: m, \
+         api_key: k, cwd: w1, mcp_servers: [{server}]{keys}}}\n\
+         orchestrator: {{context_paths: [{{path: .}}]}}\n"
+    );
+    project
+        .file("hostile.py", HOSTILE)
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "task"])
+}
+
+/// All images in a request.
+fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
+    let own = (wire.image)("");
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value
+            .as_object()
+            .into_iter()
+            .flat_map(|object| object.keys().cloned())
+            .collect()
+    };
+    let below: Vec<&Value> = match body {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(fields) => fields.values().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    let is_image = keys(body).is_superset(&keys(&own)) && body.to_string().contains(DATA);
+    let deeper = below.into_iter().flat_map(|value| images(wire, value));
+    is_image
+        .then_some(body)
+        .into_iter()
+        .chain(deeper.filter(|_| !is_image))
+        .collect()
+}
+
+/// The images in each request of a run.
+fn shown(wire: &Wire, endpoint: &Endpoint) -> Vec<usize> {
+    let requests = endpoint.server.requests();
+    requests
+        .iter()
+        .map(|request| images(wire, &request.json()).len())
+        .collect()
+}
+
+fn takes_all(_: &str) -> Option<Answer> {
+    None
+}
+
+/// Checks how many images each request holds, and what the last of these requests says about them.
+#[track_caller]
+fn check(
+    wire: &'static Wire,
+    (vendor, keys): (&str, &str),
+    expected: &[usize],
+    words: &str,
+) -> Finished {
+    let endpoint = model(wire, (1, 2), takes_all);
+    let finished = project(&endpoint, vendor, keys).success();
+    assert_eq!(shown(wire, &endpoint), expected, "{}", finished.stderr());
+    let requests = endpoint.server.requests();
+    assert!(requests[1].body.contains(words), "{}", requests[1].body);
+    finished
+}
+
+#[test]
+fn each_wire_shows_the_images_of_a_tool() {
+    let words = "[the 2 images that `mcp__h__pictures` gave, in their order]";
+    for wire in [&CLAUDE, &OPENAI, &CHAT, &GEMINI] {
+        let finished = check(wire, (wire.vendor, ""), &[0, 2], words);
+        assert_eq!(finished.stdout(), "done\n", "{}", wire.vendor);
+    }
+    let endpoint = model(&CLAUDE, (1, 2), takes_all);
+    project(&endpoint, "claude", "").success();
+    let body = endpoint.server.requests()[1].json();
+    let data = format!("{DATA}AAAAA");
+    assert_eq!(images(&CLAUDE, &body)[0], &(CLAUDE.image)(&data));
+}
+
+#[test]
+fn a_model_that_takes_none_is_told_so() {
+    let words = "[2 images not shown: whoever asked is given text alone]";
+    check(&CLAUDE, ("claude", ", image_input: false"), &[0, 0], words);
+    // Nobody knows what a server of the user's own takes.
+    check(&CHAT, ("chatcompletion", ""), &[0, 0], words);
+    let words = "[the 2 images that";
+    check(
+        &CHAT,
+        ("chatcompletion", ", image_input: true"),
+        &[0, 2],
+        words,
+    );
+}
+
+#[test]
+fn a_vendor_that_refuses_images_is_asked_without() {
+    let objects = |body: &str| {
+        let error = json!({"error": {"message": "this model takes no images"}}).to_string();
+        body.contains(DATA)
+            .then(|| Answer::whole("404 Not Found", &[], error))
+    };
+    let endpoint = model(&CHAT, (1, 2), objects);
+    let finished = project(&endpoint, "grok", "").success();
+    assert_eq!(shown(&CHAT, &endpoint), [0, 2, 0]);
+    assert!(
+        endpoint.server.requests()[2]
+            .body
+            .contains("[2 images of an earlier result left out")
+    );
+    assert!(
+        finished.stderr().contains("[one] forgets: 2 images"),
+        "{}",
+        finished.stderr()
+    );
+    // A refusal that has nothing to do with images is one.
+    let refuses = |body: &str| {
+        let error = json!({"error": {"message": "bad key"}}).to_string();
+        body.contains(DATA)
+            .then(|| Answer::whole("401 Unauthorized", &[], error))
+    };
+    let endpoint = model(&CHAT, (1, 2), refuses);
+    let failed = project(&endpoint, "grok", "").run();
+    assert_eq!(shown(&CHAT, &endpoint), [0, 2]);
+    assert!(!failed.stderr().contains("forgets"), "{}", failed.stderr());
+}
+
+#[test]
+fn only_the_newest_images_stay() {
+    let endpoint = model(&CLAUDE, (4, 8), takes_all);
+    let finished = project(&endpoint, "claude", "").success();
+    assert_eq!(
+        shown(&CLAUDE, &endpoint),
+        [0, 8, 16, 16, 16],
+        "{}",
+        finished.stderr()
+    );
+    assert!(
+        finished.stderr().contains("forgets: 8 older images"),
+        "{}",
+        finished.stderr()
+    );
+    // Of one answer no more are taken up.
+    let endpoint = model(&CLAUDE, (1, 9), takes_all);
+    project(&endpoint, "claude", "").success();
+    assert_eq!(shown(&CLAUDE, &endpoint), [0, 8]);
+    let body = &endpoint.server.requests()[1].body;
+    assert!(
+        body.contains("not shown: the answer has more than 8 images"),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_run_that_is_gone_on_with_shows_the_same_images() {
+    let endpoint = Endpoint::answering(move |request: &Recorded| {
+        if request.body.contains("[image 1: ") {
+            Answer::stream().await_close()
+        } else {
+            CLAUDE.asks_for(2)
+        }
+    });
+    let project = project(&endpoint, "claude", "");
+    let mut command = project.command();
+    let quiet = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut broken = quiet.spawn().unwrap();
+    wait_until("the second request", PATIENCE, || {
+        endpoint.server.requests().len() == 2
+    });
+    broken.kill().unwrap();
+    broken.wait().unwrap();
+
+    let second = model(&CLAUDE, (1, 2), takes_all);
+    let config = std::fs::read_to_string(project.path("team.yaml")).unwrap();
+    let config = config.replace(&endpoint.server.url, &second.server.url);
+    let finished = project
+        .file("team.yaml", config)
+        .retyped(["--config", "team.yaml", "--continue"])
+        .success();
+    assert_eq!(shown(&CLAUDE, &endpoint), [0, 2]);
+    assert_eq!(shown(&CLAUDE, &second), [2], "{}", finished.stderr());
+}
