@@ -16,7 +16,7 @@ use crate::world::sandbox::{Ended, Streams};
 use crate::world::sys::cgroup::Group;
 use crate::world::sys::launch::control::{Control, Heard};
 use crate::world::sys::launch::process::Process;
-use crate::world::sys::launch::spawner::{Ends, Spawner};
+use crate::world::sys::launch::spawner::{Ends, Remains, Spawner};
 use crate::world::sys::launch::waiting::{Until, wait};
 
 /// How long the process that builds a sandbox may take to listen.
@@ -44,12 +44,14 @@ pub struct Running {
     stage: Stage,
     /// Whether something that it had started was left when it ended.
     has_left_others: bool,
+    /// Whether all that it had started is gone, and it as well. What built its sandbox may still be there.
+    is_all_gone: bool,
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
     group: Group,
     /// The kernel kills the process when the thread that started it ends.
-    _spawner: Spawner,
+    spawner: Spawner,
 }
 
 /// How far a process has come.
@@ -141,9 +143,10 @@ impl Running {
             control: Some(control),
             stage: Stage::Building,
             has_left_others: false,
+            is_all_gone: false,
             next_look: begun,
             group,
-            _spawner: spawner.clone(),
+            spawner: spawner.clone(),
         };
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.control {
@@ -247,7 +250,7 @@ impl Running {
     fn turn(&mut self, streams: &[Stream<'_>], bounds: &Bounds<'_>) -> Next {
         let now = Instant::now();
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
-        let is_gone = self.process.has_ended() && is_silent;
+        let is_gone = (self.is_all_gone || self.process.has_ended()) && is_silent;
         match &self.stage {
             Stage::Building | Stage::Started => return self.judge(bounds, now),
             Stage::Over(_) => {}
@@ -302,6 +305,7 @@ impl Running {
                 }
                 Heard::Told(Report::Started) if self.stage == Stage::Building => {
                     self.stage = Stage::Started;
+                    self.spawner.prepare();
                 }
                 Heard::Told(Report::Refused { step, why }) => {
                     self.end(Ended::Refused { step, why });
@@ -309,7 +313,10 @@ impl Running {
                 Heard::Told(Report::LeftBehind) => {
                     self.has_left_others = self.stage == Stage::Started;
                 }
-                Heard::Told(Report::Ended { code, signal }) => self.end(ended(code, signal)),
+                Heard::Told(Report::Ended { code, signal }) => {
+                    self.is_all_gone = true;
+                    self.end(ended(code, signal));
+                }
                 Heard::Told(Report::Listening | Report::Started) => {}
                 Heard::End => {
                     self.end(self.lost());
@@ -340,6 +347,7 @@ impl Running {
                 .as_ref()
                 .map(Control::close)
                 .unwrap_or_default();
+            self.spawner.prepare();
             self.stage = Stage::Ending(ended, Instant::now() + END_TIME_MAX);
         }
     }
@@ -362,6 +370,16 @@ impl Drop for Running {
         self.end(Ended::Interrupted);
         if self.conduct(&mut [], &Bounds::default()).is_err() {
             self.process.kill();
+        }
+        if self.process.has_ended() {
+            return;
+        }
+        match self.process.hand_over() {
+            Ok(process) => {
+                let group = std::mem::take(&mut self.group);
+                self.spawner.bury(Remains::new(process, group));
+            }
+            Err(_) => self.process.wait().unwrap_or_default(),
         }
     }
 }

@@ -147,7 +147,7 @@ impl Cgroups {
 
 /// The processes of a command, with limits on all of them together. When this goes, what is left of
 /// them is killed and the group removed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Group {
     dirs: Vec<(Version, AbsPath)>,
     limits_memory: bool,

@@ -22,6 +22,8 @@ pub(crate) struct Process {
 enum Fate {
     Unknown,
     Reaped,
+    /// Somebody else waits for it.
+    HandedOver,
 }
 
 impl Process {
@@ -45,7 +47,7 @@ impl Process {
     }
 
     fn reap(&mut self, options: WaitIdOptions) -> io::Result<()> {
-        if self.has_ended() {
+        if self.fate != Fate::Unknown {
             return Ok(());
         }
         match retry_on_intr(|| waitid(WaitId::PidFd(self.handle.as_fd()), options)) {
@@ -64,9 +66,20 @@ impl Process {
         self.fate == Fate::Reaped
     }
 
+    /// The same process for somebody else, who waits for its end from now on.
+    pub(crate) fn hand_over(&mut self) -> io::Result<Self> {
+        let handle = self.handle.try_clone()?;
+        let fate = std::mem::replace(&mut self.fate, Fate::HandedOver);
+        Ok(Self {
+            pid: self.pid,
+            handle,
+            fate,
+        })
+    }
+
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
-        if !self.has_ended() {
+        if self.fate == Fate::Unknown {
             // Whoever has ended already cannot be killed; one that leads no group has none.
             pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
             kill_process_group(self.pid, Signal::KILL).unwrap_or_default();

@@ -1,21 +1,27 @@
 //! Owns the one thread that has processes started which build sandboxes. The kernel kills such a
 //! process when the thread ends that counts as its parent, so that thread must last as long as
-//! massgen does; a thread of a pool may not.
+//! massgen does; a thread of a pool may not. It also waits for the end of processes whose work is done.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 
 use crate::path::AbsPath;
+use crate::world::sys::cgroup::Group;
 use crate::world::sys::launch::process::Process;
 use crate::world::sys::launch::staging::Staging;
 use crate::world::sys::launch::stem::Stem;
 
+/// How long a process may take to end whose work is done, and how often is looked whether it has.
+const END_TIME_MAX: Duration = Duration::from_secs(3);
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
 /// Starts processes. The thread ends with the last of its clones.
 #[derive(Clone, Debug)]
-pub(crate) struct Spawner(Sender<Order>);
+pub(crate) struct Spawner(Sender<Wish>);
 
 /// What a new process gets.
 #[derive(Debug)]
@@ -30,46 +36,104 @@ pub(crate) struct Ends {
     pub(crate) doors: Vec<OwnedFd>,
 }
 
+/// What the thread is asked for.
 #[derive(Debug)]
-struct Order {
-    ends: Ends,
-    started: Sender<io::Result<Process>>,
+enum Wish {
+    /// A process with these ends.
+    Start(Ends, Sender<io::Result<Process>>),
+    /// That one stands by for the next start.
+    Prepare,
+    /// That it waits for the end of this one.
+    Bury(Remains),
+}
+
+/// A process whose work is done, and the group of what it has started.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    process: Process,
+    until: Instant,
+    /// Removed after its end.
+    _group: Group,
+}
+
+impl Remains {
+    /// What is left of a command that is over.
+    pub(crate) fn new(process: Process, group: Group) -> Self {
+        Self {
+            process,
+            until: Instant::now() + END_TIME_MAX,
+            _group: group,
+        }
+    }
+
+    /// Whether it has not ended yet. One that takes too long is killed.
+    fn is_there(&mut self) -> bool {
+        let is_there = self.process.look().is_ok() && !self.process.has_ended();
+        if is_there && self.until <= Instant::now() {
+            self.end();
+            return false;
+        }
+        is_there
+    }
+
+    /// Ends it now.
+    fn end(&mut self) {
+        self.process.kill();
+        self.process.wait().unwrap_or_default();
+    }
 }
 
 impl Spawner {
     /// Starts the thread. `executable` is massgen itself.
     pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
-        let (orders, taken) = channel::<Order>();
+        let (wishes, taken) = channel();
         let executable = executable.clone();
-        thread().spawn(move || serve(taken, None, || Stem::start(&executable)))?;
-        Ok(Self(orders))
+        thread().spawn(move || serve(&taken, None, || Stem::start(&executable)))?;
+        Ok(Self(wishes))
     }
 
     /// Starts the thread; its processes live in a staged world. That ends with the last of the
     /// clones, or with its stem, and is never made again. The handles are those of [`Stem::stage`].
     pub(crate) fn staged(executable: &AbsPath, order: Staging) -> io::Result<(Self, Vec<OwnedFd>)> {
-        let (orders, taken) = channel::<Order>();
+        let (wishes, taken) = channel();
         let (ready, made) = channel();
         let executable = executable.clone();
         thread().spawn(move || match Stem::stage(&executable, &order) {
             Ok((stem, handles)) => {
-                // Nobody waits for it if massgen ends; then there are no orders either.
+                // Nobody waits for it if massgen ends; then there are no wishes either.
                 ready.send(Ok(handles)).unwrap_or_default();
-                serve(taken, Some(stem), || {
+                serve(&taken, Some(stem), || {
                     Err(io::Error::other("the stage is gone"))
                 });
             }
             Err(error) => ready.send(Err(error)).unwrap_or_default(),
         })?;
         let handles = made.recv().map_err(|_| gone())??;
-        Ok((Self(orders), handles))
+        Ok((Self(wishes), handles))
     }
 
     /// Starts a process that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: Ends) -> io::Result<Process> {
         let (started, process) = channel();
-        self.0.send(Order { ends, started }).map_err(|_| gone())?;
+        self.0
+            .send(Wish::Start(ends, started))
+            .map_err(|_| gone())?;
         process.recv().map_err(|_| gone())?
+    }
+
+    /// Has a process stand by for the next start.
+    pub(crate) fn prepare(&self) {
+        // Where there is no thread, nothing is started any more.
+        self.0.send(Wish::Prepare).unwrap_or_default();
+    }
+
+    /// Waits for the end of a process, elsewhere.
+    pub(crate) fn bury(&self, remains: Remains) {
+        if let Err(unheard) = self.0.send(Wish::Bury(remains))
+            && let Wish::Bury(mut remains) = unheard.0
+        {
+            remains.end();
+        }
     }
 }
 
@@ -81,13 +145,40 @@ fn gone() -> io::Error {
     io::Error::other("the thread that starts processes is gone")
 }
 
-/// Carries orders out until there can be no more of them.
-fn serve(orders: Receiver<Order>, mut stem: Option<Stem>, again: impl Fn() -> io::Result<Stem>) {
-    for Order { ends, started } in orders {
-        let process = split_off(&mut stem, &again, &ends);
-        drop(ends);
-        if let Err(unwanted) = started.send(process) {
-            abandon(unwanted.0);
+/// Does what is wished until there can be no more wishes.
+fn serve(wishes: &Receiver<Wish>, mut stem: Option<Stem>, again: impl Fn() -> io::Result<Stem>) {
+    let mut dying = Vec::new();
+    while let Some(wish) = next(wishes, &mut dying) {
+        match wish {
+            Wish::Start(ends, started) => {
+                let process = split_off(&mut stem, &again, &ends);
+                drop(ends);
+                if let Err(unwanted) = started.send(process) {
+                    abandon(unwanted.0);
+                }
+            }
+            Wish::Prepare => {
+                let prepared = stem.as_mut().map(Stem::prepare);
+                // A stem that has ended is found out when a process is wanted.
+                prepared.unwrap_or(Ok(())).unwrap_or_default();
+            }
+            Wish::Bury(remains) => dying.push(remains),
+        }
+    }
+    dying.iter_mut().for_each(Remains::end);
+}
+
+/// The next wish; `None` if there will be none. Meanwhile is looked who has ended.
+fn next(wishes: &Receiver<Wish>, dying: &mut Vec<Remains>) -> Option<Wish> {
+    loop {
+        dying.retain_mut(Remains::is_there);
+        if dying.is_empty() {
+            return wishes.recv().ok();
+        }
+        match wishes.recv_timeout(LOOK_PAUSE) {
+            Ok(wish) => return Some(wish),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
 }

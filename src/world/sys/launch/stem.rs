@@ -1,7 +1,8 @@
 //! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
 //! massgen is a big program, and to start it anew for each command takes longer than to build a
 //! sandbox; the stem has been started already. It never learns what they are to do. One process is
-//! always split off ahead and stands by, so that nobody waits for that either.
+//! split off ahead and stands by, so that nobody waits for that either; the next one as soon as that has
+//! done its work, which nothing is to delay.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -46,13 +47,21 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 pub(crate) struct Stem {
     process: Child,
     socket: OwnedFd,
+    next: NextOne,
+}
+
+/// Whether a process was asked for that nobody has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextOne {
+    AskedFor,
+    NotAskedFor,
 }
 
 impl Stem {
     /// Starts one.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
-        let stem = Self::begin(executable, STEM)?;
-        stem.ask_for_another()?;
+        let mut stem = Self::begin(executable, STEM)?;
+        stem.prepare()?;
         Ok(stem)
     }
 
@@ -60,7 +69,7 @@ impl Stem {
     /// handles are on the root directory of that world, and on its staged directories in order.
     pub(crate) fn stage(executable: &AbsPath, order: &Staging) -> io::Result<(Self, Vec<OwnedFd>)> {
         let order = serde_json::to_vec(order)?;
-        let stem = Self::begin(executable, STAGE)?;
+        let mut stem = Self::begin(executable, STAGE)?;
         let mut nothing = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
@@ -70,7 +79,7 @@ impl Stem {
             let why = answer.get(..length).unwrap_or_default();
             return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
         }
-        stem.ask_for_another()?;
+        stem.prepare()?;
         Ok((stem, handles))
     }
 
@@ -87,20 +96,24 @@ impl Stem {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { process, socket })
+        Ok(Self {
+            process,
+            socket,
+            next: NextOne::NotAskedFor,
+        })
     }
 
     /// A process that builds a sandbox, on these streams. It is a child of massgen's.
-    pub(crate) fn split_off(&self, ends: &Ends) -> io::Result<Process> {
+    pub(crate) fn split_off(&mut self, ends: &Ends) -> io::Result<Process> {
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
         let handles = streams.into_iter().chain(&ends.doors).map(AsFd::as_fd);
         let handles: Vec<BorrowedFd<'_>> = handles.collect();
         let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
         for _ in 0..DEAD_MAX {
+            self.prepare()?;
             let standing_by = self.standing_by(Instant::now() + ANSWER_TIME_MAX)?;
+            self.next = NextOne::NotAskedFor;
             outcome = standing_by.work_on(&handles);
-            // A stem that has ended is found out when the next process is wanted.
-            self.ask_for_another().unwrap_or_default();
             if outcome.is_ok() {
                 break;
             }
@@ -108,11 +121,15 @@ impl Stem {
         outcome
     }
 
-    /// Has a process split off, which stands by.
-    fn ask_for_another(&self) -> io::Result<()> {
-        let mut nothing = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
+    /// Has a process split off that stands by, unless one does. A stem that has ended is found out when
+    /// the process is wanted.
+    pub(crate) fn prepare(&mut self) -> io::Result<()> {
+        if self.next == NextOne::NotAskedFor {
+            let mut nothing = SendAncillaryBuffer::default();
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
+            self.next = NextOne::AskedFor;
+        }
         Ok(())
     }
 

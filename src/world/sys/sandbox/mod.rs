@@ -49,9 +49,10 @@ pub(crate) mod settings;
 pub(crate) mod root;
 pub(crate) mod watch;
 
-use std::io;
+use std::io::{self, stdin};
+use std::os::fd::AsFd;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
     Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid, umask,
 };
@@ -164,6 +165,17 @@ fn part_with_massgen() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
+/// Leaves what the program writes to the program: whoever reads it sees its end when the program is
+/// gone. Where that cannot be, it is seen when this process is gone too.
+fn let_streams_go() {
+    let Ok(nothing) = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    let input = stdin();
+    let streams = [input.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    raw::become_streams(streams).unwrap_or_default();
+}
+
 /// Tiers A and B: a root and namespaces of its own.
 fn walled(control: &Control, order: Order, ready: &Ready) -> Built<io::Result<()>> {
     let before = Before {
@@ -181,6 +193,7 @@ fn walled(control: &Control, order: Order, ready: &Ready) -> Built<io::Result<()
     let (reader, writer) = io::pipe().during("making a pipe")?;
     Ok(match enter(order.confinement.reach)? {
         Half::Outer { pid, handle } => {
+            let_streams_go();
             drop(writer);
             for layer in &set_aside {
                 // What stays is removed before the layer is used again.

@@ -22,6 +22,7 @@ use crate::world::sys::sandbox::caller::Caller;
 use crate::world::sys::sandbox::connections;
 use crate::world::sys::sandbox::control::{Control, Order};
 use crate::world::sys::sandbox::descendants::{Descendants, none_is_left};
+use crate::world::sys::sandbox::let_streams_go;
 use crate::world::sys::sandbox::link::{Link, Said};
 use crate::world::sys::sandbox::metadata;
 use crate::world::sys::sandbox::notice::{Notice, Notices};
@@ -46,6 +47,7 @@ pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
         Half::Inner => supervise(control, order),
         Half::Outer { pid, .. } => {
             drop(order);
+            let_streams_go();
             let ended = waitpid(Some(pid), WaitOptions::empty());
             left_alone.end();
             Ok(ended.map(drop).map_err(io::Error::from))
@@ -73,6 +75,7 @@ fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
         }
         Half::Outer { pid, handle } => {
             drop(workers_link);
+            let_streams_go();
             let port = match order.confinement.reach {
                 Reach::Proxy { port } => Some(port),
                 Reach::None | Reach::Host => None,
