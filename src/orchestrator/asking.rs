@@ -123,17 +123,22 @@ impl Asker {
         }
     }
 
-    /// Asks whoever sits at the terminal what servers want to know, if anybody does; each question waits
-    /// so many seconds for its answer.
+    /// Asks what servers want to know, if there is anybody to ask; each question waits so many seconds for
+    /// its answer.
     pub fn informer(&self, seconds: u64) -> Option<Arc<dyn Inform>> {
-        let To::Terminal(reviewer) = &self.0.people.to else {
-            return None;
-        };
-        Some(Arc::new(Informer {
-            asker: self.clone(),
-            reviewer: reviewer.clone(),
-            time_max: Duration::from_secs(seconds),
-        }))
+        match self.0.people.to {
+            To::Nobody => None,
+            To::Terminal(_) | To::Socket(_) => Some(Arc::new(Informer {
+                asker: self.clone(),
+                time_max: Duration::from_secs(seconds),
+            })),
+        }
+    }
+
+    async fn emit(&self, event: Event) {
+        if let Some(events) = self.0.events.upgrade() {
+            emit(&events, event).await;
+        }
     }
 
     /// Asks about the calls of `agent`; each question waits so many seconds for its answer.
@@ -150,7 +155,6 @@ impl Asker {
 #[derive(Debug)]
 struct Informer {
     asker: Asker,
-    reviewer: Reviewer,
     time_max: Duration,
 }
 
@@ -159,12 +163,48 @@ impl Inform for Informer {
         let inner = &self.asker.0;
         let asking = async {
             let _turn = inner.line.lock().await;
-            let said = self
-                .reviewer
-                .open_question((question, otherwise), &inner.stop);
+            let said = async {
+                match &inner.people.to {
+                    To::Nobody => None,
+                    To::Terminal(reviewer) => {
+                        let asked = (question, otherwise);
+                        reviewer.open_question(asked, &inner.stop).await
+                    }
+                    To::Socket(socket) => self.put_to(socket, (question, otherwise)).await,
+                }
+            };
             timeout(self.time_max, said).await.ok()?
         };
         asking.boxed()
+    }
+}
+
+impl Informer {
+    async fn put_to(
+        &self,
+        socket: &AbsPath,
+        (question, otherwise): (String, String),
+    ) -> Option<String> {
+        let Inner { project, stop, .. } = &*self.asker.0;
+        let told = json!({
+            "schema_version": 1,
+            "project": project,
+            "server_asks": question,
+            "otherwise": otherwise,
+        });
+        let told = told.to_string();
+        let said = tokio::select! {
+            said = ask_socket::inform(socket, &told) => said,
+            () = stop.cancelled() => return None,
+        };
+        match said {
+            Ok(said) => said,
+            Err(why) => {
+                let message = format!("a server's question has no answer: {why}");
+                self.asker.emit(Event::Warning { message }).await;
+                None
+            }
+        }
     }
 }
 
@@ -330,8 +370,6 @@ impl AskerOf {
     }
 
     async fn emit(&self, event: Event) {
-        if let Some(events) = self.asker.0.events.upgrade() {
-            emit(&events, event).await;
-        }
+        self.asker.emit(event).await;
     }
 }

@@ -4,6 +4,7 @@
 use std::os::unix::fs::FileTypeExt;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
@@ -29,6 +30,14 @@ pub struct Reply {
     pub reason: Option<String>,
 }
 
+/// What the program answers to a question of a server.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    /// What it says; without it the server is told nothing.
+    text: Option<String>,
+}
+
 /// Where `socket` leads, which has to be a socket: a link to one is followed once and for all. Whether
 /// somebody listens shows with the first question: who listens would have to answer if they were tried.
 ///
@@ -44,9 +53,26 @@ pub fn expect(socket: &AbsPath) -> crate::error::Result<AbsPath> {
         .hint("start the program that answers first; `--ask-file` names the socket that it made"))
 }
 
-/// Sends `question` to whoever listens at `socket`, and waits for the answer. The error says why there
-/// is none, as the end of a sentence.
+/// Sends `question` about a call to whoever listens at `socket`, and waits for the answer. The error
+/// says why there is none, as the end of a sentence.
 pub async fn ask(socket: &AbsPath, question: &str) -> Result<Reply, String> {
+    let mut reply: Reply = answer(socket, question).await?;
+    if reply.answer == Said::Nobody {
+        return Err(format!("whoever listens at `{socket}` does not answer"));
+    }
+    reply.reason = reply
+        .reason
+        .map(|reason| one_line(&reason, REASON_CHARS_MAX));
+    Ok(reply)
+}
+
+/// The same with a question of a server: what is answered in words, if anything is.
+pub async fn inform(socket: &AbsPath, question: &str) -> Result<Option<String>, String> {
+    let Words { text } = answer(socket, question).await?;
+    Ok(text)
+}
+
+async fn answer<R: DeserializeOwned>(socket: &AbsPath, question: &str) -> Result<R, String> {
     let stream = UnixStream::connect(socket.as_path()).await;
     let mut stream = stream.map_err(|error| format!("nobody listens at `{socket}`: {error}"))?;
     let broke = |error: std::io::Error| format!("the question to `{socket}` broke off: {error}");
@@ -58,13 +84,6 @@ pub async fn ask(socket: &AbsPath, question: &str) -> Result<Reply, String> {
     if answer.trim().is_empty() {
         return Err(format!("whoever listens at `{socket}` gave no answer"));
     }
-    let reply: Result<Reply, _> = serde_json::from_str(answer.trim());
-    let mut reply = reply.map_err(|error| format!("`{socket}` gave no answer: {error}"))?;
-    if reply.answer == Said::Nobody {
-        return Err(format!("whoever listens at `{socket}` does not answer"));
-    }
-    reply.reason = reply
-        .reason
-        .map(|reason| one_line(&reason, REASON_CHARS_MAX));
-    Ok(reply)
+    let reply = serde_json::from_str(answer.trim());
+    reply.map_err(|error| format!("`{socket}` gave no answer: {error}"))
 }

@@ -227,13 +227,21 @@ fn ctrl_c_ends_a_question() {
 }
 
 /// A program that answers questions at a socket, one after the other, and remembers them.
-struct Answering {
-    asked: Arc<Mutex<Vec<Value>>>,
+pub(crate) struct Answering {
+    pub(crate) asked: Arc<Mutex<Vec<Value>>>,
     overlaps: Arc<Mutex<bool>>,
 }
 
 /// Answers with `reply` after a moment.
 fn answering(socket: &Path, reply: &'static str) -> Answering {
+    answering_by(socket, move |_| reply)
+}
+
+/// Answers with what `reply` says of the question, after a moment.
+pub(crate) fn answering_by(
+    socket: &Path,
+    reply: impl Fn(&Value) -> &'static str + Send + 'static,
+) -> Answering {
     let listener = UnixListener::bind(socket).unwrap();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let overlaps = Arc::new(Mutex::new(false));
@@ -244,9 +252,9 @@ fn answering(socket: &Path, reply: &'static str) -> Answering {
             BufReader::new(stream.try_clone().unwrap())
                 .read_line(&mut line)
                 .unwrap();
-            kept.lock()
-                .unwrap()
-                .push(serde_json::from_str(&line).unwrap());
+            let question: Value = serde_json::from_str(&line).unwrap();
+            let reply = reply(&question);
+            kept.lock().unwrap().push(question);
             sleep(Duration::from_millis(50));
             listener.set_nonblocking(true).unwrap();
             *overlap.lock().unwrap() |= listener.accept().is_ok();

@@ -1,11 +1,12 @@
-//! Forms that a server asks a person to fill in, on a real terminal.
+//! Forms that a server asks a person to fill in, on a real terminal, or a program at a socket.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::mcp::with_server;
+use crate::asking::answering_by;
+use crate::mcp::{read, with_server};
 use crate::terminal::Terminal;
 
 /// A run on a terminal whose agent calls the tool `form` of a server that waits a second for answers.
@@ -40,4 +41,56 @@ fn a_person_who_says_nothing_tells_the_server_nothing() {
     let mut terminal = asked();
     terminal.types("\r");
     terminal.says("\"action\": \"decline\"");
+}
+
+/// What a program answers for the two fields, how often it is asked then, and what the server hears.
+#[track_caller]
+fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&str]) {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
+    let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
+    let socket = project.home("ask.sock");
+    let answering = answering_by(&socket, move |question| {
+        let field = question["server_asks"].as_str().unwrap();
+        if field.contains("`color`") {
+            color
+        } else {
+            count
+        }
+    });
+    let words = ["--config", "team.yaml", "task", "--ask-file"];
+    let finished = project
+        .retyped(words)
+        .args([socket.to_str().unwrap()])
+        .success();
+    let heard = &read(&finished)[0];
+    for expected in expected {
+        assert!(heard.contains(expected), "{heard}");
+    }
+    let questions = answering.asked.lock().unwrap();
+    assert_eq!(questions.len(), asked, "{questions:?}");
+    let first = "the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)";
+    assert_eq!(questions[0]["server_asks"], first);
+    assert_eq!(
+        questions[0]["otherwise"],
+        "Enter alone: the server is told nothing"
+    );
+}
+
+#[test]
+fn a_program_fills_in_a_form() {
+    let blue = "{\"text\": \"blue\"}\n";
+    let accepted = ["\"action\": \"accept\"", "\"color\": \"blue\""];
+    check(
+        blue,
+        "{\"text\": \"7\"}\n",
+        2,
+        &[accepted[0], accepted[1], "\"count\": 7"],
+    );
+    check(blue, "{}\n", 2, &[accepted[0], accepted[1], "\"count\": 3"]);
+    let declined = ["\"action\": \"decline\""];
+    check("{}\n", blue, 1, &declined);
+    // What is no color is asked for again; one who agrees to everything has said nothing.
+    check("{\"text\": \"green\"}\n", blue, 3, &declined);
+    check("{\"answer\": \"once\"}\n", blue, 1, &declined);
+    check("\n", blue, 1, &declined);
 }
