@@ -3,6 +3,7 @@
 //! massgen does; a thread of a pool may not. It also waits for the end of processes whose work is done.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,9 +20,24 @@ use crate::world::sys::launch::stem::Stem;
 const END_TIME_MAX: Duration = Duration::from_secs(3);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Starts processes. The thread ends with the last of its clones.
+/// Starts processes. The thread ends with the last of its clones; that waits until all whose work is
+/// done have ended, and their groups are gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Spawner(Sender<Wish>);
+pub(crate) struct Spawner(Arc<Line>);
+
+/// What is wished is said here.
+#[derive(Debug)]
+struct Line(Sender<Wish>);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let (buried, told) = channel();
+        if self.0.send(Wish::Rest(buried)).is_ok() {
+            // Without a word it has ended, and all that it knew of as well.
+            told.recv().unwrap_or_default();
+        }
+    }
+}
 
 /// What a new process gets.
 #[derive(Debug)]
@@ -45,6 +61,8 @@ enum Wish {
     Prepare,
     /// That it waits for the end of this one.
     Bury(Remains),
+    /// That it says when there is none left of these.
+    Rest(Sender<()>),
 }
 
 /// A process whose work is done, and the group of what it has started.
@@ -89,7 +107,7 @@ impl Spawner {
         let (wishes, taken) = channel();
         let executable = executable.clone();
         thread().spawn(move || serve(&taken, None, || Stem::start(&executable)))?;
-        Ok(Self(wishes))
+        Ok(Self(Arc::new(Line(wishes))))
     }
 
     /// Starts the thread; its processes live in a staged world. That ends with the last of the
@@ -109,27 +127,26 @@ impl Spawner {
             Err(error) => ready.send(Err(error)).unwrap_or_default(),
         })?;
         let handles = made.recv().map_err(|_| gone())??;
-        Ok((Self(wishes), handles))
+        Ok((Self(Arc::new(Line(wishes))), handles))
     }
 
     /// Starts a process that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: Ends) -> io::Result<Process> {
         let (started, process) = channel();
-        self.0
-            .send(Wish::Start(ends, started))
-            .map_err(|_| gone())?;
+        let wish = Wish::Start(ends, started);
+        self.0.0.send(wish).map_err(|_| gone())?;
         process.recv().map_err(|_| gone())?
     }
 
     /// Has a process stand by for the next start.
     pub(crate) fn prepare(&self) {
         // Where there is no thread, nothing is started any more.
-        self.0.send(Wish::Prepare).unwrap_or_default();
+        self.0.0.send(Wish::Prepare).unwrap_or_default();
     }
 
     /// Waits for the end of a process, elsewhere.
     pub(crate) fn bury(&self, remains: Remains) {
-        if let Err(unheard) = self.0.send(Wish::Bury(remains))
+        if let Err(unheard) = self.0.0.send(Wish::Bury(remains))
             && let Wish::Bury(mut remains) = unheard.0
         {
             remains.end();
@@ -163,9 +180,21 @@ fn serve(wishes: &Receiver<Wish>, mut stem: Option<Stem>, again: impl Fn() -> io
                 prepared.unwrap_or(Ok(())).unwrap_or_default();
             }
             Wish::Bury(remains) => dying.push(remains),
+            Wish::Rest(buried) => {
+                end_all(&mut dying);
+                // Whoever wanted to know is there.
+                buried.send(()).unwrap_or_default();
+            }
         }
     }
-    dying.iter_mut().for_each(Remains::end);
+    end_all(&mut dying);
+}
+
+/// Ends all of these now.
+fn end_all(dying: &mut Vec<Remains>) {
+    for mut remains in dying.drain(..) {
+        remains.end();
+    }
 }
 
 /// The next wish; `None` if there will be none. Meanwhile is looked who has ended.
