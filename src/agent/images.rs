@@ -47,24 +47,30 @@ impl Mind {
         for message in std::mem::take(&mut self.to_show) {
             self.conversation.push(message);
         }
-        let oldest = first_kept(self.conversation.messages());
-        if count(self.conversation.messages().iter().take(oldest)) > 0 {
-            let left = self
-                .conversation
-                .rewrite(|messages| leave_out(messages, oldest));
-            self.tell_left_out(left, "older image").await;
-        }
+        let first = first_kept(self.conversation.messages());
+        self.leave_images_out(first, "older image").await;
     }
 
     /// Leaves all images out; whether there were any.
     pub(super) async fn forget_images(&mut self) -> bool {
-        if count(self.conversation.messages().iter()) == 0 {
+        let all = self.conversation.messages().len();
+        self.leave_images_out(all, "image").await
+    }
+
+    /// Leaves out the images before the message at `end`, and tells of them as `noun`; whether there were
+    /// any.
+    async fn leave_images_out(&mut self, end: usize, noun: &str) -> bool {
+        if count(self.conversation.messages().iter().take(end)) == 0 {
             return false;
         }
         let left = self
             .conversation
-            .rewrite(|messages| leave_out(messages, usize::MAX));
-        self.tell_left_out(left, "image").await;
+            .rewrite(|messages| leave_out(messages, end));
+        self.emit(Event::Shortened {
+            agent: self.agent.clone(),
+            how: counted(left, noun),
+        })
+        .await;
         true
     }
 
@@ -72,14 +78,6 @@ impl Mind {
     pub(super) fn image_input(&self) -> ImageInput {
         let model = self.models.first();
         model.map_or(ImageInput::Refused, |model| model.image_input)
-    }
-
-    async fn tell_left_out(&self, images: usize, noun: &str) {
-        self.emit(Event::Shortened {
-            agent: self.agent.clone(),
-            how: counted(images, noun),
-        })
-        .await;
     }
 }
 

@@ -1,6 +1,6 @@
-//! Owns how a conversation that is too long for its model is made shorter: images first, older results
-//! of tools after them, then earlier steps as a summary in their place. What massgen said is kept whole: the task
-//! and the others' answers are in it. Pure.
+//! Owns how a conversation that is too long for its model is made shorter: images first, older
+//! results of tools after them, then earlier steps as a summary in their place. What massgen said is
+//! kept whole: the task and the others' answers are in it. Pure.
 
 use crate::agent::images::leave_out;
 use crate::backend::conversation::Message;

@@ -84,6 +84,11 @@ impl Checker<'_> {
         let model = self.model(view, vendor)?;
         let parameters = self.parameters(view, &FALLBACK, vendor, &model);
         let is_same = vendor.name == first.vendor.name && view.text("base_url").is_none();
+        let known = if is_same {
+            first.image_input
+        } else {
+            vendor.image_input
+        };
         Some(BackendConfig {
             vendor,
             model,
@@ -96,11 +101,7 @@ impl Checker<'_> {
             parameters,
             script: self.script(view, vendor),
             guest: None,
-            image_input: if is_same {
-                image_input(view, first.image_input)
-            } else {
-                image_input(view, vendor.image_input)
-            },
+            image_input: image_input(view, known),
             times: first.times,
             fallback: Vec::new(),
         })

@@ -77,6 +77,12 @@ impl Process {
         })
     }
 
+    /// Kills it, and waits until it has ended.
+    pub(crate) fn end(&mut self) {
+        self.kill();
+        self.wait().unwrap_or_default();
+    }
+
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
         if self.fate == Fate::Unknown {

@@ -88,16 +88,10 @@ impl Remains {
     fn is_there(&mut self) -> bool {
         let is_there = self.process.look().is_ok() && !self.process.has_ended();
         if is_there && self.until <= Instant::now() {
-            self.end();
+            self.process.end();
             return false;
         }
         is_there
-    }
-
-    /// Ends it now.
-    fn end(&mut self) {
-        self.process.kill();
-        self.process.wait().unwrap_or_default();
     }
 }
 
@@ -149,7 +143,7 @@ impl Spawner {
         if let Err(unheard) = self.0.0.send(Wish::Bury(remains))
             && let Wish::Bury(mut remains) = unheard.0
         {
-            remains.end();
+            remains.process.end();
         }
     }
 }
@@ -181,19 +175,13 @@ fn serve(wishes: &Receiver<Wish>, mut stem: Option<Stem>, again: impl Fn() -> io
             }
             Wish::Bury(remains) => dying.push(remains),
             Wish::Rest(buried) => {
-                end_all(&mut dying);
+                for mut remains in dying.drain(..) {
+                    remains.process.end();
+                }
                 // Whoever wanted to know is there.
                 buried.send(()).unwrap_or_default();
             }
         }
-    }
-    end_all(&mut dying);
-}
-
-/// Ends all of these now.
-fn end_all(dying: &mut Vec<Remains>) {
-    for mut remains in dying.drain(..) {
-        remains.end();
     }
 }
 
@@ -229,7 +217,6 @@ fn split_off(
 /// Ends a process that nobody waits for.
 fn abandon(process: io::Result<Process>) {
     if let Ok(mut process) = process {
-        process.kill();
-        process.wait().unwrap_or_default();
+        process.end();
     }
 }

@@ -214,7 +214,6 @@ impl StandingBy {
 
     /// Ends it.
     fn dismiss(mut self) {
-        self.process.kill();
-        self.process.wait().unwrap_or_default();
+        self.process.end();
     }
 }
