@@ -71,6 +71,14 @@ fuzz() {
     -max_total_time=10 -max_len=8192 -verbosity=0
 }
 
+# tests: runs all tests with a copy of massgen that every user can start, wherever the repository lies.
+tests() {
+  cargo test --locked --no-run &&
+    cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen" &&
+    chmod 755 "$scratch" &&
+    MASSGEN_TEST_BINARY="$scratch/massgen" cargo test --locked --no-fail-fast
+}
+
 # unprivileged: runs the tests as `nobody`, whom the kernel holds to file permissions that root
 # passes by. What only looks at the repository is left out: `nobody` may be unable to read it.
 unprivileged() {
@@ -82,9 +90,7 @@ unprivileged() {
     return 1
   fi
   mkdir "$scratch/tmp"
-  cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen"
   chown nobody "$scratch/tmp"
-  chmod 755 "$scratch"
   cd "$scratch"
   for binary in $binaries; do
     cp "$OLDPWD/$binary" "$scratch/tests" 2> /dev/null || cp "$binary" "$scratch/tests"
@@ -133,7 +139,7 @@ need_component cargo-clippy clippy
 check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets --locked -- -D warnings
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
-count "tests" cargo test --locked --no-fail-fast
+count "tests" tests
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage.
 if [ "${MASSGEN_FUZZ:-1}" != 0 ]; then
   cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
