@@ -17,6 +17,15 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// The blocks of a document in this language, whole.
+pub(crate) fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    let begun = text.split(fence.as_str()).skip(1);
+    begun
+        .map(|block| block.split_once("```").unwrap().0)
+        .collect()
+}
+
 /// The lines of a document's blocks that begin with `fence`.
 fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
     let mut inside = false;

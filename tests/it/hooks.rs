@@ -8,6 +8,7 @@ use massgen::confinement::tier::Tier;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
+use crate::docs::blocks;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
@@ -725,14 +726,8 @@ fn a_replay_runs_no_hook() {
 }
 
 /// The blocks of `docs/hooks.md` in this language.
-fn documented(language: &str) -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hooks.md");
-    let text = fs::read_to_string(path).unwrap();
-    let fence = format!("```{language}\n");
-    let blocks = text.split(&fence).skip(1);
-    blocks
-        .map(|block| block.split_once("```").unwrap().0.to_owned())
-        .collect()
+fn documented(language: &str) -> Vec<&'static str> {
+    blocks(include_str!("../../docs/hooks.md"), language)
 }
 
 #[test]
@@ -757,16 +752,16 @@ fn the_scripts_of_the_documentation_answer() {
     let scripts = documented("python");
     let hooks = "{PreToolUse: [{matcher: Write, hooks: ['python3 hooks/check.sh']}]}";
     let key = json!({"path": "own.txt", "content": "sk-abcdefghijklmnopqrstuvwxyz"});
-    let denied = call(project(hooks, &scripts[0]), "write_file", &key);
+    let denied = call(project(hooks, scripts[0]), "write_file", &key);
     assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
     assert!(
         denied.stdout().contains("what looks like a key"),
         "{}",
         denied.stdout()
     );
-    let allowed = call(project(hooks, &scripts[0]), "write_file", &write());
+    let allowed = call(project(hooks, scripts[0]), "write_file", &write());
     assert_eq!(allowed.code(), Some(0), "{}", allowed.stdout());
-    let tidied = call(project(hooks, &scripts[1]), "write_file", &write());
+    let tidied = call(project(hooks, scripts[1]), "write_file", &write());
     assert_eq!(tidied.code(), Some(0), "{}", tidied.stdout());
     tidied.has_file(OWN, "new\n");
 }

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::docs::blocks;
 use crate::project::{Finished, Project};
 
 /// A dollar for each reply: every reply of these scripts writes a thousand tokens.
@@ -567,14 +568,8 @@ fn models_are_listed_with_the_users_own_first() {
 
 #[test]
 fn the_file_of_models_in_the_documentation_is_valid() {
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/limits.md");
-    let docs = fs::read_to_string(docs).unwrap();
-    let blocks: Vec<&str> = docs.split("```yaml\n").skip(1).collect();
-    let blocks: Vec<&str> = blocks
-        .iter()
-        .map(|block| block.split("```").next().unwrap())
-        .collect();
-    let models = blocks
+    let documented = blocks(include_str!("../../docs/limits.md"), "yaml");
+    let models = documented
         .iter()
         .find(|block| block.starts_with("models:"))
         .unwrap();
@@ -583,7 +578,7 @@ fn the_file_of_models_in_the_documentation_is_valid() {
         .args(["models", "house", "--models", "m.yaml"])
         .success();
     assert!(listed.stdout().contains("yours"), "{}", listed.stdout());
-    let team = blocks
+    let team = documented
         .iter()
         .find(|block| block.starts_with("agents:"))
         .unwrap();

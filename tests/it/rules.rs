@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::command_runs::has;
 use crate::disk::{Disk, Exchange, act};
+use crate::docs::blocks;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, team};
 
@@ -467,11 +468,8 @@ fn links_that_are_swapped_lead_past_no_rule() {
 }
 
 /// The first block of `docs/rules.md` in this language.
-fn documented(language: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md");
-    let text = fs::read_to_string(path).unwrap();
-    let (_, after) = text.split_once(&format!("```{language}\n")).unwrap();
-    after.split_once("```").unwrap().0.to_owned()
+fn documented(language: &str) -> &'static str {
+    blocks(include_str!("../../docs/rules.md"), language)[0]
 }
 
 #[test]
