@@ -309,6 +309,7 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Guest(Tongue::ClaudeCode),
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude_code"),
+        image_input: ImageInput::Taken,
         ..LOCAL
     },
     Vendor {
@@ -316,6 +317,7 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Guest(Tongue::Codex),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("codex"),
+        image_input: ImageInput::Taken,
         ..LOCAL
     },
     Vendor {
@@ -323,6 +325,7 @@ pub static VENDORS: &[Vendor] = &[
         wire: Wire::Guest(Tongue::Acp),
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         default_model: Some("gemini_cli"),
+        image_input: ImageInput::Taken,
         ..LOCAL
     },
     Vendor {

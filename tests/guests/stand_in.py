@@ -52,7 +52,8 @@ class Relay:
         answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer:
             return "error: " + answer["error"]["message"]
-        return answer["result"]["content"][0]["text"]
+        text, *images = answer["result"]["content"]
+        return " ".join([text["text"], *(f"<{i['mimeType']} {i['data'][:9]}>" for i in images)])
 
     def tools(self):
         return " ".join(tool["name"] for tool in self.ask("tools/list", {})["result"]["tools"])

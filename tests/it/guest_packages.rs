@@ -5,22 +5,37 @@
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::mcp::HOSTILE;
 use crate::mcp_servers::installed;
 use crate::project::{Finished, Project, events};
 
+/// How a PNG begins in base64.
+const PNG: &str = "iVBORw0KGgo";
 /// What is handed in.
 const ANSWER: &str = "forty-two";
 
+/// A call that a model makes: how the tool's name ends, and its arguments.
+type Call = (&'static str, Value);
+
 /// Plays a model: it calls the tool that it finds for answers, and then says that it is done.
 fn play(request: &Recorded) -> Answer {
-    let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let has_called = request.body.contains("handed in;");
+    play_with(request, (!has_called).then(answer).as_ref())
+}
+
+fn answer() -> Call {
+    ("new_answer", json!({"content": ANSWER}))
+}
+
+/// Plays a model that makes this call, or says that it is done.
+fn play_with(request: &Recorded, call: Option<&Call>) -> Answer {
+    let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let events = if request.line.contains("/messages") && !request.line.contains("count_tokens") {
-        messages(&body, has_called)
+        messages(&body, call)
     } else if request.line.contains("/responses") {
-        responses(&body, has_called)
+        responses(&body, call)
     } else if request.line.contains("streamGenerateContent") {
-        content(&body, has_called)
+        content(&body, call)
     } else {
         return Answer::whole("404 Not Found", &["content-type: application/json"], "{}");
     };
@@ -37,22 +52,27 @@ fn streamed(events: &[Value]) -> Answer {
     Answer::whole("200 OK", &["content-type: text/event-stream"], text)
 }
 
-/// The tool for answers among `tools`, unless it was called.
-fn tool(tools: &Value, has_called: bool) -> Option<&Value> {
-    let mut tools = tools.as_array()?.iter();
+/// The tool of a call among `tools`, with the arguments.
+fn tool<'t>(tools: &'t Value, call: Option<&'t Call>) -> Option<(&'t Value, &'t Value)> {
+    let (ending, arguments) = call?;
     let is_it = |tool: &&Value| {
         tool["name"]
             .as_str()
-            .is_some_and(|name| name.ends_with("new_answer"))
+            .is_some_and(|name| name.ends_with(ending))
     };
-    tools.find(is_it).filter(|_| !has_called)
+    Some((tools.as_array()?.iter().find(is_it)?, arguments))
 }
 
-fn messages(body: &Value, has_called: bool) -> Vec<Value> {
-    let (start, delta, stop) = match tool(&body["tools"], has_called) {
-        Some(tool) => (
-            json!({"type": "tool_use", "id": "toolu_1", "name": tool["name"], "input": {}}),
-            json!({"type": "input_json_delta", "partial_json": json!({"content": ANSWER}).to_string()}),
+/// The id of a call; each tool is called once.
+fn id_of(tool: &Value) -> String {
+    format!("call_{}", tool["name"].as_str().unwrap())
+}
+
+fn messages(body: &Value, call: Option<&Call>) -> Vec<Value> {
+    let (start, delta, stop) = match tool(&body["tools"], call) {
+        Some((tool, arguments)) => (
+            json!({"type": "tool_use", "id": id_of(tool), "name": tool["name"], "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": arguments.to_string()}),
             "tool_use",
         ),
         None => (
@@ -76,14 +96,14 @@ fn messages(body: &Value, has_called: bool) -> Vec<Value> {
     ]
 }
 
-fn responses(body: &Value, has_called: bool) -> Vec<Value> {
+fn responses(body: &Value, call: Option<&Call>) -> Vec<Value> {
     let spaces = body["tools"].as_array().into_iter().flatten();
     let mut spaces = spaces.filter(|space| space["type"] == "namespace");
-    let found = spaces.find_map(|space| Some((space, tool(&space["tools"], has_called)?)));
+    let found = spaces.find_map(|space| Some((space, tool(&space["tools"], call)?)));
     let item = match found {
-        Some((space, tool)) => json!({
-            "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": tool["name"],
-            "namespace": space["name"], "arguments": json!({"content": ANSWER}).to_string(),
+        Some((space, (tool, arguments))) => json!({
+            "type": "function_call", "id": "fc_1", "call_id": id_of(tool), "name": tool["name"],
+            "namespace": space["name"], "arguments": arguments.to_string(),
         }),
         None => json!({
             "type": "message", "role": "assistant", "id": "msg_1",
@@ -98,11 +118,13 @@ fn responses(body: &Value, has_called: bool) -> Vec<Value> {
     ]
 }
 
-fn content(body: &Value, has_called: bool) -> Vec<Value> {
+fn content(body: &Value, call: Option<&Call>) -> Vec<Value> {
     let tools = body["tools"].as_array().into_iter().flatten();
     let mut declared = tools.map(|tools| &tools["functionDeclarations"]);
-    let part = match declared.find_map(|tools| tool(tools, has_called)) {
-        Some(tool) => json!({"functionCall": {"name": tool["name"], "args": {"content": ANSWER}}}),
+    let part = match declared.find_map(|tools| tool(tools, call)) {
+        Some((tool, arguments)) => {
+            json!({"functionCall": {"name": tool["name"], "args": arguments}})
+        }
         None => json!({"text": "done"}),
     };
     let candidate = json!({
@@ -122,14 +144,19 @@ fn run(
 ) -> (Finished, Endpoint) {
     let endpoint = Endpoint::answering(play);
     let command = format!("{}/node_modules/.bin/{program}", installed());
+    let project = Project::new().file("given/hostile.py", HOSTILE);
     let keys = keys
+        .replace(
+            "{{server}}",
+            &project.path("given/hostile.py").display().to_string(),
+        )
         .replace("{{url}}", &endpoint.server.url)
         .replace("{{program}}", &command);
     let yaml = format!(
         "agent:\n  id: one\n  backend: {{type: {kind}, cwd: ws, network: on, api_key: sk-not-real, \
-         {keys}}}\n"
+         {keys}}}\norchestrator: {{context_paths: [{{path: given}}]}}\n"
     );
-    let finished = Project::new()
+    let finished = project
         .file("team.yaml", yaml)
         .args(["--config", "team.yaml", "What is six by seven?"])
         .success();
@@ -185,8 +212,7 @@ fn play_later(request: &Recorded) -> Answer {
     if !request.line.contains("/responses") || is_told {
         return play(request);
     }
-    let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
-    streamed(&responses(&body, true))
+    play_with(request, None)
 }
 
 #[test]
@@ -205,4 +231,35 @@ fn gemini_cli_answers_over_the_relay() {
     let keys = "command: ['{{program}}', --acp], model: gemini-2.5-flash, \
                 env: {GOOGLE_GEMINI_BASE_URL: '{{url}}'}";
     check("gemini_cli", "gemini", keys);
+}
+
+/// Looks at a picture before it answers.
+fn play_looking(request: &Recorded) -> Answer {
+    let has_looked = request.body.contains("[the image that");
+    let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));
+    match (has_looked, request.body.contains("handed in;")) {
+        (false, _) => play_with(request, Some(&look())),
+        (true, false) => play_with(request, Some(&answer())),
+        (true, true) => play_with(request, None),
+    }
+}
+
+#[test]
+fn the_models_of_guests_are_shown_images() {
+    let claude = "command: ['{{program}}'], model: claude-sonnet-4-5, \
+                  env: {ANTHROPIC_BASE_URL: '{{url}}'}";
+    let gemini = "command: ['{{program}}', --acp], model: gemini-2.5-flash, \
+                  env: {GOOGLE_GEMINI_BASE_URL: '{{url}}'}";
+    for (kind, program, keys) in [
+        ("claude_code", "claude", claude),
+        ("codex", "codex", &keys_of_codex()),
+        ("gemini_cli", "gemini", gemini),
+    ] {
+        let server = "mcp_servers: [{name: h, command: python3, args: ['{{server}}']}]";
+        let keys = format!("{keys}, {server}");
+        let (finished, endpoint) = run((kind, program), &keys, play_looking);
+        let asked = endpoint.server.requests();
+        let is_shown = asked.iter().any(|request| request.body.contains(PNG));
+        assert!(is_shown, "{kind}: {}", finished.stderr());
+    }
 }

@@ -13,7 +13,9 @@ use crate::patience::wait_until;
 use crate::project::{Finished, Project};
 
 /// How the data of the tests' images begins: a PNG, three pixels wide and one high.
-const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAAA";
+const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
+/// The rest of one of that size.
+const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
 /// How long a run may take to come as far as a test wants it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -179,7 +181,7 @@ fn each_wire_shows_the_images_of_a_tool() {
     let endpoint = model(&CLAUDE, (1, 2), takes_all);
     project(&endpoint, "claude", "").success();
     let body = endpoint.server.requests()[1].json();
-    let data = format!("{DATA}AAAAA");
+    let data = format!("{DATA}{REST}");
     assert_eq!(images(&CLAUDE, &body)[0], &(CLAUDE.image)(&data));
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::mcp::HOSTILE;
 use crate::project::Project;
 
 /// An answer that takes longer does not come.
@@ -585,4 +586,31 @@ fn an_agent_that_works_by_programs_is_offered_so() {
     assert_eq!(opened["result"]["isError"], true, "{opened}");
     let single = served.call("read_text_file", &json!({"path": "a.txt"}));
     assert_eq!(single["error"]["code"], -32602, "{single}");
+}
+
+#[test]
+fn images_of_servers_are_passed_on() {
+    let pictures = "      mcp_servers: [{name: h, command: python3, args: ['given/hostile.py']}]";
+    let project = equipped(pictures).file("given/hostile.py", HOSTILE);
+    let given = project.path("given").display().to_string();
+    let config = std::fs::read_to_string(project.path("team.yaml")).unwrap();
+    let project = project.file(
+        "team.yaml",
+        config.replace("'given/", &format!("'{given}/")),
+    );
+    let mut served = Served::start(project, &OF_WRITER);
+    let called = served.call("mcp__h__pictures", &json!({"count": 2, "width": 3}));
+    let parts = called["result"]["content"].as_array().unwrap();
+    let kinds: Vec<&str> = parts
+        .iter()
+        .map(|part| part["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["text", "image", "image"], "{called}");
+    assert_eq!(parts[1]["mimeType"], "image/png");
+    assert!(
+        parts[1]["data"]
+            .as_str()
+            .unwrap()
+            .starts_with("iVBORw0KGgo")
+    );
 }

@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 import time
+import zlib
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
 TEXT = {"type": "string"}
@@ -110,8 +111,14 @@ def ask_back(request, method, params):
 
 def pictures(count, width):
     """So many images of this width, whose bytes are not what the server says they are."""
-    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBBI", 13, b"IHDR", width, 1, 8, 2, 0, 0, 0, 0)
-    data = base64.b64encode(head).decode()
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, 1, 8, 2, 0, 0, 0))
+    # One row of black pixels, not compressed, so that its bytes are the same everywhere.
+    row = chunk(b"IDAT", zlib.compress(bytes(1 + 3 * width), 0))
+    whole = b"\x89PNG\r\n\x1a\n" + head + row + chunk(b"IEND", b"")
+    data = base64.b64encode(whole).decode()
     return {"content": [{"type": "image", "data": data, "mimeType": "text/html"}] * count}
 
 

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::backend::conversation::{Message, Version};
 use crate::backend::guest::Seated;
 use crate::backend::guest::parting::part;
-use crate::backend::guest::relay::Relay;
+use crate::backend::guest::relay::{AnswerSender, Answered, Relay};
 use crate::backend::guest::session::{Process, start};
 use crate::backend::guest::told;
 use crate::backend::guest::tongue::{Around, Heard, Life, Tongue, Trouble};
@@ -26,7 +25,7 @@ pub(super) struct Held {
     /// How much of which conversation it knows.
     pub(super) known: Option<(Version, usize)>,
     /// The calls that it waits for in the middle of its turn.
-    pub(super) waiting: BTreeMap<String, oneshot::Sender<Result<String, String>>>,
+    pub(super) waiting: BTreeMap<String, AnswerSender>,
     /// Whether it is in the middle of its turn.
     pub(super) progress: Progress,
     /// What is told to it when its turn is to end while it waits for the answer to a question.
@@ -100,25 +99,33 @@ impl Held {
     /// Answers the calls that the guest waits for. What is said besides goes with the last of them.
     fn answer(&mut self, news: &[Message]) -> GoesOn {
         let said = told::news(news, |id| self.waiting.contains_key(id));
-        let mut results: Vec<_> = news
-            .iter()
-            .filter_map(|message| match message {
+        let mut results = Vec::new();
+        let mut shown = Vec::new();
+        for message in news {
+            match message {
                 Message::CallResult { call_id, content } => {
-                    Some((self.waiting.remove(call_id)?, content.clone()))
+                    let answered = |answer| {
+                        let text = content.clone();
+                        let images = Vec::new();
+                        (answer, Answered { text, images })
+                    };
+                    results.extend(self.waiting.remove(call_id).map(answered));
                 }
-                Message::User(_) | Message::Assistant { .. } | Message::Images { .. } => None,
-            })
-            .collect();
+                Message::Images { images, .. } => shown.extend_from_slice(images),
+                Message::User(_) | Message::Assistant { .. } => {}
+            }
+        }
         let Some((_, last)) = results.last_mut() else {
             return GoesOn::No;
         };
         if !said.is_empty() {
-            last.push_str("\n\n");
-            last.push_str(&said);
+            last.text.push_str("\n\n");
+            last.text.push_str(&said);
         }
-        for (answer, content) in results {
+        last.images = shown;
+        for (answer, answered) in results {
             // Whoever has stopped waiting has said so to its own model.
-            let _told = answer.send(Ok(content));
+            let _told = answer.send(Ok(answered));
         }
         GoesOn::Yes
     }

@@ -26,8 +26,10 @@ use crate::backend::guest::tongue::{SERVER, is_relayed, own_tool};
 use crate::brief::guests::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
 use crate::path::AbsPath;
 use crate::tools::hook::{Asked as Question, answer};
+use crate::tools::image::Image;
 use crate::tools::spec::ToolOffer;
 use crate::world::foreigner::Foreigner;
+use crate::world::mcp::told::content;
 use crate::world::relay::{Door, Purpose};
 
 /// Connections at the same time; one more is closed.
@@ -48,11 +50,23 @@ pub(super) enum Incoming {
         name: String,
         /// Its arguments, as JSON.
         arguments: String,
-        /// Where the answer goes: what the model reads, or why there is nothing.
-        answer: oneshot::Sender<Result<String, String>>,
+        /// Where the answer goes.
+        answer: AnswerSender,
     },
     /// It asked about a tool of its own and was refused.
     Refused(OwnTool),
+}
+
+/// Takes what a guest is answered, or why there is nothing.
+pub(super) type AnswerSender = oneshot::Sender<Result<Answered, String>>;
+
+/// What a guest's model is given for a call.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    /// What it reads.
+    pub(super) text: String,
+    /// What it is shown.
+    pub(super) images: Vec<Image>,
 }
 
 /// The relay of one guest.
@@ -217,7 +231,7 @@ impl Shelf {
         answer(decision)
     }
 
-    async fn call(&self, request: CallToolRequestParams) -> Result<String, String> {
+    async fn call(&self, request: CallToolRequestParams) -> Result<Answered, String> {
         let is_offered = self.tools().iter().any(|tool| tool.name == request.name);
         if !is_offered {
             return Err(no_such_tool(&request.name));
@@ -274,7 +288,7 @@ impl ServerHandler for Shelf {
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let result = match self.call(request).await {
-            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Ok(Answered { text, images }) => CallToolResult::success(content(text, &images)),
             Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
         };
         Ok(result.into())

@@ -2,6 +2,7 @@
 
 use crate::backend::conversation::Message;
 use crate::brief::guests::{MANNERS, result_before, said_before};
+use crate::brief::images::left_out;
 
 /// What is between two messages.
 const BETWEEN: &str = "\n\n";
@@ -19,22 +20,28 @@ pub(super) fn whole(system: &str, messages: &[Message]) -> String {
             said_before(text, &calls)
         }
         Message::CallResult { content, .. } => result_before(content),
-        Message::Images { text, .. } => text.clone(),
+        Message::Images { images, .. } => left_out(images.len()),
     });
     let all: Vec<String> = head.into_iter().chain(told).collect();
     all.join(BETWEEN)
 }
 
 /// What massgen has said in `messages`, without the results of the calls that `is_waiting` says are
-/// answered otherwise. Empty where there is nothing.
+/// answered otherwise, and images with them. Empty where there is nothing.
 pub(super) fn news(messages: &[Message], is_waiting: impl Fn(&str) -> bool) -> String {
+    let is_answer = |message: &Message| match message {
+        Message::CallResult { call_id, .. } => is_waiting(call_id),
+        Message::User(_) | Message::Assistant { .. } | Message::Images { .. } => false,
+    };
+    let answers = messages.iter().any(is_answer);
     let told = messages.iter().filter_map(|message| match message {
         Message::User(text) => Some(text.trim().to_owned()),
         Message::Assistant { .. } => None,
         Message::CallResult { call_id, content } => {
             (!is_waiting(call_id)).then(|| content.trim().to_owned())
         }
-        Message::Images { text, .. } => Some(text.clone()),
+        Message::Images { text, .. } if answers => Some(text.clone()),
+        Message::Images { images, .. } => Some(left_out(images.len())),
     });
     let all: Vec<String> = told.collect();
     all.join(BETWEEN)

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backend::guest::Seated;
 use crate::backend::guest::held::{GoesOn, Held, Progress, opened};
-use crate::backend::guest::relay::Incoming;
+use crate::backend::guest::relay::{Answered, Incoming};
 use crate::backend::guest::told;
 use crate::backend::guest::tongue::{Heard, Life, Trouble, Wish};
 use crate::backend::guest::wishes::{fulfilled, refused};
@@ -280,7 +280,10 @@ impl<'a> Turn<'a> {
         if is_decision(&call.name) {
             self.has_decided = true;
             self.until = self.until.min(after(Instant::now(), WIND_UP_MAX));
-            let _told = answer.send(Ok(HANDED_IN.to_owned()));
+            let _told = answer.send(Ok(Answered {
+                text: HANDED_IN.to_owned(),
+                images: Vec::new(),
+            }));
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }

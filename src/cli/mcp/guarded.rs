@@ -26,6 +26,7 @@ use crate::tools::spec::ToolOffer;
 use crate::world::change::Change;
 use crate::world::exec::{self, Observation, Outcome, program, served};
 use crate::world::gate::Gate;
+use crate::world::mcp::told::content;
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// Calls that are carried out at the same time.
@@ -230,7 +231,7 @@ fn answer(observation: Observation, is_json: bool) -> CallToolResult {
     let structured = is_json
         .then(|| serde_json::from_str::<Value>(&observation.content).ok())
         .flatten();
-    let content = vec![ContentBlock::text(observation.content)];
+    let content = content(observation.content, &observation.images);
     let mut result = match observation.outcome {
         Outcome::Done => CallToolResult::success(content),
         Outcome::Failed | Outcome::Denied => CallToolResult::error(content),

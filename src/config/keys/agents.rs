@@ -142,8 +142,9 @@ const IMAGE_INPUT: Key = Key::served(
     &["image_input"],
     Shape::Flag,
     "Whether the model is given the images that tools of servers give. Unless it is written, the models \
-     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter` and `scripted` are. If a \
-     vendor refuses a request with images, it is asked once more without.",
+     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, \
+     `gemini_cli` and `scripted` are. If a vendor refuses a request with images, it is asked once more \
+     without.",
 );
 
 /// Where a model is asked, and how.

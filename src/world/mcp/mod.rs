@@ -9,6 +9,7 @@ mod link;
 mod remote;
 pub mod sign_in;
 mod sse;
+pub mod told;
 pub mod tokens;
 mod watched;
 
