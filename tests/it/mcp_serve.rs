@@ -8,13 +8,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use massgen::confinement::tier::{Tier, TierChoice};
 use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
+use crate::patience::wait_until;
+use crate::program_scene::sandbox_of;
 use crate::project::Project;
 
 /// An answer that takes longer does not come.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
+/// How long processes may take to be waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The protocol that the clients of these tests speak.
 const PROTOCOL: &str = "2025-06-18";
 
@@ -367,6 +372,41 @@ fn nothing_goes_on_when_the_client_has_gone() {
         .unwrap();
     let left = String::from_utf8_lossy(&left.stdout).into_owned();
     assert!(!left.contains("sleep 3041"), "{left}");
+}
+
+/// The states of the processes that `parent` has started, as `ps` writes them.
+fn children(parent: u32) -> Vec<String> {
+    let listed = assert_cmd::Command::new("ps")
+        .args(["-o", "stat=", "--ppid", &parent.to_string()])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    listed.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn processes_that_have_built_sandboxes_are_waited_for() {
+    for tier in [Tier::A, Tier::B, Tier::C] {
+        if sandbox_of(TierChoice::Only(tier)).is_none() {
+            continue;
+        }
+        let tier = tier.to_string();
+        let words = ["--grants", "grants.json", "--sandbox", &tier];
+        let mut served = Served::start(guarded(), &words);
+        for command in ["true", "sleep 30 & true", "kill -9 $$"] {
+            for _ in 0..3 {
+                served.call("execute_command", &json!({"command": command}));
+            }
+        }
+        let parent = served.child.id();
+        // What stands by for the next command is there all the time: somebody is looked at.
+        wait_until("a few children, all alive", PATIENCE, || {
+            let states = children(parent);
+            (1..=2).contains(&states.len()) && !states.iter().any(|state| state.starts_with('Z'))
+        });
+        let (code, told, _) = served.end();
+        assert_eq!(code, Some(0), "{told}");
+    }
 }
 
 #[test]
