@@ -27,6 +27,7 @@ const PACKAGES: &[&str] = &[
     "perl-base",
     "procps",
     "python3-minimal",
+    "python3-pip",
     "sed",
     "tar",
     "util-linux",
