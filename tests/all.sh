@@ -107,7 +107,8 @@ unprivileged() {
   return "$status"
 }
 
-# servers: installs the servers and clients that tests speak with, each at one version.
+# servers: installs what others wrote and tests need, each at one version: servers, clients, agents,
+# libraries.
 servers() {
   local scope=@modelcontextprotocol installed="$MASSGEN_TEST_SERVERS/installed"
   local packages=(
@@ -117,10 +118,14 @@ servers() {
     @anthropic-ai/claude-code@2.1.330 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
   )
   local git=mcp-server-git==2026.10.19
-  [ "$(cat "$installed" 2>/dev/null)" = "${packages[*]} $git" ] && return
+  # A virtual environment with what programs of models may import.
+  local tables=("numpy==2.4.6" "pandas==3.1.1") environment="$MASSGEN_TEST_SERVERS/tables"
+  [ "$(cat "$installed" 2>/dev/null)" = "${packages[*]} $git ${tables[*]}" ] && return
   npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" "${packages[@]}" &&
     /usr/bin/python3 -m pip install --quiet --upgrade --target "$MASSGEN_TEST_SERVERS/python" "$git" &&
-    echo "${packages[*]} $git" >"$installed"
+    /usr/bin/python3 -m venv --without-pip "$environment" &&
+    /usr/bin/python3 -m pip --python "$environment/bin/python3" install --quiet "${tables[@]}" &&
+    echo "${packages[*]} $git ${tables[*]}" >"$installed"
 }
 
 command -v cargo > /dev/null || {

@@ -3,13 +3,13 @@
 use crate::config::command_line::{CommandBounds, CommandLineConfig};
 use crate::confinement::limits::Limits;
 use crate::confinement::tier::{Tier, TierChoice};
-use crate::programs::Language;
+use crate::programs::dialect::Dialect;
 
 /// How the programs of one agent are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramsConfig {
-    /// What they are written in (`code_language`).
-    pub language: Language,
+    /// What they are written in (`code_language`), with what they import (`code_libraries`).
+    pub dialect: Dialect,
     /// How they are held (`command_line_sandbox`).
     pub sandbox: TierChoice,
     /// What one may use up (`command_line_limits`).

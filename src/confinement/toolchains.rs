@@ -91,7 +91,7 @@ const TOOLCHAINS: &[Toolchain] = &[
 ];
 
 /// Variables that name a toolchain which has no usual place.
-const NAMING: &[&str] = &["JAVA_HOME", "GOROOT"];
+const NAMING: &[&str] = &["JAVA_HOME", "GOROOT", "VIRTUAL_ENV"];
 
 /// What every sandbox opens of the system anyway.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
@@ -220,11 +220,13 @@ mod tests {
                 ("PATH", "/usr/local/cargo/bin:/usr/bin"),
                 ("RUSTUP_HOME", "/usr/local/rustup"),
                 ("JAVA_HOME", "/srv/jdk/21"),
+                ("VIRTUAL_ENV", "/home/u/data/.venv"),
             ],
-            &["/srv/jdk/21"],
+            &["/home/u/data/.venv", "/srv/jdk/21"],
             &[
                 ("JAVA_HOME", "/srv/jdk/21"),
                 ("RUSTUP_HOME", "/usr/local/rustup"),
+                ("VIRTUAL_ENV", "/home/u/data/.venv"),
             ],
         );
     }

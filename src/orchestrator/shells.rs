@@ -18,7 +18,7 @@ use crate::layout::{Layout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase, Scope};
-use crate::programs::Language;
+use crate::programs::dialect::Dialect;
 use crate::tools::served::ServerName;
 use crate::world::commands::room::Room;
 use crate::world::commands::{Commands, Origin, Place};
@@ -83,7 +83,7 @@ pub struct Programmer<'a> {
     /// Who, and how its programs are held.
     pub runner: Runner<'a>,
     /// What they are written in.
-    pub language: Language,
+    pub dialect: Dialect,
     /// Which tools they may call.
     pub tools: &'a ToolFilter,
 }
@@ -271,7 +271,7 @@ impl Shells {
 fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
     let Programmer {
         runner,
-        language,
+        dialect,
         tools,
     } = programmer;
     let id = runner.id;
@@ -282,11 +282,11 @@ fn ready(programmer: Programmer<'_>, held: Commands) -> Result<Programs> {
             .hint("see `massgen doctor` for what is missing")
             .hint("remove `enable_code_based_tools`: the agent then has its tools one by one"));
     }
-    let programs = Programs::new(language, tools.clone(), held);
+    let programs = Programs::new(dialect, tools.clone(), held);
     try_language(&programs).map_err(|why| {
-        let title = language.title();
+        let title = dialect.language().title();
         let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
-        Error::new(ErrorKind::Environment, message).hint(language.remedy())
+        Error::new(ErrorKind::Environment, message).hint(dialect.remedy())
     })?;
     Ok(programs)
 }

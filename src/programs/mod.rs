@@ -7,9 +7,8 @@ pub mod finding;
 mod source;
 mod go;
 mod go_packages;
+pub mod dialect;
 mod python;
-mod python_modules;
-mod python_names;
 pub mod frame;
 pub mod package;
 pub mod offer;
@@ -17,6 +16,7 @@ pub mod offer;
 #[cfg(test)]
 mod tests;
 
+use crate::programs::dialect::Dialect;
 use crate::programs::finding::{Finding, Refusal};
 use crate::tools::menu::Commands;
 
@@ -81,15 +81,16 @@ impl Language {
     }
 }
 
-/// Looks for what a program must not do. Commands are recommended to who has them. It is the first of three layers and no wall: the package
-/// looks at paths, the gate decides about each call, and the sandbox holds what runs.
+/// Looks for what a program must not do. Commands are recommended to who has them. It is the first of
+/// three layers and no wall: the package looks at paths, the gate decides about each call, and the
+/// sandbox holds what runs.
 ///
 /// # Errors
 /// What was found, with its places.
-pub fn judge(language: Language, program: &str, commands: Commands) -> Result<(), Refusal> {
-    let (judged, recommends) = match language {
-        Language::Python => (python::judge(program), python_names::COMMANDS),
-        Language::Go => (go::judge(program), go::COMMANDS),
+pub fn judge(dialect: Dialect, program: &str, commands: Commands) -> Result<(), Refusal> {
+    let (judged, recommends) = match dialect {
+        Dialect::Python(libraries) => (python::judge(libraries, program), python::names::COMMANDS),
+        Dialect::Go => (go::judge(program), go::COMMANDS),
     };
     judged.map_err(|mut refusal| {
         let recommending = |finding: &&mut Finding| finding.instead == recommends;

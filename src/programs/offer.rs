@@ -1,7 +1,7 @@
 //! Owns how an agent that writes programs is offered that: which tools its programs may call, and how
 //! it is told about them.
 
-use crate::programs::Language;
+use crate::programs::dialect::{Dialect, Libraries};
 use crate::programs::package::signatures;
 use crate::tools::menu::{Directories, Menu};
 use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
@@ -16,25 +16,37 @@ pub fn tools(menu: Menu<'_>) -> Vec<ToolOffer> {
     .offers()
 }
 
+/// What is said of numpy.
+const NUMPY: &str = " `numpy` can be imported too; it reads texts by \
+                     `numpy.loadtxt(io.StringIO(text))` and opens no files.";
+/// What is said of pandas.
+const PANDAS: &str = " `numpy` and `pandas` can be imported too. They open no files: read a table by \
+                      `pandas.read_csv(io.StringIO(text))`, and make a text by `table.to_csv()`.";
+
 /// `execute_code` as a model is offered it, whose programs may call `tools`.
-pub fn offers(language: Language, tools: &[ToolOffer]) -> Vec<ToolOffer> {
-    let told = match language {
-        Language::Python => {
+pub fn offers(dialect: Dialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
+    let told = match dialect {
+        Dialect::Python(_) => {
             "Write Python 3. The standard modules for data are open, such as `json`, `csv`, `re` and \
              `datetime`. Import `workspace_tools` for all else: files, commands. Each function \
              returns text, or raises `workspace_tools.ToolError`. Print what you want to read."
         }
-        Language::Go => {
+        Dialect::Go => {
             "Write Go: `package main` with `func main()`. The standard packages for data are open, \
              such as `encoding/json`, `strings` and `sort`. Import \"workspace_tools\" for all else: \
              files, commands. Each function returns (string, error). Print what you want to read. \
              Parameters with `?` may be left out; `workspace_tools.Bool(false)` makes a `*bool`."
         }
     };
-    let functions = signatures(language, tools);
+    let libraries = match dialect {
+        Dialect::Python(Libraries::Numpy) => NUMPY,
+        Dialect::Python(Libraries::Pandas) => PANDAS,
+        Dialect::Python(Libraries::Standard) | Dialect::Go => "",
+    };
+    let functions = signatures(dialect.language(), tools);
     let described = |tool: &ToolSpec| {
         let mut offer = tool.offer();
-        offer.description = format!("{} {told}\n{functions}", offer.description);
+        offer.description = format!("{} {told}{libraries}\n{functions}", offer.description);
         offer
     };
     PROGRAMS.iter().map(described).collect()

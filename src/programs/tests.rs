@@ -8,7 +8,7 @@ const GO: Language = Language::Go;
 /// Whether `program` may run: nothing, or the place and the beginning of what is said of it.
 #[track_caller]
 fn check(language: Language, program: &str, expected: &str) {
-    let told = match judge(language, program, Commands::Offered) {
+    let told = match judge(language.into(), program, Commands::Offered) {
         Ok(()) => String::new(),
         Err(refusal) => {
             let first = &refusal.findings[0];
@@ -112,8 +112,13 @@ fn walks_from_objects_to_what_lies_behind_are_refused() {
         "match x:\n    case object(_private=c):\n        pass",
         "import workspace_tools\nworkspace_tools._call",
         "class A:\n    def __getattribute__(self, n): pass",
+        "import operator as m\nif 0:\n    import json as m\nm.attrgetter('a')",
+        "import io\nfrom json import loads as io",
+        "import json\nmatch x:\n    case json:\n        pass",
+        "import json\nmatch x:\n    case [1, *json]:\n        pass",
+        "import json\nmatch x:\n    case str() as json:\n        pass",
     ] {
-        let refused = judge(PYTHON, walk, Commands::Offered).is_err();
+        let refused = judge(PYTHON.into(), walk, Commands::Offered).is_err();
         assert!(refused, "{walk}");
     }
     for ordinary in [
@@ -127,6 +132,9 @@ fn walks_from_objects_to_what_lies_behind_are_refused() {
         "from collections import namedtuple\nnamedtuple('P', 'x')(1)._asdict()",
         "if __name__ == '__main__':\n    print(1)",
         "import datetime as dt\ndt.datetime.now()",
+        "import collections\nimport collections.abc\nimport json\ndef f():\n    import json",
+        "table.to_csv('a')\ntable.apply('f', 1)\nx = table.query",
+        "import io\nisinstance(x, io.StringIO)",
         "from workspace_tools import write_file, ToolError",
         "import workspace_tools as w\nw.write_file('a', 'b')",
         "def f(*, key=None): return key\nsorted([], key=len)",
@@ -170,7 +178,7 @@ fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
         "\"example.org/x\"",
     ] {
         assert!(
-            judge(GO, &importing(spec), Commands::Offered).is_err(),
+            judge(GO.into(), &importing(spec), Commands::Offered).is_err(),
             "{spec}"
         );
     }
@@ -225,19 +233,23 @@ fn commands_are_recommended_to_who_has_them() {
         ),
     ];
     for (language, program, way_out) in programs {
-        let told = |commands| judge(language, program, commands).unwrap_err().to_string();
+        let told = |commands| {
+            judge(language.into(), program, commands)
+                .unwrap_err()
+                .to_string()
+        };
         assert!(told(Commands::Offered).ends_with(way_out), "{program}");
         let without = told(Commands::NotOffered);
         assert!(without.ends_with(NO_COMMANDS), "{without}");
     }
-    let files = judge(PYTHON, "open('a')", Commands::NotOffered).unwrap_err();
+    let files = judge(PYTHON.into(), "open('a')", Commands::NotOffered).unwrap_err();
     assert!(files.to_string().contains("workspace_tools.read_text_file"));
 }
 
 #[test]
 fn a_refusal_names_all_places_up_to_some() {
     let program = "open('a')\n".repeat(12);
-    let told = judge(PYTHON, &program, Commands::Offered)
+    let told = judge(PYTHON.into(), &program, Commands::Offered)
         .unwrap_err()
         .to_string();
     assert_eq!(told.lines().count(), 11);

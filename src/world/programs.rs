@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::config::ToolFilter;
 use crate::permissions::PathPermissionManager;
+use crate::programs::dialect::Dialect;
 use crate::programs::finding::Refusal;
 use crate::programs::package::Checks;
-use crate::programs::{Language, judge, offer};
+use crate::programs::{judge, offer};
 use crate::tools::menu::{Commands as OfferedCommands, Directories, Menu};
 use crate::tools::spec::ToolOffer;
 use crate::world::commands::Commands;
@@ -22,7 +23,7 @@ pub struct Programs(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    language: Language,
+    dialect: Dialect,
     tools: ToolFilter,
     held: Commands,
     layers: Layers,
@@ -40,19 +41,19 @@ pub struct Layers {
 
 impl Programs {
     /// Programs that run in the sandbox and the directories of `held`, which are theirs alone.
-    pub fn new(language: Language, tools: ToolFilter, held: Commands) -> Self {
-        Self::with_layers(language, tools, held, Layers::default())
+    pub fn new(dialect: Dialect, tools: ToolFilter, held: Commands) -> Self {
+        Self::with_layers(dialect, tools, held, Layers::default())
     }
 
     /// The same with these layers.
     pub fn with_layers(
-        language: Language,
+        dialect: Dialect,
         tools: ToolFilter,
         held: Commands,
         layers: Layers,
     ) -> Self {
         Self(Arc::new(Inner {
-            language,
+            dialect,
             tools,
             held,
             layers,
@@ -60,8 +61,8 @@ impl Programs {
     }
 
     /// What they are written in.
-    pub fn language(&self) -> Language {
-        self.0.language
+    pub fn dialect(&self) -> Dialect {
+        self.0.dialect
     }
 
     /// What holds them.
@@ -90,7 +91,7 @@ impl Programs {
         } else {
             OfferedCommands::NotOffered
         };
-        judge(self.0.language, program, offered)
+        judge(self.0.dialect, program, offered)
     }
 
     /// The tools that they may call under these permissions, of an agent with or without commands.

@@ -4,7 +4,7 @@
 use std::fs;
 
 use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::programs::Language;
+use massgen::programs::dialect::Dialect;
 use massgen::programs::package::Checks;
 use massgen::tools::parse::parse;
 use massgen::tools::served::Catalogue;
@@ -15,19 +15,18 @@ use massgen::world::programs::Layers;
 use massgen::world::sandbox::interrupt::Interrupt;
 use serde_json::json;
 
-use crate::program_scene::{Given, Row, Scene, rows, run_at, sandbox_of, told};
+use crate::program_scene::{Given, PANDAS, PYTHON, Row, Scene, rows, run_at, sandbox_of, told};
 
 const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
 
-const PYTHON: Language = Language::Python;
 const LAYERS: Layers = Layers {
     analysis: Checks::Made,
     package: Checks::Made,
 };
 
 /// Runs ordinary programs one after the other, each on a disk of its own with one package cache.
-fn check_ordinary(language: Language, count_min: usize) {
-    let ordinary = |row: &Row| row.language == language;
+fn check_ordinary(dialect: Dialect, count_min: usize) {
+    let ordinary = |row: &Row| row.dialect == dialect;
     let rows: Vec<Row> = rows(TABLE).into_iter().filter(ordinary).collect();
     assert!(rows.len() >= count_min);
     for row in rows {
@@ -38,7 +37,7 @@ fn check_ordinary(language: Language, count_min: usize) {
             .filter_map(|line| line.strip_prefix("--- "))
             .collect();
         let scene = Scene::new();
-        let ran = scene.run(language, LAYERS, Given::Guarded, &program.join("\n"));
+        let ran = scene.run(dialect, LAYERS, Given::Guarded, &program.join("\n"));
         let observation = ran.unwrap_or_else(|denial| panic!("{}: {denial}", row.name));
         let wrote = told(&observation, "stdout");
         let wrote = wrote.as_str().unwrap().trim_end();
@@ -67,19 +66,24 @@ fn check_ordinary(language: Language, count_min: usize) {
 
 #[test]
 fn ordinary_python_programs_work() {
-    check_ordinary(Language::Python, 25);
+    check_ordinary(PYTHON, 25);
+}
+
+#[test]
+fn ordinary_programs_with_tables_work() {
+    check_ordinary(PANDAS, 6);
 }
 
 #[test]
 fn ordinary_go_programs_work() {
-    check_ordinary(Language::Go, 10);
+    check_ordinary(Dialect::Go, 10);
 }
 
 #[test]
 fn each_language_is_tried_before_it_is_used() {
-    for language in [Language::Python, Language::Go] {
+    for dialect in [PYTHON, PANDAS, Dialect::Go] {
         let scene = Scene::new();
-        assert_eq!(try_language(&scene.programs(language, LAYERS)), Ok(()));
+        assert_eq!(try_language(&scene.programs(dialect, LAYERS)), Ok(()));
     }
 }
 
@@ -89,19 +93,19 @@ fn programs_run_in_every_tier() {
         let Some(sandbox) = sandbox_of(TierChoice::Only(tier)) else {
             continue;
         };
-        for (language, program) in [
+        for (dialect, program) in [
             (
-                Language::Python,
+                PYTHON,
                 "import workspace_tools as w\nw.write_file('b.txt', 'x')\nprint('said')\n",
             ),
             (
-                Language::Go,
+                Dialect::Go,
                 "package main\n\nimport (\n\t\"fmt\"\n\tw \"workspace_tools\"\n)\n\nfunc main() {\n\t\
                  w.WriteFile(w.WriteFileParams{Path: \"b.txt\", Content: \"x\"})\n\tfmt.Println(\"said\")\n}\n",
             ),
         ] {
             let scene = Scene::new();
-            let programs = scene.programs_in(sandbox.clone(), language, LAYERS);
+            let programs = scene.programs_in(sandbox.clone(), dialect, LAYERS);
             let ran = run_at(&scene.gate(programs, Given::Guarded), program).unwrap();
             assert_eq!(
                 told(&ran, "stdout"),
@@ -336,7 +340,7 @@ fn a_program_that_dies_is_told_of() {
         died.content
     );
     let broken = scene.run(
-        Language::Go,
+        Dialect::Go,
         LAYERS,
         Given::Guarded,
         "package main\n\nfunc main() { x := 1 }\n",

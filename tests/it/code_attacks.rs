@@ -1,12 +1,13 @@
 //! Programs that try to get round what holds them. Each is tried against all layers, against every
 //! layer alone that is said to hold it, and where nothing holds it.
 
+use massgen::programs::dialect::Dialect;
+use massgen::programs::judge;
 use massgen::programs::package::Checks;
-use massgen::programs::{Language, judge};
 use massgen::tools::menu::Commands;
 use massgen::world::programs::Layers;
 
-use crate::program_scene::{CANARY, Given, Row, Scene, rows, told};
+use crate::program_scene::{CANARY, Given, PANDAS, PYTHON, Row, Scene, rows, told};
 
 const TABLE: &str = include_str!("../cases/programs/attacks.txt");
 
@@ -21,9 +22,9 @@ const WITHOUT_ANALYSIS: Layers = Layers {
     package: Checks::Made,
 };
 
-fn attacks(language: Language) -> Vec<Row> {
+fn attacks(dialect: Dialect) -> Vec<Row> {
     let rows = rows(TABLE).into_iter();
-    rows.filter(|row| row.language == language).collect()
+    rows.filter(|row| row.dialect == dialect).collect()
 }
 
 /// Whether `attack` does harm when `run` runs it, and what it wrote.
@@ -35,14 +36,14 @@ fn does_harm(scene: &Scene, run: impl FnOnce(&Scene) -> String) -> (bool, String
 
 /// What a program wrote, or why it was not run.
 fn wrote(scene: &Scene, attack: &Row, layers: Layers, given: Given) -> String {
-    match scene.run(attack.language, layers, given, &attack.text) {
+    match scene.run(attack.dialect, layers, given, &attack.text) {
         Ok(observation) => observation.content,
         Err(denial) => denial.to_string(),
     }
 }
 
-fn check_all(language: Language) {
-    let attacks = attacks(language);
+fn check_all(dialect: Dialect) {
+    let attacks = attacks(dialect);
     for attack in &attacks {
         let scene = Scene::new();
         let run = |scene: &Scene| wrote(scene, attack, Layers::default(), Given::Guarded);
@@ -51,16 +52,16 @@ fn check_all(language: Language) {
     }
 }
 
-fn check_analysis(language: Language) {
-    for attack in attacks(language) {
+fn check_analysis(dialect: Dialect) {
+    for attack in attacks(dialect) {
         let expected = attack.rest[0].contains("analysis");
-        let refused = judge(language, &attack.text, Commands::Offered).is_err();
+        let refused = judge(dialect, &attack.text, Commands::Offered).is_err();
         assert_eq!(refused, expected, "{}", attack.name);
     }
 }
 
-fn check_gate_and_sandbox(language: Language) {
-    for attack in attacks(language) {
+fn check_gate_and_sandbox(dialect: Dialect) {
+    for attack in attacks(dialect) {
         assert!(attack.rest[0].contains("sandbox"), "{}", attack.name);
         let scene = Scene::new();
         let run = |scene: &Scene| wrote(scene, &attack, ONLY_GATE_AND_SANDBOX, Given::Guarded);
@@ -75,12 +76,12 @@ fn check_gate_and_sandbox(language: Language) {
 }
 
 /// The package alone: nothing but the calls of tools that it looks at itself reaches massgen.
-fn check_package(language: Language) {
+fn check_package(dialect: Dialect) {
     let held = |row: &Row| row.rest[0].contains("package");
-    let attacks: Vec<Row> = attacks(language).into_iter().filter(held).collect();
+    let attacks: Vec<Row> = attacks(dialect).into_iter().filter(held).collect();
     assert!(attacks.len() >= 4);
     let leads_out = |attack: &Row, layers: Layers| {
-        let ran = Scene::new().run(language, layers, Given::Guarded, &attack.text);
+        let ran = Scene::new().run(dialect, layers, Given::Guarded, &attack.text);
         let calls = told(&ran.unwrap(), "calls").to_string();
         let mut outside = ["outside", "ws-other", "/ro/"].iter();
         outside.any(|path| calls.contains(path))
@@ -91,11 +92,11 @@ fn check_package(language: Language) {
     }
 }
 
-fn check_controls(language: Language) {
-    for attack in attacks(language) {
+fn check_controls(dialect: Dialect) {
+    for attack in attacks(dialect) {
         let scene = Scene::new();
         let (harm, wrote) = match attack.rest[1].as_str() {
-            "plain" => does_harm(&scene, |scene| scene.run_plainly(language, &attack.text)),
+            "plain" => does_harm(&scene, |scene| scene.run_plainly(dialect, &attack.text)),
             "granted" => does_harm(&scene, |scene| {
                 wrote(scene, &attack, ONLY_GATE_AND_SANDBOX, Given::Everything)
             }),
@@ -115,42 +116,58 @@ fn the_table_is_long_enough() {
 
 #[test]
 fn no_python_program_gets_round_all_layers() {
-    check_all(Language::Python);
+    check_all(PYTHON);
+}
+
+#[test]
+fn no_program_gets_round_all_layers_by_tables() {
+    check_all(PANDAS);
 }
 
 #[test]
 fn no_go_program_gets_round_all_layers() {
-    check_all(Language::Go);
+    check_all(Dialect::Go);
 }
 
 #[test]
 fn the_analysis_alone_refuses_what_it_is_for() {
-    check_analysis(Language::Python);
-    check_analysis(Language::Go);
+    check_analysis(PYTHON);
+    check_analysis(PANDAS);
+    check_analysis(Dialect::Go);
 }
 
 #[test]
 fn the_package_alone_lets_no_call_out_with_a_path_outside() {
-    check_package(Language::Python);
-    check_package(Language::Go);
+    check_package(PYTHON);
+    check_package(Dialect::Go);
 }
 
 #[test]
 fn the_gate_and_the_sandbox_alone_hold_every_python_program() {
-    check_gate_and_sandbox(Language::Python);
+    check_gate_and_sandbox(PYTHON);
+}
+
+#[test]
+fn the_gate_and_the_sandbox_alone_hold_every_program_with_tables() {
+    check_gate_and_sandbox(PANDAS);
 }
 
 #[test]
 fn the_gate_and_the_sandbox_alone_hold_every_go_program() {
-    check_gate_and_sandbox(Language::Go);
+    check_gate_and_sandbox(Dialect::Go);
 }
 
 #[test]
 fn where_nothing_holds_them_python_programs_do_harm() {
-    check_controls(Language::Python);
+    check_controls(PYTHON);
+}
+
+#[test]
+fn where_nothing_holds_them_programs_do_harm_by_tables() {
+    check_controls(PANDAS);
 }
 
 #[test]
 fn where_nothing_holds_them_go_programs_do_harm() {
-    check_controls(Language::Go);
+    check_controls(Dialect::Go);
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{completed, streamed};
+use crate::program_scene::environment_of_tables;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -178,6 +179,35 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
             "{told}"
         );
         assert!(told.contains(remedy), "{told}");
+        assert!(!finished.stdout().contains("asked"));
+    }
+}
+
+#[test]
+fn a_missing_library_is_an_error_before_any_model_is_asked() {
+    let tables = environment_of_tables();
+    for (path, is_there) in [("/usr/bin".into(), false), (tables.join("bin"), true)] {
+        let keys = "cwd: w1\nenable_code_based_tools: true\ncode_libraries: pandas";
+        let rest = "orchestrator: {skip_coordination_rounds: true}\n";
+        let project = Project::new()
+            .file(
+                "team.yaml",
+                team(&[agent("one", keys, "\n- text: asked\n")], rest),
+            )
+            .env("PATH", format!("{}:/usr/bin:/bin", path.display()))
+            .args(["--config", "team.yaml", "build"]);
+        if is_there {
+            let finished = project.env("VIRTUAL_ENV", &tables).success();
+            assert!(finished.stdout().contains("asked"));
+            continue;
+        }
+        let finished = project.failure(3);
+        let told = finished.stderr();
+        assert!(told.contains("No module named"), "{told}");
+        assert!(
+            told.contains("hint: install `pandas` for the `python3`"),
+            "{told}"
+        );
         assert!(!finished.stdout().contains("asked"));
     }
 }

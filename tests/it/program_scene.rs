@@ -15,7 +15,7 @@ use massgen::confinement::tier::{Tier, TierChoice};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::programs::Language;
+use massgen::programs::dialect::{Dialect, Libraries};
 use massgen::tools::parse::parse;
 use massgen::tools::served::Catalogue;
 use massgen::world::commands::room::Room;
@@ -29,7 +29,13 @@ use massgen::world::verdict::Denial;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::mcp_servers::installed;
 use crate::project::binary;
+
+/// Python with nothing beside.
+pub(crate) const PYTHON: Dialect = Dialect::Python(Libraries::Standard);
+/// Python with tables.
+pub(crate) const PANDAS: Dialect = Dialect::Python(Libraries::Pandas);
 
 /// What must never be seen.
 pub(crate) const CANARY: &str = "CANARY-7261";
@@ -38,7 +44,7 @@ pub(crate) const CANARY: &str = "CANARY-7261";
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) language: Language,
+    pub(crate) dialect: Dialect,
     pub(crate) rest: Vec<String>,
     pub(crate) text: String,
 }
@@ -54,12 +60,26 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
             let mut parts = title.split(" | ").map(str::to_owned);
             Row {
                 name: parts.next().unwrap(),
-                language: Language::named(&parts.next().unwrap()).unwrap(),
+                dialect: dialect_named(&parts.next().unwrap()),
                 rest: parts.collect(),
                 text: format!("{}\n", text.trim_end()),
             }
         })
         .collect()
+}
+
+fn dialect_named(name: &str) -> Dialect {
+    match name {
+        "python" => PYTHON,
+        "pandas" => PANDAS,
+        "go" => Dialect::Go,
+        _ => panic!("{name}"),
+    }
+}
+
+/// The virtual environment in which `pandas` is installed.
+pub(crate) fn environment_of_tables() -> PathBuf {
+    Path::new(&installed()).join("tables")
 }
 
 /// `ws` may be written, `ro` may be read, the rest belongs to nobody.
@@ -155,29 +175,35 @@ impl Scene {
         state
     }
 
-    /// The environment that massgen itself would have.
-    fn env(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([
+    /// The environment that massgen itself would have: an active virtual one for libraries.
+    fn env(&self, dialect: Dialect) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::from([
             ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("HOME".to_owned(), self.path("home").display().to_string()),
             ("SECRET_KEY".to_owned(), CANARY.to_owned()),
-        ])
+        ]);
+        if dialect == PANDAS {
+            let tables = environment_of_tables().display().to_string();
+            env.insert("PATH".to_owned(), format!("{tables}/bin:/usr/bin:/bin"));
+            env.insert("VIRTUAL_ENV".to_owned(), tables);
+        }
+        env
     }
 
     /// The programs of an agent here.
-    pub(crate) fn programs(&self, language: Language, layers: Layers) -> Programs {
-        self.programs_in(sandbox(), language, layers)
+    pub(crate) fn programs(&self, dialect: Dialect, layers: Layers) -> Programs {
+        self.programs_in(sandbox(), dialect, layers)
     }
 
     /// The same in this sandbox.
     pub(crate) fn programs_in(
         &self,
         sandbox: Sandbox,
-        language: Language,
+        dialect: Dialect,
         layers: Layers,
     ) -> Programs {
         let config = ProgramsConfig {
-            language,
+            dialect,
             sandbox: TierChoice::Auto,
             limits: Limits::default(),
             bounds: CommandBounds::default(),
@@ -186,10 +212,10 @@ impl Scene {
             config: &config.held(),
             place: Place::Sandbox(sandbox),
             room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
-            env: &self.env(),
+            env: &self.env(dialect),
             home: AbsPath::new(self.path("home")).as_ref(),
         });
-        Programs::with_layers(language, ToolFilter::default(), held, layers)
+        Programs::with_layers(dialect, ToolFilter::default(), held, layers)
     }
 
     /// The gate of an agent here.
@@ -220,21 +246,21 @@ impl Scene {
     /// Runs a program as an agent here would.
     pub(crate) fn run(
         &self,
-        language: Language,
+        dialect: Dialect,
         layers: Layers,
         given: Given,
         program: &str,
     ) -> Result<Observation, Denial> {
-        let gate = self.gate(self.programs(language, layers), given);
+        let gate = self.gate(self.programs(dialect, layers), given);
         run_at(&gate, &self.filled(program))
     }
 
     /// Runs a program as a user would, with nothing that holds it; gives what it wrote.
-    pub(crate) fn run_plainly(&self, language: Language, program: &str) -> String {
+    pub(crate) fn run_plainly(&self, dialect: Dialect, program: &str) -> String {
         let program = self.filled(program);
-        let (file, words): (&str, &[&str]) = match language {
-            Language::Python => ("plain.py", &["python3", "plain.py"]),
-            Language::Go => ("plain.go", &["go", "run", "plain.go"]),
+        let (file, words): (&str, &[&str]) = match dialect {
+            Dialect::Python(_) => ("plain.py", &["python3", "plain.py"]),
+            Dialect::Go => ("plain.go", &["go", "run", "plain.go"]),
         };
         fs::write(self.path("home").join(file), program).unwrap();
         let cache = std::env::temp_dir().join("massgen-test-go-cache");
@@ -242,7 +268,7 @@ impl Scene {
             .args(&words[1..])
             .current_dir(self.path("home"))
             .env_clear()
-            .envs(self.env())
+            .envs(self.env(dialect))
             .env("GOCACHE", cache)
             .env("GO111MODULE", "off")
             .output()

@@ -10,6 +10,7 @@ use crate::config::{Config, ToolFilter};
 use crate::error::Error;
 use crate::host::Host;
 use crate::programs::Language;
+use crate::programs::dialect::{Dialect, Libraries};
 use crate::world::exec::program::try_language;
 use crate::world::probe::toolchain::{Toolchain, toolchain};
 use crate::world::probe::{Said, Surroundings};
@@ -24,29 +25,33 @@ pub(crate) async fn look(
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();
     for language in [Language::Python, Language::Go] {
-        let mut used = agents.iter().filter_map(|agent| agent.programs);
-        let is_used = used.any(|programs| programs.language == language);
+        let used = agents
+            .iter()
+            .filter_map(|agent| Some(agent.programs?.dialect));
+        let used: Vec<Dialect> = used.filter(|used| used.language() == language).collect();
+        let is_used = !used.is_empty();
+        let dialect = richest(&used).unwrap_or_else(|| language.into());
         if !is_used && needs == Needs::Each {
             continue;
         }
         let finding = match toolchain(language, around).await {
             Toolchain::Missing => {
                 let message = format!("`{}` is not in `PATH`", language.program());
-                lacks(language, message)
+                lacks(language.into(), message)
             }
             Toolchain::Found {
                 program,
                 version: Said::Badly(why),
-            } => lacks(language, format!("`{program}` does not work: {why}")),
+            } => lacks(language.into(), format!("`{program}` does not work: {why}")),
             Toolchain::Found {
                 version: Said::Well(version),
                 ..
-            } => match tried(language, host.clone()).await {
+            } => match tried(dialect, host.clone()).await {
                 Ok(()) => {
                     let message = format!("{version}; a program runs in the sandbox");
                     Area::Programs.finds(Verdict::Ok, language.name(), message)
                 }
-                Err(why) => lacks(language, format!("{version}; {why}")),
+                Err(why) => lacks(dialect, format!("{version}; {why}")),
             },
         };
         findings.push(if is_used {
@@ -58,16 +63,26 @@ pub(crate) async fn look(
     findings
 }
 
-fn lacks(language: Language, message: String) -> Finding {
+/// The one of them that imports the most.
+fn richest(dialects: &[Dialect]) -> Option<Dialect> {
+    let imports = |dialect: &&Dialect| match dialect {
+        Dialect::Python(libraries) => *libraries,
+        Dialect::Go => Libraries::Standard,
+    };
+    dialects.iter().max_by_key(imports).copied()
+}
+
+fn lacks(dialect: Dialect, message: String) -> Finding {
+    let language = dialect.language();
     let finding = Area::Programs.finds(Verdict::Missing, language.name(), message);
-    finding.remedy(language.remedy())
+    finding.remedy(dialect.remedy())
 }
 
 /// Runs a program that does nothing. What it takes goes again.
-async fn tried(language: Language, host: Host) -> Result<(), String> {
+async fn tried(dialect: Dialect, host: Host) -> Result<(), String> {
     let trying = spawn_blocking(move || {
         let shell = Shell::of_nobody(&host).map_err(|error| format!("{error:#}"))?;
-        let programs = Programs::new(language, ToolFilter::default(), shell.commands.clone());
+        let programs = Programs::new(dialect, ToolFilter::default(), shell.commands.clone());
         try_language(&programs).map_err(|why| format!("no program runs in the sandbox: {why}"))
     });
     let broke_off = |_| Err(Error::bug("the trial broke off").to_string());

@@ -21,6 +21,7 @@ use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::programs::Language;
+use crate::programs::dialect::{Dialect, Libraries};
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -69,12 +70,19 @@ impl Checker<'_> {
 
     /// How an agent's programs are run, if it works by them.
     pub(super) fn programs(&mut self, backend: &View<'_>) -> Option<ProgramsConfig> {
-        let language = backend.text("code_language");
+        let named = |key| backend.text(key).map(|text| text.written);
+        let language = named("code_language").and_then(Language::named);
+        let libraries = named("code_libraries").and_then(Libraries::named);
+        let libraries = libraries.unwrap_or_default();
         if !works_by_programs(backend) {
             let remedy = "add `enable_code_based_tools: true`, or remove it";
             let why = "the agent does not work by programs";
             self.without_effect(backend, "code_", why, remedy);
             return None;
+        }
+        if language == Some(Language::Go) {
+            let why = "Go programs import what comes with Go";
+            self.without_effect(backend, "code_libraries", why, "remove it");
         }
         if !self.has_workspace(backend) {
             let path = backend.path_of(CODE);
@@ -84,9 +92,10 @@ impl Checker<'_> {
             return None;
         }
         Some(ProgramsConfig {
-            language: language
-                .and_then(|text| Language::named(text.written))
-                .unwrap_or(Language::Python),
+            dialect: match language {
+                Some(Language::Go) => Dialect::Go,
+                Some(Language::Python) | None => Dialect::Python(libraries),
+            },
             sandbox: sandbox(backend),
             limits: command_limits(backend),
             bounds: command_bounds(backend),

@@ -364,6 +364,7 @@ pub static BACKEND: Section = Section {
         .or("false"),
         commands::CODE,
         commands::CODE_LANGUAGE,
+        commands::CODE_LIBRARIES,
         commands::ENABLED,
         commands::MODE,
         commands::ALLOWED,

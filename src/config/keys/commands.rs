@@ -4,6 +4,7 @@ use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{Key, Others, Section, Shape};
 use crate::confinement::tier::CHOICES;
 use crate::programs::Language;
+use crate::programs::dialect::Libraries;
 
 /// What is said of keys that are there for another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
@@ -32,6 +33,14 @@ pub(super) const CODE_LANGUAGE: Key = Key::served(
     "What the programs are written in. `python` needs `python3`, `go` needs the Go toolchain.",
 )
 .or("python");
+/// What they import besides.
+pub(super) const CODE_LIBRARIES: Key = Key::served(
+    &["code_libraries"],
+    Shape::OneOf(Libraries::NAMES),
+    "What Python programs may import that does not come with Python: nothing, `numpy`, or `pandas` with \
+     `numpy`. It must be installed for the `python3` of `PATH`.",
+)
+.or("standard");
 /// Where they run.
 pub(super) const MODE: Key = Key::served(
     &["command_line_execution_mode"],

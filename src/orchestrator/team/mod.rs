@@ -343,7 +343,7 @@ impl Team {
                     grants: &member.grants,
                     workspace: member.workspace.as_ref()?,
                 },
-                language: member.config.programs?.language,
+                dialect: member.config.programs?.dialect,
                 tools: &member.config.tools,
             })
         })
@@ -614,7 +614,7 @@ impl Team {
         };
         let mut offers = match (&member.config.backend.guest, member.config.programs) {
             (Some(_), _) => Vec::new(),
-            (None, Some(programs)) => offer::offers(programs.language, &offer::tools(menu)),
+            (None, Some(programs)) => offer::offers(programs.dialect, &offer::tools(menu)),
             (None, None) => menu.offers(),
         };
         if phase == Phase::Coordination {

@@ -14,8 +14,9 @@ use crate::confinement::compile::compile;
 use crate::confinement::network::Reach;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::programs::dialect::{Dialect, Libraries};
+use crate::programs::offer;
 use crate::programs::package::{Parents, Roots, SourceFile, files};
-use crate::programs::{Language, offer};
 use crate::tools::menu::Commands as OfferedCommands;
 use crate::tools::spec::ToolOffer;
 use crate::world::commands::{Order, Place};
@@ -56,10 +57,7 @@ const GO_VARIABLES: &[(&str, &str)] = &[
 /// How an agent that works by programs is offered that now; `None` if it does not.
 pub fn offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
     let programs = gate.policy().programs.as_ref()?;
-    Some(offer::offers(
-        programs.language(),
-        &callable(gate, programs),
-    ))
+    Some(offer::offers(programs.dialect(), &callable(gate, programs)))
 }
 
 /// The tools that the programs of an agent may call, those of its servers among them.
@@ -97,16 +95,13 @@ pub(super) fn execute_code(
     Ok(observation(&finished, calls.made()))
 }
 
-/// Runs a program that does nothing, so that it is known before any model is asked whether programs of
-/// this language can be run.
+/// Runs a program that does nothing but import, so that it is known before any model is asked whether
+/// programs can be run.
 ///
 /// # Errors
 /// Why they cannot.
 pub fn try_language(programs: &Programs) -> Result<(), String> {
-    let program = match programs.language() {
-        Language::Python => "",
-        Language::Go => "package main\n\nimport _ \"workspace_tools\"\n\nfunc main() {}\n",
-    };
+    let program = programs.dialect().trial();
     let written = write(programs, program, &[], &Roots::default());
     written.map_err(|error| error.to_string())?;
     let never = Interrupt::new().map_err(|error| error.to_string())?;
@@ -159,7 +154,8 @@ fn write(
     let room = programs.held().room();
     clear::remove(&room.program())?;
     dir::create_all(&room.program(), Audience::User)?;
-    for SourceFile { path, content } in files(programs.language(), program, tools, roots) {
+    for SourceFile { path, content } in files(programs.dialect().language(), program, tools, roots)
+    {
         let path = room.package().join(path);
         if let Some(parent) = path.parent() {
             dir::create_all(&parent, Audience::User)?;
@@ -223,13 +219,16 @@ fn confinement(programs: &Programs) -> io::Result<Confinement> {
     }
     let manager = PathPermissionManager::new(grants, Phase::Coordination);
     let package = room.package();
-    let words: Vec<String> = match programs.language() {
-        Language::Python => {
+    let words: Vec<String> = match programs.dialect() {
+        Dialect::Python(libraries) => {
+            // What is installed beside the language is found where it is asked for.
+            let alone = Some("-S").filter(|_| libraries == Libraries::Standard);
             let run = package.join("run.py").to_string();
-            let words = ["python3", "-I", "-S", "-B", "-X", "utf8", &run];
-            words.map(str::to_owned).to_vec()
+            let words = ["python3", "-I", "-B", "-X", "utf8"].into_iter();
+            let words = words.chain(alone).chain([run.as_str()]);
+            words.map(str::to_owned).collect()
         }
-        Language::Go => {
+        Dialect::Go => {
             let (package, program) = (package.to_string(), room.program().to_string());
             let words = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
             words.map(str::to_owned).to_vec()
@@ -241,7 +240,7 @@ fn confinement(programs: &Programs) -> io::Result<Confinement> {
         venv: None,
     };
     let mut facts = held.facts(order, Reach::None);
-    if programs.language() == Language::Go {
+    if programs.dialect() == Dialect::Go {
         let variables = GO_VARIABLES.iter();
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         facts.env.extend(variables);

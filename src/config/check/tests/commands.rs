@@ -7,7 +7,7 @@ use crate::config::vendors::VENDORS;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::{Domain, Network};
 use crate::confinement::tier::{Tier, TierChoice};
-use crate::programs::Language;
+use crate::programs::dialect::{Dialect, Libraries};
 
 /// An agent that runs commands, with more lines in its backend.
 pub(super) fn with_commands(lines: &str) -> String {
@@ -275,12 +275,15 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
     let on = "enable_code_based_tools: true";
     assert_eq!(programs(""), None);
     assert_eq!(programs("enable_code_based_tools: no"), None);
-    assert_eq!(programs(on).unwrap().language, Language::Python);
+    assert_eq!(
+        programs(on).unwrap().dialect,
+        Dialect::Python(Libraries::Standard)
+    );
     let go = programs(&format!(
         "{on}\ncode_language: go\ncommand_line_limits: {{timeout: 5}}"
     ));
     let go = go.unwrap();
-    assert_eq!((go.language, go.bounds.timeout_seconds), (Language::Go, 5));
+    assert_eq!((go.dialect, go.bounds.timeout_seconds), (Dialect::Go, 5));
     let off = programs(&format!("{on}\ncommand_line_sandbox: 'off'\nenv: {{A: b}}")).unwrap();
     assert_eq!(off.held().sandbox, TierChoice::Auto);
     assert!(off.held().env.is_empty());
@@ -291,6 +294,18 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
     check(
         &with_backend("cwd: w1\ncode_language: go"),
         &["warning agent.backend.code_language: `code_language` has no effect"],
+    );
+    let pandas = programs(&format!("{on}\ncode_libraries: pandas")).unwrap();
+    assert_eq!(pandas.dialect, Dialect::Python(Libraries::Pandas));
+    check(
+        &with_backend(&format!(
+            "cwd: w1\n{on}\ncode_language: go\ncode_libraries: numpy"
+        )),
+        &["warning agent.backend.code_libraries: `code_libraries` has no effect"],
+    );
+    check(
+        &with_backend(&format!("cwd: w1\n{on}\ncode_libraries: polars")),
+        &["error agent.backend.code_libraries"],
     );
     check(
         &with_backend(&format!("cwd: w1\n{on}\ncode_language: rust")),

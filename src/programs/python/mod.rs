@@ -2,33 +2,40 @@
 //! or runs texts as code, and does not walk from objects to what lies behind them. All of it is read
 //! off the tree.
 
-use std::collections::BTreeMap;
+pub(super) mod names;
+mod libraries;
+mod modules;
+mod members;
+mod tables;
+mod imports;
+
+#[cfg(test)]
+mod tests;
 
 use tree_sitter::Node;
 
+use crate::programs::dialect::Libraries;
 use crate::programs::finding::{Finding, Refusal, excerpt};
-use crate::programs::python_modules::{find, is_package};
-use crate::programs::python_names::{
-    BY_NAME, COMMANDS, FILES, HELD, LEADING_AWAY, MODULES_LISTED, NAMES, NETWORK, PLAIN, PUBLIC,
-    TEXTS, WALKS,
-};
+use crate::programs::python::imports::{Imports, is_buffer};
+use crate::programs::python::members::{Objection, Owner, attribute, is_special, member};
+use crate::programs::python::modules::{find, is_module};
+use crate::programs::python::names::{BY_NAME, MODULES_LISTED, NAMES, PLAIN, TEXTS, WALKS};
+use crate::programs::python::tables::{Arguments, Care, fault, of_function, of_method};
 use crate::programs::source::{Placed, Source};
 
 /// How many names lead from a module to one within it at most; a program can chain any number.
 const MODULE_DEPTH_MAX: usize = 8;
 
-/// Looks through a program.
-pub(super) fn judge(program: &str) -> Result<(), Refusal> {
+/// Looks through a program that may import these libraries.
+pub(super) fn judge(libraries: Libraries, program: &str) -> Result<(), Refusal> {
     let source = Source::parse(program, &tree_sitter_python::LANGUAGE.into())?;
     let nodes = source.nodes();
+    let (imports, findings) = Imports::read(&source, &nodes, libraries);
     let mut reading = Reading {
         source: &source,
-        modules: BTreeMap::new(),
-        findings: Vec::new(),
+        imports,
+        findings,
     };
-    for placed in &nodes {
-        reading.import(placed.node);
-    }
     for placed in &nodes {
         reading.look(*placed);
     }
@@ -48,8 +55,7 @@ pub(super) fn judge(program: &str) -> Result<(), Refusal> {
 
 struct Reading<'s, 'p> {
     source: &'s Source<'p>,
-    /// What names stand for that imports bind to modules.
-    modules: BTreeMap<&'p str, &'p str>,
+    imports: Imports<'p>,
     findings: Vec<Finding>,
 }
 
@@ -58,111 +64,30 @@ impl<'p> Reading<'_, 'p> {
         self.findings.push(Finding::at(node, found, instead));
     }
 
+    fn object_to(&mut self, node: Node<'_>, wrong: Option<Objection>) {
+        if let Some(Objection { found, instead }) = wrong {
+            self.refuse(node, found, instead);
+        }
+    }
+
     fn text(&self, node: Node<'_>) -> &'p str {
         self.source.text(node)
     }
 
-    /// Takes an import: what it names must be listed.
-    fn import(&mut self, node: Node<'_>) {
-        match node.kind() {
-            "import_statement" => {
-                let mut cursor = node.walk();
-                for name in node.children_by_field_name("name", &mut cursor) {
-                    self.import_module(name);
-                }
-            }
-            "import_from_statement" => self.import_from(node),
-            _ => {}
-        }
-    }
-
-    fn import_module(&mut self, node: Node<'_>) {
-        let name = node.child_by_field_name("name").unwrap_or(node);
-        let module = self.text(name);
-        self.listed(name, module);
-        let first = module.split('.').next().unwrap_or(module);
-        let alias = node.child_by_field_name("alias");
-        let (bound, stands_for) =
-            alias.map_or((first, first), |alias| (self.source.text(alias), module));
-        self.modules.insert(bound, stands_for);
-    }
-
-    fn import_from(&mut self, node: Node<'_>) {
-        let Some(from) = node.child_by_field_name("module_name") else {
-            return;
-        };
-        let module = self.text(from);
-        if !self.listed(from, module) {
-            return;
-        }
-        let mut cursor = node.walk();
-        let parts: Vec<Node<'_>> = node.children(&mut cursor).collect();
-        for part in parts {
-            if part.kind() == "wildcard_import" {
-                self.refuse(
-                    part,
-                    "`import *` hides what is imported",
-                    "name what you use",
-                );
-            }
-        }
-        let mut cursor = node.walk();
-        let names: Vec<Node<'_>> = node.children_by_field_name("name", &mut cursor).collect();
-        for part in names {
-            let name = part.child_by_field_name("name").unwrap_or(part);
-            let inner = format!("{module}.{}", self.text(name));
-            if find(&inner).is_some() {
-                let bound = part.child_by_field_name("alias").unwrap_or(name);
-                let message = format!("{} is a module", excerpt(&inner));
-                let instead = format!("write `import {inner}`");
-                self.refuse(bound, message, &instead);
-            } else {
-                self.member(name, module, self.source.text(name));
-            }
-        }
-    }
-
-    /// Whether a module may be imported; says so if not.
-    fn listed(&mut self, node: Node<'_>, module: &str) -> bool {
-        if find(module).is_some() {
-            return true;
-        }
-        let first = module.split('.').next().unwrap_or(module);
-        let instead = match first {
-            "os" | "io" | "pathlib" | "shutil" | "tempfile" | "glob" | "fileinput" | "codecs"
-            | "zipfile" | "tarfile" | "sqlite3" | "dbm" | "shelve" | "mmap" | "fcntl" => FILES,
-            "subprocess" | "pty" | "multiprocessing" | "signal" | "posix" | "commands" => COMMANDS,
-            "socket" | "urllib" | "http" | "ssl" | "asyncio" | "requests" | "ftplib"
-            | "smtplib" | "selectors" | "select" | "socketserver" | "xmlrpc" => NETWORK,
-            "importlib" | "runpy" | "code" | "codeop" | "pickle" | "marshal" | "imp"
-            | "zipimport" | "pkgutil" | "timeit" | "doctest" => TEXTS,
-            _ => MODULES_LISTED,
-        };
-        let message = format!("the module {} is not open to programs", excerpt(module));
-        self.refuse(node, message, instead);
-        false
-    }
-
-    /// Judges `member` of a listed module.
-    fn member(&mut self, node: Node<'_>, module: &str, member: &str) {
-        let closed = find(module).is_some_and(|module| !module.opens(member));
-        if closed {
-            let message = format!("{} is closed", excerpt(&format!("{module}.{member}")));
-            self.refuse(node, message, WALKS);
-        } else {
-            self.attribute_name(node, member, Owner::Other);
-        }
+    fn is_module(&self, name: &str) -> bool {
+        is_module(self.imports.libraries(), name)
     }
 
     fn look(&mut self, placed: Placed<'_>) {
         let node = placed.node;
         match node.kind() {
             "identifier" => self.identifier(node, role(placed)),
-            "attribute" => self.attribute(node, role(placed)),
+            "attribute" => self.attribute(placed),
             "call" => self.call(node),
+            "case_pattern" => self.capture(node),
             "keyword_pattern" => {
                 if let Some(name) = node.named_child(0) {
-                    self.attribute_name(name, self.source.text(name), Owner::Other);
+                    self.attribute_by_name(name, self.text(name));
                 }
             }
             "exec_statement" => self.refuse(node, "`exec` runs a text as code", TEXTS),
@@ -193,13 +118,18 @@ impl<'p> Reading<'_, 'p> {
         if matches!(role, Role::Attribute | Role::Import) {
             return;
         }
-        if self.modules.contains_key(name) && !matches!(role, Role::Object | Role::Keyword) {
+        if self.imports.module_named(name).is_some()
+            && !matches!(role, Role::Object | Role::Keyword)
+        {
             let message = format!("the module {} is used as a value", excerpt(name));
             self.refuse(
                 node,
                 message,
                 "use its members, or name the variable otherwise",
             );
+        }
+        if self.imports.bind_buffer(name) && !matches!(role, Role::Called | Role::Keyword) {
+            self.buffer_as_value(node);
         }
         if role == Role::Keyword {
             return;
@@ -214,32 +144,97 @@ impl<'p> Reading<'_, 'p> {
         }
     }
 
-    fn attribute(&mut self, node: Node<'_>, role: Role) {
+    fn attribute(&mut self, placed: Placed<'_>) {
+        let (node, role) = (placed.node, role(placed));
         let (Some(object), Some(name)) = (
             node.child_by_field_name("object"),
             node.child_by_field_name("attribute"),
         ) else {
             return;
         };
-        let member = self.source.text(name);
+        let named = self.text(name);
+        let call = placed.parent.filter(|_| role == Role::Called);
         let Some(module) = self.module_of(object) else {
             let own = ["self", "cls"].contains(&self.text(object));
             let owner = if own { Owner::Itself } else { Owner::Other };
-            self.attribute_name(name, member, owner);
+            self.object_to(name, attribute(named, owner));
+            self.take_care(name, of_method(named), call);
             return;
         };
-        let inner = format!("{module}.{member}");
-        let is_module = find(&inner).is_some() || is_package(&inner);
-        if is_module {
+        let inner = format!("{module}.{named}");
+        if self.is_module(&inner) {
             if role != Role::Object {
                 let message = format!("the module {} is used as a value", excerpt(&inner));
                 self.refuse(node, message, "use its members");
             }
-        } else if find(&module).is_none() {
+        } else if find(self.imports.libraries(), &module).is_none() {
             let message = format!("{} is not open to programs", excerpt(&inner));
             self.refuse(name, message, MODULES_LISTED);
         } else {
-            self.member(name, &module, member);
+            self.object_to(name, member(self.imports.libraries(), &module, named));
+            self.take_care(name, of_function(&module, named), call);
+            if is_buffer(&inner) && role != Role::Called {
+                self.buffer_as_value(node);
+            }
+        }
+    }
+
+    /// An attribute that is named where it is not used.
+    fn attribute_by_name(&mut self, node: Node<'_>, name: &str) {
+        self.object_to(node, attribute(name, Owner::Other));
+        self.take_care(node, of_method(name), None);
+    }
+
+    /// Looks at what needs it in programs with tables: at how it is called, or that it is not.
+    fn take_care(&mut self, name: Node<'_>, care: Option<Care>, call: Option<Node<'_>>) {
+        let Some(care) = care.filter(|_| self.imports.have_tables()) else {
+            return;
+        };
+        let text = |node| self.text(node);
+        let literal = |node| self.literal(node);
+        let arguments = call.map(|call| Arguments::of(call, text, literal));
+        if let Some(wrong) = fault(care, arguments.as_ref(), |node| self.makes_buffer(node)) {
+            let message = format!("{} {}", excerpt(self.text(name)), wrong.does);
+            self.refuse(name, message, wrong.instead);
+        }
+    }
+
+    /// Whether an expression makes a text or bytes in memory.
+    fn makes_buffer(&self, node: Node<'_>) -> bool {
+        let called = node.child_by_field_name("function");
+        let Some(class) = called.filter(|_| node.kind() == "call") else {
+            return false;
+        };
+        let parts = (
+            class.child_by_field_name("object"),
+            class.child_by_field_name("attribute"),
+        );
+        match parts {
+            (Some(object), Some(name)) => self
+                .module_of(object)
+                .is_some_and(|module| is_buffer(&format!("{module}.{}", self.text(name)))),
+            _ => class.kind() == "identifier" && self.imports.bind_buffer(self.text(class)),
+        }
+    }
+
+    /// What readers are given must be what it seems.
+    fn buffer_as_value(&mut self, node: Node<'_>) {
+        if self.imports.have_tables() {
+            let message = format!("{} is used as a value", excerpt(self.text(node)));
+            self.refuse(
+                node,
+                message,
+                "call it where it is needed: `io.StringIO(text)`",
+            );
+        }
+    }
+
+    /// A pattern that is nothing but a name gives that name another meaning.
+    fn capture(&mut self, node: Node<'_>) {
+        let name = self.text(node);
+        if self.imports.module_named(name).is_some() || self.imports.bind_buffer(name) {
+            let message = format!("{} is imported, and bound by a pattern", excerpt(name));
+            self.refuse(node, message, "name the variable otherwise");
         }
     }
 
@@ -254,32 +249,14 @@ impl<'p> Reading<'_, 'p> {
         if first.kind() != "identifier" {
             return None;
         }
-        let mut module = (*self.modules.get(self.text(first))?).to_owned();
+        let mut module = self.imports.module_named(self.text(first))?.to_owned();
         for member in members.into_iter().rev() {
             module = format!("{module}.{member}");
-            if find(&module).is_none() && !is_package(&module) {
+            if !self.is_module(&module) {
                 return None;
             }
         }
         Some(module)
-    }
-
-    fn attribute_name(&mut self, node: Node<'_>, name: &str, owner: Owner) {
-        let special = is_special(name);
-        let why = if special && !PLAIN.contains(&name) || LEADING_AWAY.contains(&name) {
-            "leads to what lies behind objects"
-        } else if HELD.contains(&name) {
-            "is a module that is not open to programs"
-        } else if name.starts_with('_')
-            && !special
-            && owner == Owner::Other
-            && !PUBLIC.contains(&name)
-        {
-            "is private to what it belongs to"
-        } else {
-            return;
-        };
-        self.refuse(node, format!("{} {why}", excerpt(name)), WALKS);
     }
 
     /// A call that takes the name of an attribute must have it written out.
@@ -294,7 +271,7 @@ impl<'p> Reading<'_, 'p> {
         let name = arguments.and_then(|arguments| arguments.named_child(1));
         let literal = name.and_then(|name| self.literal(name));
         if let (Some(name), Some(literal)) = (name, literal) {
-            self.attribute_name(name, literal, Owner::Other);
+            self.attribute_by_name(name, literal);
             return;
         }
         let function_name = excerpt(self.text(function));
@@ -316,21 +293,12 @@ impl<'p> Reading<'_, 'p> {
             {
                 let text = self.text(*content);
                 text.bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                    .all(|byte| byte.is_ascii_alphanumeric() || [b'_', b'.'].contains(&byte))
                     .then_some(text)
             }
             _ => None,
         }
     }
-}
-
-/// Whose attribute it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    /// Of the object whose own method asks.
-    Itself,
-    /// Of any other.
-    Other,
 }
 
 /// What part an expression plays where it stands.
@@ -367,9 +335,4 @@ fn role(placed: Placed<'_>) -> Role {
         "dotted_name" | "aliased_import" => Role::Import,
         _ => Role::Value,
     }
-}
-
-/// Whether Python gives a name a meaning of its own.
-fn is_special(name: &str) -> bool {
-    name.len() > 4 && name.starts_with("__") && name.ends_with("__")
 }

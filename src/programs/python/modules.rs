@@ -3,6 +3,8 @@
 //! the network, or runs a text as code; single members that do are closed.
 
 use crate::programs::PACKAGE;
+use crate::programs::dialect::Libraries;
+use crate::programs::python::libraries::{FFT, LINALG, NUMPY, PANDAS, RANDOM, TYPES};
 
 /// A module that programs may import.
 #[derive(Debug)]
@@ -10,6 +12,8 @@ pub(super) struct Module {
     /// Its name with all parts.
     pub(super) name: &'static str,
     members: Members,
+    /// The fewest libraries that bring it.
+    pub(super) library: Libraries,
 }
 
 /// Which members of a module are open. Names that begin with `_` never are.
@@ -23,11 +27,19 @@ enum Members {
 use Members::{All, AllBut, Only};
 
 const fn module(name: &'static str, members: Members) -> Module {
-    Module { name, members }
+    of(Libraries::Standard, name, members)
+}
+
+const fn of(library: Libraries, name: &'static str, members: Members) -> Module {
+    Module {
+        name,
+        members,
+        library,
+    }
 }
 
 /// The modules, by name.
-pub(super) const MODULES: &[Module] = &[
+const MODULES: &[Module] = &[
     module("__future__", All),
     module("abc", All),
     module("array", All),
@@ -72,8 +84,14 @@ pub(super) const MODULES: &[Module] = &[
     module("json", All),
     module("math", All),
     module("numbers", All),
+    of(Libraries::Numpy, "numpy", Only(NUMPY)),
+    of(Libraries::Numpy, "numpy.fft", Only(FFT)),
+    of(Libraries::Numpy, "numpy.linalg", Only(LINALG)),
+    of(Libraries::Numpy, "numpy.random", Only(RANDOM)),
     // They walk attributes by name.
     module("operator", AllBut(&["attrgetter", "methodcaller"])),
+    of(Libraries::Pandas, "pandas", Only(PANDAS)),
+    of(Libraries::Pandas, "pandas.api.types", Only(TYPES)),
     module("pprint", All),
     module("queue", All),
     module("random", All),
@@ -109,16 +127,22 @@ pub(super) const MODULES: &[Module] = &[
     module(PACKAGE, All),
 ];
 
-/// The module of this name, if programs may import it.
-pub(super) fn find(name: &str) -> Option<&'static Module> {
-    MODULES.iter().find(|module| module.name == name)
+/// The modules that programs with these libraries may import.
+fn open_to(libraries: Libraries) -> impl Iterator<Item = &'static Module> {
+    let is_open = move |module: &&Module| module.library <= libraries;
+    MODULES.iter().filter(is_open)
 }
 
-/// Whether there is a module inside the package of this name that programs may import.
-pub(super) fn is_package(name: &str) -> bool {
-    MODULES.iter().any(|module| {
+/// The module of this name, if programs with these libraries may import it.
+pub(super) fn find(libraries: Libraries, name: &str) -> Option<&'static Module> {
+    open_to(libraries).find(|module| module.name == name)
+}
+
+/// Whether it is such a module, or one of them is inside the package of this name.
+pub(super) fn is_module(libraries: Libraries, name: &str) -> bool {
+    open_to(libraries).any(|module| {
         let inside = module.name.strip_prefix(name);
-        inside.is_some_and(|inside| inside.starts_with('.'))
+        inside.is_some_and(|inside| inside.is_empty() || inside.starts_with('.'))
     })
 }
 

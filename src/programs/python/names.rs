@@ -5,7 +5,7 @@
 pub(super) const FILES: &str =
     "use `workspace_tools.read_text_file` and `workspace_tools.write_file`";
 /// What is said instead of things that start processes.
-pub(super) const COMMANDS: &str = "use `workspace_tools.execute_command`";
+pub(in crate::programs) const COMMANDS: &str = "use `workspace_tools.execute_command`";
 /// What is said instead of things that run texts.
 pub(super) const TEXTS: &str =
     "write the code itself, or take data apart with `json` or `ast.literal_eval`";
