@@ -104,11 +104,7 @@ impl Held {
         for message in news {
             match message {
                 Message::CallResult { call_id, content } => {
-                    let answered = |answer| {
-                        let text = content.clone();
-                        let images = Vec::new();
-                        (answer, Answered { text, images })
-                    };
+                    let answered = |answer| (answer, Answered::text(content.clone()));
                     results.extend(self.waiting.remove(call_id).map(answered));
                 }
                 Message::Images { images, .. } => shown.extend_from_slice(images),

@@ -61,12 +61,20 @@ pub(super) enum Incoming {
 pub(super) type AnswerSender = oneshot::Sender<Result<Answered, String>>;
 
 /// What a guest's model is given for a call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answered {
     /// What it reads.
     pub(super) text: String,
     /// What it is shown.
     pub(super) images: Vec<Image>,
+}
+
+impl Answered {
+    /// A text alone.
+    pub(super) fn text(text: String) -> Self {
+        let images = Vec::new();
+        Self { text, images }
+    }
 }
 
 /// The relay of one guest.

@@ -280,10 +280,7 @@ impl<'a> Turn<'a> {
         if is_decision(&call.name) {
             self.has_decided = true;
             self.until = self.until.min(after(Instant::now(), WIND_UP_MAX));
-            let _told = answer.send(Ok(Answered {
-                text: HANDED_IN.to_owned(),
-                images: Vec::new(),
-            }));
+            let _told = answer.send(Ok(Answered::text(HANDED_IN.to_owned())));
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }
