@@ -20,12 +20,29 @@ const BUFFERS: &str = "io";
 #[derive(Debug)]
 pub(super) struct Imports<'p> {
     libraries: Libraries,
-    /// The modules that names stand for.
-    modules: BTreeMap<&'p str, &'p str>,
-    /// What all names stand for, with all its parts.
-    bound: BTreeMap<&'p str, String>,
+    /// What names stand for.
+    bound: BTreeMap<&'p str, Bound<'p>>,
     has_tables: bool,
     findings: Vec<Finding>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound<'p> {
+    /// A module.
+    Module(&'p str),
+    /// A member of one, with all its parts.
+    Member(String),
+}
+
+impl Bound<'_> {
+    /// With all its parts.
+    fn whole(&self) -> &str {
+        match self {
+            Bound::Module(whole) => whole,
+            Bound::Member(whole) => whole,
+        }
+    }
 }
 
 impl<'p> Imports<'p> {
@@ -37,7 +54,6 @@ impl<'p> Imports<'p> {
     ) -> (Self, Vec<Finding>) {
         let mut imports = Self {
             libraries,
-            modules: BTreeMap::new(),
             bound: BTreeMap::new(),
             has_tables: false,
             findings: Vec::new(),
@@ -65,7 +81,10 @@ impl<'p> Imports<'p> {
 
     /// The module that a name stands for.
     pub(super) fn module_named(&self, name: &str) -> Option<&'p str> {
-        self.modules.get(name).copied()
+        match self.bound.get(name)? {
+            Bound::Module(module) => Some(module),
+            Bound::Member(_) => None,
+        }
     }
 
     /// Whether a library for tables is among them.
@@ -75,8 +94,7 @@ impl<'p> Imports<'p> {
 
     /// Whether a name stands for a class whose values are texts or bytes in memory.
     pub(super) fn bind_buffer(&self, name: &str) -> bool {
-        let whole = self.bound.get(name);
-        whole.is_some_and(|whole| is_buffer(whole))
+        matches!(self.bound.get(name), Some(Bound::Member(whole)) if is_buffer(whole))
     }
 
     fn module(&mut self, source: &Source<'p>, node: Node<'_>) {
@@ -87,8 +105,7 @@ impl<'p> Imports<'p> {
         let alias = node.child_by_field_name("alias");
         let (bound, stands_for) =
             alias.map_or((first, first), |alias| (source.text(alias), module));
-        self.bind(node, bound, stands_for.to_owned());
-        self.modules.insert(bound, stands_for);
+        self.bind(node, bound, Bound::Module(stands_for));
     }
 
     fn members(&mut self, source: &Source<'p>, node: Node<'_>) {
@@ -121,23 +138,23 @@ impl<'p> Imports<'p> {
                 let instead = format!("write `import {module}`, and `{inner}(…)`");
                 self.refuse(name, message, &instead);
             }
-            self.bind(bound, source.text(bound), inner);
+            self.bind(bound, source.text(bound), Bound::Member(inner));
         }
     }
 
     /// Takes down what a name stands for, which is one thing: each use is judged by it.
-    fn bind(&mut self, node: Node<'_>, bound: &'p str, whole: String) {
-        let before = self.bound.get(bound).filter(|before| **before != whole);
+    fn bind(&mut self, node: Node<'_>, bound: &'p str, now: Bound<'p>) {
+        let before = self.bound.get(bound).filter(|before| **before != now);
         if let Some(before) = before {
             let message = format!(
                 "{} stands for {} and for {}",
                 excerpt(bound),
-                excerpt(before),
-                excerpt(&whole)
+                excerpt(before.whole()),
+                excerpt(now.whole())
             );
             self.refuse(node, message, "give each import a name of its own");
         }
-        self.bound.insert(bound, whole);
+        self.bound.insert(bound, now);
     }
 
     /// Whether a module may be imported; says so if not.
