@@ -6,12 +6,48 @@ use crate::cli::output::{Form, Output};
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::prompt::{self, Found, Mention, ParsedPrompt, Reach};
+use crate::permissions::grant::Permission;
+use crate::prompt::{self, Found, Mention, MentionLookup, ParsedPrompt, Reach, TaskText};
+use crate::wording::first_of;
 use crate::world::files::look;
 
-/// Finds the mentions in `text`, which the user typed in `base`.
-pub(crate) fn parse(text: &str, base: &AbsPath, host: &Host) -> ParsedPrompt {
-    prompt::parse(text, base, host.home.as_ref(), &look)
+/// The most paths that one line lists.
+const LISTED_PATHS_MAX: usize = 3;
+
+/// Finds the mentions in `task`, whose relative paths are below `base`.
+pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
+    prompt::parse(task, lookup(base, host))
+}
+
+/// Where mentions are looked up by a user who is in `base`.
+pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a> {
+    MentionLookup {
+        base,
+        home: host.home.as_ref(),
+        look: &look,
+    }
+}
+
+/// The line about `mentions` of text from `source` that the user did not type; nothing without any.
+pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String> {
+    let (first, _) = mentions.split_first()?;
+    let it = if mentions.len() == 1 { "it" } else { "one" };
+    let suffix = match first.permission {
+        Permission::Read => "",
+        Permission::Write => ":w",
+    };
+    Some(format!(
+        "{source} mentions {}, and opens nothing: to open {it}, type the mention yourself, for \
+         example `@{}{suffix}`",
+        listed(mentions),
+        first.path,
+    ))
+}
+
+/// The paths of `mentions` as part of a sentence.
+pub(crate) fn listed(mentions: &[&Mention]) -> String {
+    let paths: Vec<&AbsPath> = mentions.iter().map(|mention| &mention.path).collect();
+    first_of(&paths, LISTED_PATHS_MAX)
 }
 
 /// What the user should know about the mentions of a prompt.
@@ -25,7 +61,11 @@ pub(crate) fn warnings(prompt: &ParsedPrompt) -> Vec<String> {
             }
         }
     });
-    missing.chain(prompt.suggestions.iter().cloned()).collect()
+    let piped: Vec<&Mention> = prompt.piped.iter().collect();
+    missing
+        .chain(prompt.suggestions.iter().cloned())
+        .chain(closed_note("standard input", &piped))
+        .collect()
 }
 
 /// Prints which paths `text` opens and what the agents read of it.
@@ -37,7 +77,7 @@ pub(crate) fn explain(
     output: &mut Output<'_>,
 ) -> Result<()> {
     let base = base.map_or_else(|| host.cwd.clone(), |base| host.cwd.join(base));
-    let parsed = parse(text, &base, host);
+    let parsed = parse(&TaskText::typed(text), &base, host);
     match form {
         Form::Json => output.result(&format!("{}\n", prompt::to_json(&parsed))),
         Form::Text => output.result(&for_people(&parsed)),

@@ -1,5 +1,5 @@
-//! Owns the task as it was typed: which words are the task, and when standard input belongs to it.
-//! Standard input is read only if a lone `-` asks for it.
+//! Owns the task of the command line: which words are the task, and when standard input belongs to
+//! it. Standard input is read only if a lone `-` asks for it.
 
 use std::io::Read;
 
@@ -9,6 +9,7 @@ use crate::cli::args::Arguments;
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::usage::{unserved, usage};
 use crate::error::{Error, Result};
+use crate::prompt::TaskText;
 
 /// Where the task comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +54,19 @@ impl TaskSource {
 
     /// The task as text; `input` is read to its end if the task asks for it, and not touched
     /// otherwise.
-    pub(crate) fn read(self, input: impl Read) -> Result<String> {
+    pub(crate) fn read(self, input: impl Read) -> Result<TaskText> {
         let task = match self {
-            TaskSource::Typed(task) => task,
-            TaskSource::Input => piped(input)?,
-            TaskSource::TypedThenInput(task) => format!("{task}\n\n{}", piped(input)?),
+            TaskSource::Typed(task) => TaskText::typed(task),
+            TaskSource::Input => TaskText {
+                typed: String::new(),
+                piped: Some(piped(input)?),
+            },
+            TaskSource::TypedThenInput(task) => TaskText {
+                typed: task,
+                piped: Some(piped(input)?),
+            },
         };
-        if task.trim().is_empty() {
+        if task.whole().trim().is_empty() {
             Err(no_task())
         } else {
             Ok(task)
@@ -168,9 +175,11 @@ mod tests {
             }
         }
         let typed = TaskSource::Typed("x".to_owned());
-        assert_eq!(typed.read(Untouchable).unwrap(), "x");
+        assert_eq!(typed.read(Untouchable).unwrap(), TaskText::typed("x"));
         let both = TaskSource::TypedThenInput("review".to_owned());
-        assert_eq!(both.read("diff".as_bytes()).unwrap(), "review\n\ndiff");
+        let both = both.read("diff".as_bytes()).unwrap();
+        assert_eq!(both.piped.as_deref(), Some("diff"));
+        assert_eq!(both.whole(), "review\n\ndiff");
         let endless = TaskSource::Input.read(std::io::repeat(b'a')).unwrap_err();
         assert!(
             endless

@@ -1,7 +1,7 @@
 //! Owns the mentions in a prompt: which `@path` and `@path:w` a user wrote, what they ask for, and
-//! the prompt with the paths put in. Only what the user typed may be read here, never a file, a
-//! tool's output or a model's words. Nothing is opened: a mention is a wish that becomes a grant
-//! elsewhere.
+//! the prompt with the paths put in. A mention counts only in text that the user typed, never in
+//! piped or pasted text, a file, a tool's output or a model's words. Nothing is opened: a mention is
+//! a wish that becomes a grant elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,64 @@ use crate::prompt::candidate::{Before, Candidate, candidates};
 
 mod candidate;
 pub mod opened;
+pub mod pasted;
 pub mod typing;
 
 /// This many mentioned files of one directory are worth the suggestion to name the directory.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;
+
+/// The most `@` of piped text that are looked up to tell the user what they name.
+const PIPED_MENTIONS_MAX: usize = 256;
+
+/// The text of a task, by where it came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskText {
+    /// What the user typed. Its mentions open what they name.
+    pub typed: String,
+    /// What came from standard input. It follows what was typed and opens nothing.
+    pub piped: Option<String>,
+}
+
+impl TaskText {
+    /// A task that was typed as a whole.
+    pub fn typed(text: impl Into<String>) -> Self {
+        Self {
+            typed: text.into(),
+            piped: None,
+        }
+    }
+
+    /// All of it, as the agents' task: piped text follows what was typed after an empty line.
+    pub fn whole(&self) -> String {
+        match &self.piped {
+            None => self.typed.clone(),
+            Some(piped) if self.typed.is_empty() => piped.clone(),
+            Some(piped) => format!("{}{PIPED_GAP}{piped}", self.typed),
+        }
+    }
+}
+
+/// What stands between typed and piped text.
+const PIPED_GAP: &str = "\n\n";
+
+/// Where the paths of a prompt are looked up.
+#[derive(Clone, Copy)]
+pub struct MentionLookup<'a> {
+    /// What relative paths are below.
+    pub base: &'a AbsPath,
+    /// What `~/` stands for.
+    pub home: Option<&'a AbsPath>,
+    /// Asks the disk.
+    pub look: &'a dyn Fn(&AbsPath) -> Found,
+}
+
+impl std::fmt::Debug for MentionLookup<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("MentionLookup");
+        shown.field("base", self.base).field("home", &self.home);
+        shown.finish_non_exhaustive()
+    }
+}
 
 /// What the disk says about a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +124,8 @@ pub struct ParsedPrompt {
     /// What was written as a path and is missing or unreadable; the prompt still shows it as it was
     /// written.
     pub missing: Vec<Mention>,
+    /// What piped text names and what is there. It is not opened.
+    pub piped: Vec<Mention>,
     /// What the user could have written instead.
     pub suggestions: Vec<String>,
 }
@@ -83,30 +139,30 @@ impl ParsedPrompt {
     }
 }
 
-/// Finds the mentions in `prompt`. Relative paths are below `base`, `~/` is `home`; `look` asks the
-/// disk. The longest name that exists is taken. One that does not exist is plain text unless it is
-/// surely meant as a path.
-pub fn parse(
-    prompt: &str,
-    base: &AbsPath,
-    home: Option<&AbsPath>,
-    look: &dyn Fn(&AbsPath) -> Found,
-) -> ParsedPrompt {
-    let mut reader = Reader {
-        base,
-        home,
-        look,
-        cleaned: String::with_capacity(prompt.len()),
-        mentions: Mentions::default(),
-        missing: Mentions::default(),
-    };
-    reader.read(prompt);
+/// Finds the mentions in `task`. The longest name that exists is taken. One that does not exist is
+/// plain text unless it is surely meant as a path. Piped text stays as it is.
+pub fn parse(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPrompt {
+    let mut reader = Reader::new(lookup);
+    reader.read(&task.typed);
+    let mut cleaned = reader.cleaned;
+    let mut piped = Mentions::default();
+    if let Some(text) = &task.piped {
+        if !cleaned.is_empty() {
+            cleaned.push_str(PIPED_GAP);
+        }
+        cleaned.push_str(text);
+        let mut reader = Reader::new(lookup);
+        reader.lookups_left = PIPED_MENTIONS_MAX;
+        reader.read(text);
+        piped = reader.mentions;
+    }
     ParsedPrompt {
-        original_prompt: prompt.to_owned(),
-        suggestions: suggestions(&reader.mentions.list, base),
-        cleaned_prompt: reader.cleaned,
+        original_prompt: task.whole(),
+        suggestions: suggestions(&reader.mentions.list, lookup.base),
+        cleaned_prompt: cleaned,
         mentions: reader.mentions.list,
         missing: reader.missing.list,
+        piped: piped.list,
     }
 }
 
@@ -156,15 +212,37 @@ impl Mentions {
 }
 
 struct Reader<'a> {
-    base: &'a AbsPath,
-    home: Option<&'a AbsPath>,
-    look: &'a dyn Fn(&AbsPath) -> Found,
+    lookup: MentionLookup<'a>,
+    /// How many `@` may still be looked up; what follows is plain text.
+    lookups_left: usize,
     cleaned: String,
+    /// Where each mention that names something begins, in bytes, and what it names.
+    occurrences: Vec<Occurrence>,
     mentions: Mentions,
     missing: Mentions,
 }
 
-impl Reader<'_> {
+/// A mention at its place in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Occurrence {
+    /// Where its `@` stands, in bytes.
+    at: usize,
+    /// What it names.
+    mention: Mention,
+}
+
+impl<'a> Reader<'a> {
+    fn new(lookup: MentionLookup<'a>) -> Self {
+        Self {
+            lookup,
+            lookups_left: usize::MAX,
+            cleaned: String::new(),
+            occurrences: Vec::new(),
+            mentions: Mentions::default(),
+            missing: Mentions::default(),
+        }
+    }
+
     fn read(&mut self, prompt: &str) {
         let mut rest = prompt;
         let mut previous = None;
@@ -178,7 +256,8 @@ impl Reader<'_> {
             }
             self.cleaned.push_str(text);
             let before = Before::of(text.chars().next_back().or(previous));
-            if let Some(after) = self.mention(before, after) {
+            let at = prompt.len().saturating_sub(after.len()).saturating_sub(1);
+            if let Some(after) = self.mention(before, at, after) {
                 rest = after;
                 previous = None;
             } else {
@@ -190,7 +269,8 @@ impl Reader<'_> {
     }
 
     /// Reads the mention after an `@` if there is one, and returns the text behind it.
-    fn mention<'p>(&mut self, before: Before, after: &'p str) -> Option<&'p str> {
+    fn mention<'p>(&mut self, before: Before, at: usize, after: &'p str) -> Option<&'p str> {
+        self.lookups_left = self.lookups_left.checked_sub(1)?;
         let mut candidates = match before {
             Before::Slash => return None,
             Before::Word | Before::Gap => candidates(after),
@@ -202,6 +282,10 @@ impl Reader<'_> {
             let mention = self.looked_up(candidate);
             if matches!(mention.found, Found::File | Found::Directory) {
                 self.put(&mention.path, candidate.rest);
+                self.occurrences.push(Occurrence {
+                    at,
+                    mention: mention.clone(),
+                });
                 self.mentions.add(mention);
                 return Some(candidate.rest);
             }
@@ -216,16 +300,16 @@ impl Reader<'_> {
     }
 
     fn looked_up(&self, candidate: &Candidate<'_>) -> Mention {
-        let path = match (candidate.name.strip_prefix('~'), self.home) {
+        let path = match (candidate.name.strip_prefix('~'), self.lookup.home) {
             (Some(""), Some(home)) => home.clone(),
             (Some(below), Some(home)) if below.starts_with('/') => {
                 home.join(below.trim_start_matches('/'))
             }
-            _ => AbsPath::resolve(self.base, candidate.name),
+            _ => AbsPath::resolve(self.lookup.base, candidate.name),
         };
         Mention {
             permission: candidate.permission,
-            found: (self.look)(&path),
+            found: (self.lookup.look)(&path),
             reach: self.reach(&path),
             path,
         }
@@ -233,9 +317,10 @@ impl Reader<'_> {
 
     fn reach(&self, path: &AbsPath) -> Reach {
         let holds = |inner: &AbsPath| inner.is_within(path);
-        if path != self.base && holds(self.base) || self.home.is_some_and(holds) {
+        let MentionLookup { base, home, .. } = self.lookup;
+        if path != base && holds(base) || home.is_some_and(holds) {
             Reach::Broad
-        } else if path.is_within(self.base) {
+        } else if path.is_within(base) {
             Reach::Inside
         } else {
             Reach::Outside

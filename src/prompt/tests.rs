@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
-use super::{Found, ParsedPrompt, Permission, Reach, parse, to_json};
+use super::{Found, MentionLookup, ParsedPrompt, Permission, Reach, TaskText, parse, to_json};
 use crate::path::AbsPath;
 
 /// What is on the disk of these tests; the user stands in `/home/u/p`.
@@ -53,8 +54,19 @@ fn disk(path: &AbsPath) -> Found {
     }
 }
 
-fn parsed(prompt: &str) -> ParsedPrompt {
-    parse(prompt, &abs("/home/u/p"), Some(&abs("/home/u")), &disk)
+/// The lookup of a user who stands in `/home/u/p` and has [`disk`].
+pub(super) fn lookup() -> MentionLookup<'static> {
+    static PLACES: LazyLock<[AbsPath; 2]> = LazyLock::new(|| [abs("/home/u/p"), abs("/home/u")]);
+    let [base, home] = &*PLACES;
+    MentionLookup {
+        base,
+        home: Some(home),
+        look: &disk,
+    }
+}
+
+pub(super) fn parsed(prompt: &str) -> ParsedPrompt {
+    parse(&TaskText::typed(prompt), lookup())
 }
 
 /// `opened` lists the mentions as `r PATH` or `w PATH`, `missing` the missing paths, both with `; `
@@ -355,7 +367,12 @@ fn broad_mentions_are_told_from_others() {
     }
     // whoever stands in the home directory mentions it by `@.`
     let home = abs("/home/u");
-    let got = parse("@.", &home, Some(&home), &|_| Found::Directory);
+    let lookup = MentionLookup {
+        base: &home,
+        home: Some(&home),
+        look: &|_| Found::Directory,
+    };
+    let got = parse(&TaskText::typed("@."), lookup);
     assert_eq!(got.mentions[0].reach, Reach::Broad);
 }
 
@@ -388,7 +405,12 @@ fn check_linear(piece: &str, found: Found) {
             found
         };
         let prompt = piece.repeat(bytes / piece.len());
-        let got = parse(&prompt, &abs("/p"), None, &look);
+        let lookup = MentionLookup {
+            base: &abs("/p"),
+            home: None,
+            look: &look,
+        };
+        let got = parse(&TaskText::typed(prompt), lookup);
         assert_eq!(got.original_prompt, prompt);
         looks.get()
     };
@@ -417,7 +439,12 @@ fn hostile_prompts_are_read_in_linear_time() {
         ("@x", "y"),
     ] {
         let prompt = begin.to_owned() + &end.repeat(100_000);
-        let got = parse(&prompt, &abs("/p"), None, &|_| Found::Missing);
+        let lookup = MentionLookup {
+            base: &abs("/p"),
+            home: None,
+            look: &|_| Found::Missing,
+        };
+        let got = parse(&TaskText::typed(prompt.clone()), lookup);
         assert_eq!(got.cleaned_prompt, prompt.replace("\\@", "@"));
     }
 }
@@ -451,7 +478,12 @@ proptest! {
     fn any_text_is_read(prompt in any::<String>(), pieces in prop::collection::vec("[@a.\"':/w~\\\\ ]{0,4}", 0..40)) {
         for prompt in [prompt, pieces.concat()] {
             for found in [Found::File, Found::Directory, Found::Missing, Found::Unreadable] {
-                let got = parse(&prompt, &abs("/p"), Some(&abs("/p/h")), &|_| found);
+                let lookup = MentionLookup {
+                    base: &abs("/p"),
+                    home: Some(&abs("/p/h")),
+                    look: &|_| found,
+                };
+                let got = parse(&TaskText::typed(prompt.clone()), lookup);
                 if matches!(found, Found::Missing | Found::Unreadable) {
                     assert_eq!(got.cleaned_prompt, prompt.replace("\\@", "@"));
                     assert_eq!(got.mentions, []);
@@ -476,4 +508,50 @@ proptest! {
         }
         assert_eq!(parsed(&prompt).cleaned_prompt, cleaned);
     }
+}
+
+#[test]
+fn piped_text_opens_nothing_and_stays_as_it_is() {
+    let task = TaskText {
+        typed: "see @a.py".to_owned(),
+        piped: Some("fix @b.py and @src/main.py:w, \\@x @nothing.py".to_owned()),
+    };
+    let got = parse(&task, lookup());
+    let opened: Vec<String> = got.mentions.iter().map(|m| m.path.to_string()).collect();
+    assert_eq!(opened, ["/home/u/p/a.py"]);
+    let named: Vec<String> = got.piped.iter().map(|m| m.path.to_string()).collect();
+    assert_eq!(named, ["/home/u/p/b.py", "/home/u/p/src/main.py"]);
+    assert_eq!(
+        got.cleaned_prompt,
+        "see /home/u/p/a.py\n\nfix @b.py and @src/main.py:w, \\@x @nothing.py"
+    );
+    assert_eq!(got.original_prompt, task.whole());
+    assert_eq!(got.missing, []);
+    // A mention does not reach from typed into piped text.
+    let task = TaskText {
+        typed: "see @".to_owned(),
+        piped: Some("a.py".to_owned()),
+    };
+    assert_eq!(parse(&task, lookup()).mentions, []);
+}
+
+#[test]
+fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
+    let looked = Cell::new(0_usize);
+    let look = |_: &AbsPath| {
+        looked.set(looked.get() + 1);
+        Found::Missing
+    };
+    let lookup = MentionLookup {
+        base: &abs("/p"),
+        home: None,
+        look: &look,
+    };
+    let task = TaskText {
+        typed: String::new(),
+        piped: Some("@a.py ".repeat(100_000)),
+    };
+    let got = parse(&task, lookup);
+    assert_eq!(got.mentions, []);
+    assert!((1..5000).contains(&looked.get()), "{}", looked.get());
 }

@@ -14,6 +14,7 @@
 
 mod decoding;
 mod helper_driver;
+mod mention_origin;
 mod project;
 mod http_server;
 mod terminal;

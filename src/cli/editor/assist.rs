@@ -158,10 +158,11 @@ impl Hinter for Assist {
     type Hint = Below;
 
     fn hint(&self, line: &str, cursor: usize, _: &Context<'_>) -> Option<Below> {
+        let mut state = self.shared.lock();
+        state.pastes.end(line);
         if self.shown == Shown::AfterTab {
             return None;
         }
-        let mut state = self.shared.lock();
         if line.is_empty() {
             state.leave();
             let is_told = state.interrupted == Interrupted::Once;

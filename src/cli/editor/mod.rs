@@ -21,6 +21,7 @@ use crate::world::terminal::has_input;
 mod assist;
 pub(crate) mod choices;
 mod keys;
+mod paste;
 mod picture;
 mod state;
 
@@ -55,7 +56,7 @@ pub(crate) struct Ask {
 #[derive(Debug)]
 pub(crate) enum Typed {
     /// This was typed.
-    Text(String),
+    Text(TypedLine),
     /// Ctrl-C was typed, which ended the line.
     Interrupted,
     /// Ctrl-C was typed, and the line is still asked for.
@@ -64,6 +65,25 @@ pub(crate) enum Typed {
     Left,
     /// The terminal failed.
     Failed(Error),
+}
+
+/// A line that was typed, with what was pasted into it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TypedLine {
+    /// All of the line.
+    pub(crate) text: String,
+    /// Every text that was pasted while it was typed, as the terminal told. A terminal that does not
+    /// mark pasted text tells of none.
+    pub(crate) pasted: Vec<String>,
+}
+
+/// What the thread of the editor does next.
+#[derive(Debug)]
+enum Order {
+    /// It asks for a line.
+    Ask(Ask),
+    /// It adds a line to the history.
+    Remember(String),
 }
 
 /// How the editor shows itself.
@@ -95,28 +115,34 @@ pub(crate) struct Setup {
 /// A line editor. It ends with the process, or when this goes.
 #[derive(Debug)]
 pub(crate) struct Editor {
-    asks: mpsc::Sender<Ask>,
+    orders: mpsc::Sender<Order>,
     typed: UnboundedReceiver<Typed>,
 }
 
 impl Editor {
     /// Starts the editor; nothing is shown yet.
     pub(crate) fn start(setup: Setup) -> Self {
-        let (asks, asked) = mpsc::channel();
+        let (orders, ordered) = mpsc::channel();
         let (tell, typed) = unbounded_channel();
         std::thread::spawn(move || {
-            if let Err(error) = serve(setup, &asked, &tell) {
+            if let Err(error) = serve(setup, &ordered, &tell) {
                 // Whoever asked has gone when it cannot be told.
                 tell.send(Typed::Failed(failed(error))).unwrap_or_default();
             }
         });
-        Self { asks, typed }
+        Self { orders, typed }
     }
 
     /// Asks for a line.
     pub(crate) fn ask(&self, ask: Ask) {
         // An editor that has ended is found out by whoever waits for the line.
-        self.asks.send(ask).unwrap_or_default();
+        self.orders.send(Order::Ask(ask)).unwrap_or_default();
+    }
+
+    /// Adds a line to the history.
+    pub(crate) fn remember(&self, line: &str) {
+        let order = Order::Remember(line.to_owned());
+        self.orders.send(order).unwrap_or_default();
     }
 
     /// Waits for a line that was asked for.
@@ -135,27 +161,40 @@ fn failed(error: ReadlineError) -> Error {
 /// Reads one line for each that is asked for.
 fn serve(
     setup: Setup,
-    asked: &mpsc::Receiver<Ask>,
+    ordered: &mpsc::Receiver<Order>,
     tell: &UnboundedSender<Typed>,
 ) -> rustyline::Result<()> {
     let style = setup.style;
     let mut editor = line_editor(setup)?;
-    while let Ok(ask) = asked.recv() {
-        let purpose = ask.purpose;
+    while let Ok(order) = ordered.recv() {
+        let ask = match order {
+            Order::Ask(ask) => ask,
+            Order::Remember(line) => {
+                editor.add_history_entry(line)?;
+                continue;
+            }
+        };
         if let Some(assist) = editor.helper_mut() {
-            assist.purpose = purpose;
+            assist.purpose = ask.purpose;
             assist.shared.lock().begin();
         }
         let typed = match editor.readline_with_initial(ask.before, (&ask.begun, "")) {
             Ok(mut text) => {
+                let mut pasted = editor
+                    .helper_mut()
+                    .map(|assist| assist.shared.lock().pastes.take(&text))
+                    .unwrap_or_default();
+                // Such a terminal marks nothing: lines that come at once were pasted.
+                let mut comes_at_once = false;
                 while style == Style::Simple && has_input(PASTE_PAUSE_MAX) {
                     text.push('\n');
                     text.push_str(&editor.readline("")?);
+                    comes_at_once = true;
                 }
-                if purpose == Purpose::Prompt && !text.trim().is_empty() {
-                    editor.add_history_entry(text.as_str())?;
+                if comes_at_once {
+                    pasted.push(text.clone());
                 }
-                Typed::Text(text)
+                Typed::Text(TypedLine { text, pasted })
             }
             Err(ReadlineError::Interrupted) if style != Style::Full => Typed::Interrupted,
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => Typed::Left,
@@ -187,6 +226,7 @@ fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>
     }
     let shared = Shared::default();
     let redraw = Arc::new(Mutex::new(None));
+    paste::bind(&mut editor, &shared);
     if setup.style == Style::Full {
         keys::bind(&mut editor, &shared);
         if let Ok(mut printer) = editor.create_external_printer() {

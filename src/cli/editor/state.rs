@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cli::editor::choices::{Choice, Choices};
+use crate::cli::editor::paste::Pastes;
 use crate::permissions::grant::Permission;
 
 /// What keys and drawing share.
@@ -23,6 +24,8 @@ pub(crate) struct State {
     colon: Colon,
     /// Whether Ctrl-C was the last key.
     pub(crate) interrupted: Interrupted,
+    /// What was pasted into the line.
+    pub(crate) pastes: Pastes,
     /// How often the choices were made anew.
     pub(crate) generation: u64,
 }

@@ -23,13 +23,13 @@ impl Conversation {
         )]);
         self.output.note(&format!("   {cwd}"));
         let (path, permission, wants_protected) = loop {
-            let Heard::Text(text) = self
+            let Heard::Text(line) = self
                 .hear(QUESTION, String::new(), Purpose::Question)
                 .await?
             else {
                 return Ok(After::Leave);
             };
-            match answer(&text) {
+            match answer(&line.text) {
                 Some(Answer::Yes) => break (cwd, Permission::Write, false),
                 Some(Answer::No) => return Ok(After::GoOn),
                 Some(Answer::Protect) => break (cwd, Permission::Write, true),
@@ -42,13 +42,13 @@ impl Conversation {
         };
         let protected = if wants_protected && permission == Permission::Write {
             loop {
-                let Heard::Text(text) = self
+                let Heard::Text(line) = self
                     .hear(PROTECTED, String::new(), Purpose::Question)
                     .await?
                 else {
                     return Ok(After::Leave);
                 };
-                match protected(&text, &path) {
+                match protected(&line.text, &path) {
                     Ok(protected) => break protected,
                     Err(why) => self.output.note(&format!("   {why}")),
                 }
@@ -69,11 +69,11 @@ impl Conversation {
     /// A directory of the user's choice, and what may be done there; nothing if they leave.
     async fn custom(&mut self) -> Result<Option<(AbsPath, Permission)>> {
         let path = loop {
-            let Heard::Text(text) = self.hear(WHICH, String::new(), Purpose::Question).await?
+            let Heard::Text(line) = self.hear(WHICH, String::new(), Purpose::Question).await?
             else {
                 return Ok(None);
             };
-            let path = self.standing.path(text.trim());
+            let path = self.standing.path(line.text.trim());
             match look(&path) {
                 Found::Directory if self.standing.is_broad(&path) => {
                     self.output
@@ -93,10 +93,10 @@ impl Conversation {
             }
         };
         loop {
-            let Heard::Text(text) = self.hear(HOW, String::new(), Purpose::Question).await? else {
+            let Heard::Text(line) = self.hear(HOW, String::new(), Purpose::Question).await? else {
                 return Ok(None);
             };
-            match permission(&text) {
+            match permission(&line.text) {
                 Some(permission) => return Ok(Some((path, permission))),
                 None => self.output.note("   `w` or `r` is expected"),
             }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::RunArguments;
 use crate::cli::conduct::{Reader, conduct};
 use crate::cli::deliveries::recover;
-use crate::cli::editor::{Ask, Editor, Purpose, Setup, Style, Typed};
+use crate::cli::editor::{Ask, Editor, Purpose, Setup, Style, Typed, TypedLine};
 use crate::cli::format::OutputFormat;
 use crate::cli::interactive::commands::{Line, OFFERED, read};
 use crate::cli::interactive::standing::Standing;
@@ -30,6 +30,7 @@ use crate::world::terminal::Keyboard;
 mod adding;
 mod answers;
 mod commands;
+mod pasted;
 mod question;
 mod recorded;
 mod standing;
@@ -122,7 +123,7 @@ struct Conversation {
     history: History,
     keyboard: Keyboard,
     interrupts: Arc<Mutex<Interrupts>>,
-    /// What was typed while a turn went on.
+    /// What was typed while a turn went on. The terminal did not mark what of it was pasted.
     begun: String,
 }
 
@@ -145,7 +146,7 @@ enum After {
 /// A line that was typed, or that none will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Heard {
-    Text(String),
+    Text(TypedLine),
     Leave,
     End,
 }
@@ -164,21 +165,27 @@ impl Conversation {
         }
         loop {
             let begun = std::mem::take(&mut self.begun);
-            let text = match self.hear(BEFORE, begun, Purpose::Prompt).await? {
-                Heard::Text(text) => text.replace("\\\n", "\n"),
+            let typed_ahead = begun.clone();
+            let mut line = match self.hear(BEFORE, begun, Purpose::Prompt).await? {
+                Heard::Text(line) => line,
                 Heard::Leave => return Ok(ExitStatus::Delivered),
                 Heard::End => return Ok(ExitStatus::Interrupted),
             };
+            line.pasted.push(typed_ahead);
+            let text = line.text.replace("\\\n", "\n");
             let after = match read(&text) {
                 Ok(Line::Empty) => After::GoOn,
                 Ok(Line::Command(command, rest)) => {
                     self.keep(&text);
                     self.obey(command, rest)
                 }
-                Ok(Line::Prompt(prompt)) => {
-                    self.keep(&text);
-                    self.take(Turn::Typed(prompt)).await
-                }
+                Ok(Line::Prompt(prompt)) => match self.settle_pasted(prompt, &line.pasted).await? {
+                    Some(prompt) => {
+                        self.keep(&prompt);
+                        self.take(Turn::Typed(&prompt)).await
+                    }
+                    None => After::Leave,
+                },
                 Err(error) => {
                     self.output.error(&error);
                     After::GoOn
@@ -190,8 +197,9 @@ impl Conversation {
         }
     }
 
-    /// Keeps what was typed for later sessions.
+    /// Keeps what was typed for this session and for later ones.
     fn keep(&mut self, text: &str) {
+        self.editor.remember(text.trim());
         if let Err(error) = self.history.add(text.trim()) {
             self.output
                 .warning(&format!("what is typed is not kept: {error:#}"));
@@ -236,7 +244,7 @@ impl Conversation {
                 },
             };
             match typed {
-                Typed::Text(text) => return Ok(Heard::Text(text)),
+                Typed::Text(line) => return Ok(Heard::Text(line)),
                 Typed::Left => return Ok(Heard::Leave),
                 Typed::Failed(error) => return Err(error),
                 Typed::Interrupted | Typed::Signalled if interrupts > 0 => return Ok(Heard::Leave),

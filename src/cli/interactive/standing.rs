@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::orchestrator::asking::Consents;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::prompt::TaskText;
 use crate::prompt::opened::{Opened, open, open_mentions};
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
 use crate::world::telemetry::settings::Settings;
@@ -276,7 +277,7 @@ impl Standing {
         text: &str,
         output: &mut Output<'_>,
     ) -> Result<Prepared> {
-        let prompt = mentions::parse(text, &self.host.cwd, &self.host);
+        let prompt = mentions::parse(&TaskText::typed(text), &self.host.cwd, &self.host);
         for warning in mentions::warnings(&prompt) {
             output.warning(&warning);
         }

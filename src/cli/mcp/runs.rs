@@ -24,7 +24,7 @@ use crate::orchestrator::asking::Consents;
 use crate::orchestrator::conduct::Stop;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::prompt::{Mention, ParsedPrompt};
+use crate::prompt::{Mention, ParsedPrompt, TaskText};
 use crate::spending::models::ModelList;
 use crate::wording::counted;
 use crate::world::locate::{Located, locate};
@@ -225,7 +225,7 @@ impl Runs {
             return Err(usage(message).hint("put it into a file that is open, and name that"));
         }
         let host = &self.0.ground.host;
-        let prompt = mentions::parse(task, &host.cwd, host);
+        let prompt = mentions::parse(&TaskText::typed(task), &host.cwd, host);
         let mut mentioned = prompt.mentions.iter().chain(&prompt.missing);
         mentioned.try_for_each(|mention| self.expect_open(mention))?;
         Ok(prompt)

@@ -1,0 +1,112 @@
+//! Owns what was pasted into the line that is typed, as far as the terminal marks it (bracketed
+//! paste): text that the user may not have written.
+
+use rustyline::history::History;
+use rustyline::{
+    Cmd, ConditionalEventHandler, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
+    KeyEvent, Modifiers, RepeatCount,
+};
+
+use crate::cli::editor::state::Shared;
+
+/// The texts that were pasted into a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pastes {
+    /// The line just before a paste whose text is not known yet.
+    begun: Option<Before>,
+    texts: Vec<String>,
+}
+
+/// A line with its cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Before {
+    line: String,
+    cursor: usize,
+}
+
+impl Pastes {
+    /// Notes that text is pasted into `line` at `cursor`, in bytes.
+    fn begin(&mut self, line: &str, cursor: usize) {
+        self.end(line);
+        self.begun = Some(Before {
+            line: line.to_owned(),
+            cursor,
+        });
+    }
+
+    /// Notes the text of the paste that has begun, which made `line`.
+    pub(crate) fn end(&mut self, line: &str) {
+        let Some(Before { line: old, cursor }) = self.begun.take() else {
+            return;
+        };
+        let (head, tail) = old.split_at_checked(cursor).unwrap_or((&old, ""));
+        let inserted = line
+            .strip_prefix(head)
+            .and_then(|rest| rest.strip_suffix(tail));
+        // A line that became something else is as a whole not known to be typed.
+        let inserted = inserted.unwrap_or(line);
+        if !inserted.is_empty() {
+            self.texts.push(inserted.to_owned());
+        }
+    }
+
+    /// Everything that was pasted into the line, which is now complete.
+    pub(crate) fn take(&mut self, line: &str) -> Vec<String> {
+        self.end(line);
+        std::mem::take(&mut self.texts)
+    }
+}
+
+/// Has `editor` note what is pasted: by the terminal, or with Ctrl-Y and Alt-Y from what was cut
+/// before, which may have been pasted then.
+pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Shared) {
+    let keys = [
+        KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE),
+        KeyEvent::ctrl('Y'),
+        KeyEvent::alt('y'),
+    ];
+    for key in keys {
+        let notice = PasteNotice(shared.clone());
+        editor.bind_sequence(key, EventHandler::Conditional(Box::new(notice)));
+    }
+}
+
+/// Notes that a paste begins, and leaves it to the editor to put its text into the line.
+struct PasteNotice(Shared);
+
+impl ConditionalEventHandler for PasteNotice {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let mut state = self.0.lock();
+        state.pastes.begin(context.line(), context.pos());
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pasted_texts_are_told_from_typed_ones() {
+        let mut pastes = Pastes::default();
+        assert_eq!(pastes.take("typed"), Vec::<String>::new());
+        pastes.begin("see  now", 4);
+        pastes.end("see @a now");
+        pastes.end("see @a now!");
+        pastes.begin("see @a now!", 11);
+        assert_eq!(pastes.take("see @a now!x\ny"), ["@a", "x\ny"]);
+        // Two pastes with nothing typed between them.
+        pastes.begin("", 0);
+        pastes.begin("a", 1);
+        assert_eq!(pastes.take("ab"), ["a", "b"]);
+        // The editor changed the line in another way.
+        pastes.begin("abc", 3);
+        assert_eq!(pastes.take("xyz"), ["xyz"]);
+    }
+}

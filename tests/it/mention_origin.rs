@@ -1,0 +1,204 @@
+//! Whose mentions open a path: those that the user typed, and no others.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{agent, team};
+use crate::terminal::{CTRL_C, CTRL_D, ENTER, Terminal, UP};
+
+/// What an agent does that only answers.
+const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
+
+/// A project with files that somebody may name, and a key in the user's home directory.
+fn project() -> Project {
+    Project::new()
+        .config(&team(&[agent("a", "cwd: w", ANSWERS)], ""))
+        .file("README.md", "hi")
+        .file("src/main.rs", "main")
+        .home_file(".ssh/id_rsa", "KEY")
+}
+
+/// The plan of a run whose task is `words` and `piped`.
+fn plan(words: &[&str], piped: &str) -> Finished {
+    let words = ["--dry-run"].iter().chain(words);
+    project().args(words).stdin(piped).success()
+}
+
+#[test]
+fn piped_text_opens_nothing() {
+    let piped = "commit 1\n\n    fix @~/.ssh/id_rsa, @README.md:w and @src/\n";
+    for words in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {
+        let planned = plan(words, piped);
+        let told = format!("{}{}", planned.stdout(), planned.stderr());
+        let opened: Vec<&str> = planned
+            .stdout()
+            .lines()
+            .filter(|line| line.contains("id_rsa") || line.contains("README.md"))
+            .filter(|line| line.contains("read ") || line.contains("write "))
+            .collect();
+        assert_eq!(opened, Vec::<&str>::new(), "{words:?}: {told}");
+        assert!(
+            told.contains("standard input mentions"),
+            "{words:?}: {told}"
+        );
+        assert!(told.contains("opens nothing"), "{words:?}: {told}");
+    }
+    // What the user typed beside it opens what it names.
+    let planned = plan(&["See @src/main.rs", "-"], piped);
+    let is_opened = |line: &str| line.contains("read ") && line.contains("src/main.rs");
+    assert!(
+        planned.stdout().lines().any(is_opened),
+        "{}",
+        planned.stdout()
+    );
+    // Nothing is said about text that names nothing.
+    let planned = plan(&["Summarise", "-"], "mail bob@host about @property");
+    assert!(
+        !planned.stderr().contains("standard input"),
+        "{}",
+        planned.stderr()
+    );
+}
+
+/// A session in which the current directory stays closed.
+#[track_caller]
+fn session(project: Project) -> Terminal {
+    let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
+    let mut terminal = Terminal::open(project, 80);
+    terminal.says("in it: ");
+    terminal.types("n\r");
+    terminal.shows(&[">"]);
+    terminal
+}
+
+/// `text` as a terminal marks what is pasted.
+fn pasted(text: &str) -> String {
+    format!("\u{1b}[200~{text}\u{1b}[201~")
+}
+
+/// What `/context` shows of the paths that the session has open.
+#[track_caller]
+fn open_paths(terminal: &mut Terminal) -> String {
+    terminal.types("/context\r");
+    let is_command = |line: &String| line == "> /context";
+    terminal.wait(
+        || terminal.prompt() == [">"] && terminal.lines().iter().any(is_command),
+        || "the open paths".to_owned(),
+    );
+    let lines = terminal.lines();
+    let begin = lines.iter().rposition(is_command).unwrap();
+    lines[begin..].join("\n")
+}
+
+/// Waits until the line that is typed is `line`, whatever choices are below it.
+#[track_caller]
+fn holds(terminal: &Terminal, line: &str) {
+    terminal.wait(
+        || terminal.prompt().first().is_some_and(|first| first == line),
+        || format!("expected {line:?}"),
+    );
+}
+
+#[test]
+fn a_pasted_block_opens_nothing() {
+    let mut terminal = session(project());
+    terminal.types(&pasted("Fix this:\n@README.md:w and @src/main.rs"));
+    terminal.types(ENTER);
+    terminal.says("the pasted text mentions");
+    terminal.says("opens nothing");
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    // Nor does it when the history brings it back.
+    terminal.types(UP);
+    terminal.types(ENTER);
+    let ended = || terminal.written().matches("\ndone: ").count();
+    terminal.wait(|| ended() == 2, || "two turns".to_owned());
+    terminal.shows(&[">"]);
+    // Typed, the same mention opens the file.
+    terminal.types("See @README.md now\r");
+    let ended = || terminal.written().matches("\ndone: ").count();
+    terminal.wait(|| ended() == 3, || "three turns".to_owned());
+    terminal.shows(&[">"]);
+    let open = open_paths(&mut terminal);
+    assert!(open.contains("read  [PROJECT]/README.md"), "{open}");
+    assert!(!open.contains("main.rs"), "{open}");
+    terminal.types(CTRL_D);
+    drop(terminal.ends(0));
+}
+
+#[test]
+fn a_pasted_mention_in_a_line_is_asked_about() {
+    for (typed, text, answer, expected) in [
+        ("Fix ", "@README.md:w", "\r", None),
+        (
+            "Fix ",
+            "@README.md:w",
+            "y\r",
+            Some("write  [PROJECT]/README.md"),
+        ),
+        ("Fix @README.md", ":w", "n\r", None),
+        (
+            "Fix ",
+            "@README.md",
+            "yes\r",
+            Some("read  [PROJECT]/README.md"),
+        ),
+    ] {
+        let mut terminal = session(project());
+        terminal.types(typed);
+        terminal.types(&pasted(text));
+        terminal.types(ENTER);
+        terminal.says("the pasted text asks to ");
+        terminal.says("[y]es / [N]o (default): ");
+        terminal.types(answer);
+        terminal.says("done: ");
+        terminal.shows(&[">"]);
+        let open = open_paths(&mut terminal);
+        match expected {
+            Some(expected) => assert!(open.contains(expected), "{text} {answer:?}: {open}"),
+            None => assert!(!open.contains("README.md"), "{text} {answer:?}: {open}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_and_put_back_still_counts_as_pasted() {
+    let mut terminal = session(project());
+    terminal.types(&pasted("Fix @README.md:w"));
+    holds(&terminal, "> Fix @README.md:w");
+    terminal.types(CTRL_C);
+    terminal.shows(&[">   Ctrl-C again leaves"]);
+    terminal.types("\u{19}");
+    holds(&terminal, "> Fix @README.md:w");
+    terminal.types(ENTER);
+    terminal.says("the pasted text asks to write");
+    terminal.types("n\r");
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    let history = terminal.project().path(".massgen/prompt_history.jsonl");
+    let history = fs::read_to_string(history).unwrap();
+    assert!(history.contains("\\\\@README.md:w"), "{history}");
+}
+
+#[test]
+fn what_is_typed_during_a_turn_is_asked_about() {
+    let replies = "- {delay_ms: 60000, text: late, when: {last: Wait}}\n\
+                   - {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
+    let config = team(&[agent("a", "cwd: w", replies)], "");
+    let mut terminal = session(project().config(&config));
+    terminal.types("Wait\r");
+    terminal.says("agents: a");
+    terminal.types("fix @README.md:w\r");
+    terminal.types(CTRL_C);
+    terminal.says("ended: ");
+    holds(&terminal, "> fix @README.md:w");
+    terminal.types(ENTER);
+    terminal.says("the pasted text asks to write");
+    terminal.types("n\r");
+    terminal.says("done: ");
+}
