@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks everything: formatting, lints, documentation, and every test, for root a second time as a
-# user without rights, and fuzzes the decoders for a moment, which builds everything once more: with
-# MASSGEN_FUZZ=0 that is left out. Installs what is missing where it may. Ends with "N passed, N failed".
+# Checks every change: formatting, lints, documentation and all tests; for root, what asks something of
+# a user's rights a second time as a user without any. `tests/long.sh` repeats what depends on chance
+# more often, and fuzzes. Installs what is missing where it may. Ends with "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -63,12 +63,12 @@ sum() {
   sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# fuzz TARGET: feeds a decoder with changed replies for some seconds. What it comes upon is kept
+# fuzz TARGET: feeds a decoder with changed replies for a minute. What it comes upon is kept
 # apart from the corpus.
 fuzz() {
   mkdir -p "$scratch/corpus/$1"
   cargo fuzz run --dev --sanitizer none "$1" "$scratch/corpus/$1" "fuzz/corpus/$1" -- \
-    -max_total_time=10 -max_len=8192 -verbosity=0
+    -max_total_time=60 -max_len=8192 -verbosity=0
 }
 
 # tests: runs all tests with a copy of massgen that every user can start, wherever the repository lies.
@@ -79,8 +79,9 @@ tests() {
     MASSGEN_TEST_BINARY="$scratch/massgen" cargo test --locked --no-fail-fast
 }
 
-# unprivileged: runs the tests as `nobody`, whom the kernel holds to file permissions that root
-# passes by. What only looks at the repository is left out: `nobody` may be unable to read it.
+# unprivileged: runs, as `nobody`, the tests of what depends on the user's rights: file permissions,
+# which root passes by, sandboxes, processes and limits. The long suite runs all but those that only look
+# at the repository, which `nobody` may be unable to read.
 unprivileged() {
   local binaries binary status=0
   binaries=$(cargo test --locked --no-run 2>&1 \
@@ -89,20 +90,29 @@ unprivileged() {
     echo "expected two test binaries, found: $binaries" >&2
     return 1
   fi
+  # Unit tests and integration tests are named alike: by the module that they belong to.
+  local chosen=(
+    world:: confinement:: asking:: chaos:: code_attacks:: command_runs:: delivery:: disk:: doctor:: edits::
+    exec:: floods:: gate:: git:: guest_runs:: guests:: hooks:: hostile:: limits:: locks:: mcp_servers::
+    pipeline_repository:: pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper::
+    sandbox_tier_c:: sandboxes:: selftest:: stage:: store:: tools:: undo::
+  )
+  if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
+    chosen=(
+      --skip tidy:: --skip docs:: --skip config::cases_give_the_findings
+      --skip config::every_file_below_configs --skip config::the_reference_is_what
+    )
+  fi
   mkdir "$scratch/tmp"
   chown nobody "$scratch/tmp"
   cd "$scratch"
   for binary in $binaries; do
     cp "$OLDPWD/$binary" "$scratch/tests" 2> /dev/null || cp "$binary" "$scratch/tests"
-    # Left out too is what takes long and asks nothing of the disk but its own files.
     setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
       MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
-      "$scratch/tests" --skip tidy:: --skip docs:: --skip config::cases_give_the_findings \
-      --skip config::every_file_below_configs --skip config::the_reference_is_what \
-      --skip replay:: --skip fault_runs:: \
-      --skip resume::a_log_cut_at_any_byte || status=1
+      "$scratch/tests" "${chosen[@]}" || status=1
   done
   return "$status"
 }
@@ -147,8 +157,9 @@ check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets --locked -- -D warnings
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 count "tests" tests
-# The same rules as in tests/it/encodings.rs, for longer and led by coverage.
-if [ "${MASSGEN_FUZZ:-1}" != 0 ]; then
+# The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything
+# once more.
+if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
   cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
   for target in fuzz/targets/*.rs; do
     target=$(basename "$target" .rs)

@@ -11,9 +11,12 @@ use serde_json::{Value, json};
 use crate::endpoint_runs::{asks, event, model, play, refusal, streamed};
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Finished;
+use crate::repetition::repetitions;
 
 /// Runs of the fault plan.
-const RUNS: u64 = 100;
+const RUNS: usize = 100;
+/// The same at every change.
+const RUNS_SHORT: usize = 25;
 /// Runs of the fault plan at the same time.
 const RUNS_AT_ONCE: u64 = 25;
 /// How many of ten requests fail.
@@ -93,9 +96,10 @@ fn run_with_trouble(seed: u64) {
 }
 
 #[test]
-fn a_hundred_runs_come_through_a_network_where_three_of_ten_requests_fail() {
+fn runs_come_through_a_network_where_three_of_ten_requests_fail() {
     let mut failed = 0;
-    for begin in (0..RUNS).step_by(usize::try_from(RUNS_AT_ONCE).unwrap()) {
+    let runs = u64::try_from(repetitions(RUNS_SHORT, RUNS)).unwrap();
+    for begin in (0..runs).step_by(usize::try_from(RUNS_AT_ONCE).unwrap()) {
         let runs: Vec<_> = (begin..begin + RUNS_AT_ONCE)
             .map(|seed| thread::spawn(move || run_with_trouble(seed + 1)))
             .collect();

@@ -16,6 +16,7 @@ mod decoding;
 mod helper_driver;
 mod mention_origin;
 mod project;
+mod repetition;
 mod http_server;
 mod terminal;
 mod wire;

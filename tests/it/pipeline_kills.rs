@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 
 use crate::pipeline::{does, git, killed_after, pipeline, place, writes};
 use crate::project::Project;
+use crate::repetition::repetitions;
 use crate::scripted_team::agent;
 
 /// How many pipelines go on at once.
 const AT_ONCE: usize = 4;
 /// At how many moments one is killed.
 const KILLS: usize = 100;
+/// The same at every change.
+const KILLS_SHORT: usize = 20;
 
 /// A plan of two parts that touch the same file, so that one copy has to put its work right, and a tester
 /// that runs a command.
@@ -110,14 +113,15 @@ fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
     let undisturbed = project().args(["go"]).success();
     let whole = begun.elapsed();
     let expected = &outcome(undisturbed.project());
+    let kills = repetitions(KILLS_SHORT, KILLS);
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
-                for number in (first..KILLS).step_by(AT_ONCE) {
+                for number in (first..kills).step_by(AT_ONCE) {
                     let project = project();
                     // What runs beside it makes each slower than the one that was timed.
                     let part = u32::try_from(number).unwrap();
-                    let time = whole * 3 * part / u32::try_from(KILLS).unwrap();
+                    let time = whole * 3 * part / u32::try_from(kills).unwrap();
                     kill_and_go_on(&project, time);
                     let unbegun = fs::read_dir(project.path(".massgen/pipelines"))
                         .unwrap()

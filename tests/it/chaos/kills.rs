@@ -16,11 +16,14 @@ use crate::chaos::random::Random;
 use crate::chaos::scene::Scene;
 use crate::chaos::tiers;
 use crate::chaos::traces::{Process, await_end_of_all, check_nothing_left, processes};
+use crate::repetition::repetitions;
 
 /// Where the random moments begin; a different number gives different ones.
 const SEED: u64 = 20_250_401;
 /// How many commands are killed in all.
 const KILLS: usize = 500;
+/// The same at every change.
+const KILLS_SHORT: usize = 96;
 /// How many are at work at once.
 const AT_ONCE: usize = 3;
 /// A command that takes longer hangs.
@@ -57,6 +60,11 @@ struct Job {
     kills: usize,
 }
 
+/// How many commands are killed.
+fn kills() -> usize {
+    repetitions(KILLS_SHORT, KILLS)
+}
+
 /// All of them. A run takes longer than one command, and has fewer.
 fn jobs(tiers: &[Tier]) -> Vec<Job> {
     let manners = [(Manner::InRun, 1), (Manner::Alone, 3)];
@@ -67,7 +75,7 @@ fn jobs(tiers: &[Tier]) -> Vec<Job> {
         Victim::Inner,
     ];
     let parts = tiers.len() * victims.len() * (1 + 3);
-    let part = KILLS.div_ceil(parts);
+    let part = kills().div_ceil(parts);
     let mut jobs = Vec::new();
     for (manner, share) in manners {
         for tier in tiers {
@@ -346,5 +354,5 @@ fn whatever_is_killed_whenever_nothing_is_left() {
     });
     let killed = killed.into_inner().unwrap();
     println!("{killed} commands were killed");
-    assert!(tiers.is_empty() || killed >= KILLS, "{killed}");
+    assert!(tiers.is_empty() || killed >= kills(), "{killed}");
 }
