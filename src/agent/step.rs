@@ -38,6 +38,8 @@ const PAUSES_MAX: u32 = 32;
 /// The most that one reply may say, in bytes: its text, its reasoning, its calls and what it wants to have
 /// back. The longest replies of models have half a million tokens.
 const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The most calls that one reply may make.
+const CALLS_MAX: usize = 128;
 /// The most text that one event tells, in bytes, so that the events that wait to be recorded are bounded
 /// in size.
 const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
@@ -341,6 +343,7 @@ impl Mind {
                 ReplyEvent::Reasoning(piece) => {
                     self.tell_of_speech(Voice::Reasoning, piece).await;
                 }
+                ReplyEvent::Call(_) if calls.len() == CALLS_MAX => return Err(too_many_calls()),
                 ReplyEvent::Call(call) => calls.push(call),
                 ReplyEvent::Echo(wanted) => echo = Some(wanted),
                 ReplyEvent::Uncounted => open.is_uncounted = true,
@@ -396,6 +399,10 @@ fn said_bytes(event: &ReplyEvent) -> usize {
 
 fn too_much_said() -> BackendError {
     permanent(&format!("the reply is longer than {REPLY_BYTES_MAX} bytes"))
+}
+
+fn too_many_calls() -> BackendError {
+    permanent(&format!("the reply makes more than {CALLS_MAX} tool calls"))
 }
 
 /// `text` in pieces of at most `bytes_max`, which is enough for every character.
