@@ -70,122 +70,105 @@ fn run(kind: &str, url: &str, seconds: u64) -> (Finished, Duration) {
     (finished, begun.elapsed())
 }
 
-/// What a flood is made of, by a name: the type of the backend, what comes first, and what goes on.
-fn floods() -> Vec<(&'static str, &'static str, String, String)> {
-    let call = json!({"index": 0, "id": "c", "function": {"name": "new_answer", "arguments": "{"}});
+/// A flood: its name, the type of the backend, what comes first, and what goes on.
+type Flood = (&'static str, &'static str, String, String);
+
+const CHAT: &str = "chatcompletion";
+
+fn chat() -> Vec<Flood> {
+    let begun =
+        json!({"index": 0, "id": "c", "function": {"name": "new_answer", "arguments": "{"}});
     let more = json!({"index": 0, "function": {"arguments": "z".repeat(200)}});
+    let said = |name, delta: &Value| (name, CHAT, String::new(), chunk(delta));
+    let call = |call: &Value| chunk(&json!({"tool_calls": [call]}));
+    vec![
+        said("chat text", &json!({"content": "x"})),
+        said("chat lines", &json!({"content": "x\n"})),
+        said("chat reasoning", &json!({"reasoning_content": "x"})),
+        said("chat silence", &json!({})),
+        ("chat arguments", CHAT, call(&begun), call(&more)),
+        ("chat comments", CHAT, String::new(), ": go on\n\n".into()),
+        (
+            "chat without a break",
+            CHAT,
+            "data: ".into(),
+            "x".repeat(1000),
+        ),
+    ]
+}
+
+fn responses() -> Vec<Flood> {
+    let named = |data: &Value| event(data["type"].as_str().unwrap(), data);
+    let text = named(&json!({
+        "type": "response.output_text.delta", "item_id": "i", "output_index": 0,
+        "content_index": 0, "delta": "x",
+    }));
     let item = json!({
         "type": "function_call", "id": "f", "call_id": "c", "name": "new_answer", "arguments": "",
     });
-    let item = json!({"type": "response.output_item.added", "output_index": 0, "item": item});
-    let arguments = json!({
+    let item = named(&json!({
+        "type": "response.output_item.added", "output_index": 0, "item": item,
+    }));
+    let arguments = named(&json!({
         "type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0,
         "delta": "z".repeat(200),
-    });
-    let output = json!({
-        "type": "response.output_text.delta", "item_id": "i", "output_index": 0,
-        "content_index": 0, "delta": "x",
-    });
+    }));
+    vec![
+        ("responses text", "openai", String::new(), text),
+        ("responses arguments", "openai", item, arguments),
+    ]
+}
+
+fn claude() -> Vec<Flood> {
     let message = json!({"type": "message_start", "message": {
         "id": "m", "type": "message", "role": "assistant", "content": [],
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }});
-    let block = |content: Value| {
-        let block = json!({"type": "content_block_start", "index": 0, "content_block": content});
-        event("message_start", &message) + &event("content_block_start", &block)
-    };
-    let delta = |delta: Value| {
+    let said = |name, block: Value, delta: Value| {
+        let block = json!({"type": "content_block_start", "index": 0, "content_block": block});
         let delta = json!({"type": "content_block_delta", "index": 0, "delta": delta});
-        event("content_block_delta", &delta)
+        let head = event("message_start", &message) + &event("content_block_start", &block);
+        (name, "claude", head, event("content_block_delta", &delta))
     };
-    let gemini = |part: Value| {
-        let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": 0});
-        format!("data: {}\n\n", json!({"candidates": [candidate]}))
-    };
-    let chat = "chatcompletion";
-    let none = String::new;
+    let ping = event("ping", &json!({"type": "ping"}));
     vec![
-        ("chat text", chat, none(), chunk(&json!({"content": "x"}))),
-        (
-            "chat lines",
-            chat,
-            none(),
-            chunk(&json!({"content": "x\n"})),
-        ),
-        (
-            "chat reasoning",
-            chat,
-            none(),
-            chunk(&json!({"reasoning_content": "x"})),
-        ),
-        (
-            "chat arguments",
-            chat,
-            chunk(&json!({"tool_calls": [call]})),
-            chunk(&json!({"tool_calls": [more]})),
-        ),
-        ("chat silence", chat, none(), chunk(&json!({}))),
-        ("chat comments", chat, none(), ": go on\n\n".to_owned()),
-        (
-            "chat without end of line",
-            chat,
-            "data: ".to_owned(),
-            "x".repeat(1000),
-        ),
-        (
-            "responses text",
-            "openai",
-            none(),
-            event("response.output_text.delta", &output),
-        ),
-        (
-            "responses arguments",
-            "openai",
-            event("response.output_item.added", &item),
-            event("response.function_call_arguments.delta", &arguments),
-        ),
-        (
+        said(
             "claude text",
-            "claude",
-            block(json!({"type": "text", "text": ""})),
-            delta(json!({"type": "text_delta", "text": "x"})),
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": "x"}),
         ),
-        (
+        said(
             "claude reasoning",
-            "claude",
-            block(json!({"type": "thinking", "thinking": ""})),
-            delta(json!({"type": "thinking_delta", "thinking": "x"})),
+            json!({"type": "thinking", "thinking": ""}),
+            json!({"type": "thinking_delta", "thinking": "x"}),
         ),
-        (
+        said(
             "claude arguments",
-            "claude",
-            block(json!({"type": "tool_use", "id": "t", "name": "new_answer", "input": {}})),
-            delta(json!({"type": "input_json_delta", "partial_json": "z".repeat(200)})),
+            json!({"type": "tool_use", "id": "t", "name": "new_answer", "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": "z".repeat(200)}),
         ),
-        (
-            "claude pings",
-            "claude",
-            none(),
-            event("ping", &json!({"type": "ping"})),
-        ),
-        (
-            "gemini text",
-            "gemini",
-            none(),
-            gemini(json!({"text": "x"})),
-        ),
-        (
-            "gemini calls",
-            "gemini",
-            none(),
-            gemini(json!({"functionCall": {"name": "new_answer", "args": {"content": "x"}}})),
-        ),
+        ("claude pings", "claude", String::new(), ping),
+    ]
+}
+
+fn gemini() -> Vec<Flood> {
+    let said = |name, part: &Value| {
+        let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": 0});
+        let piece = format!("data: {}\n\n", json!({"candidates": [candidate]}));
+        (name, "gemini", String::new(), piece)
+    };
+    let call = json!({"functionCall": {"name": "new_answer", "args": {"content": "x"}}});
+    vec![
+        said("gemini text", &json!({"text": "x"})),
+        said("gemini calls", &call),
     ]
 }
 
 #[test]
 fn the_limit_of_time_cuts_every_reply() {
-    let running = floods().into_iter().map(|(name, kind, head, piece)| {
+    let all = chat().into_iter().chain(responses());
+    let all = all.chain(claude()).chain(gemini());
+    let running = all.map(|(name, kind, head, piece)| {
         let url = flood(head, &piece);
         thread::spawn(move || (name, run(kind, &url, LIMIT_SECONDS)))
     });
