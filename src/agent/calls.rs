@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Mind;
 use crate::agent::memory::{Effects, Reading};
+use crate::agent::patience::Patience;
 use crate::brief;
 use crate::event::{Event, RefusedWithin};
 use crate::hooks::HookEvent;
@@ -122,14 +123,18 @@ fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
 }
 
 impl Mind {
-    /// Carries out `calls`, adds one result for each in their order, and returns what they did.
+    /// Carries out `calls`, adds one result for each in their order, and returns what they did. When
+    /// patience is over, no other call begins.
     pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
         let (calls, too_many) = self.within_limits(calls).await;
         let mut worked = Worked::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
+        let mut too_late = Vec::new();
         for call in calls {
-            if call.only_reads() {
+            if self.patience.as_ref().is_some_and(Patience::is_over) {
+                too_late.push(call);
+            } else if call.only_reads() {
                 reads.push(call);
             } else {
                 results.extend(self.read_at_once(std::mem::take(&mut reads)).await);
@@ -142,6 +147,9 @@ impl Mind {
         for (request, read) in results {
             let result = self.take_reading(&request, read);
             self.conversation.push(result);
+        }
+        for call in too_late {
+            self.answer_call(&call.request.id, brief::too_late());
         }
         for call in too_many {
             self.answer_call(&call.request.id, brief::no_calls_left(self.phase));

@@ -36,6 +36,11 @@ impl Over {
 }
 
 impl Patience {
+    /// Whether it is over by now.
+    pub fn is_over(&self) -> bool {
+        self.stop.is_cancelled() || self.deadline <= Instant::now()
+    }
+
     /// Waits until the patience is over.
     pub async fn over(&self) -> Over {
         tokio::select! {

@@ -18,7 +18,7 @@ use crate::backend::conversation::Message;
 use crate::backend::pace::Slot;
 use crate::backend::{BackendError, FaultKind, Model, OwnTool, ReplyEvent, Request};
 use crate::config::vendors::ImageInput;
-use crate::event::{Event, StopReason};
+use crate::event::{Event, StopReason, Voice};
 use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
@@ -35,6 +35,14 @@ const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 const SHORTENINGS_MAX: u32 = 4;
 /// How often a reply that the vendor only paused is asked for again.
 const PAUSES_MAX: u32 = 32;
+/// The most that one reply may say, in bytes: its text, its reasoning, its calls and what it wants to have
+/// back. The longest replies of models have half a million tokens.
+const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The most calls that one reply may make.
+const CALLS_MAX: usize = 128;
+/// The most text that one event tells, in bytes, so that the events that wait to be recorded are bounded
+/// in size.
+const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// A whole reply as it came.
 struct Heard {
@@ -237,6 +245,18 @@ impl Mind {
         .await;
     }
 
+    /// Tells what the model says, in pieces that are not too long.
+    async fn tell_of_speech(&self, voice: Voice, said: String) {
+        for text in pieces(said, EVENT_TEXT_BYTES_MAX) {
+            let agent = self.agent.clone();
+            self.emit(match voice {
+                Voice::Text => Event::Text { agent, text },
+                Voice::Reasoning => Event::Reasoning { agent, text },
+            })
+            .await;
+        }
+    }
+
     async fn tell_of_own_tool(&self, own: OwnTool) {
         let OwnTool {
             tool,
@@ -309,23 +329,21 @@ impl Mind {
             tools: Arc::clone(&self.tools),
         });
         let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
+        let mut bytes_left = REPLY_BYTES_MAX;
         while let Some(event) = reply.next().await {
-            match event? {
+            let event = event?;
+            bytes_left = bytes_left
+                .checked_sub(said_bytes(&event))
+                .ok_or_else(too_much_said)?;
+            match event {
                 ReplyEvent::Text(piece) => {
                     text.push_str(&piece);
-                    self.emit(Event::Text {
-                        agent: self.agent.clone(),
-                        text: piece,
-                    })
-                    .await;
+                    self.tell_of_speech(Voice::Text, piece).await;
                 }
-                ReplyEvent::Reasoning(text) => {
-                    self.emit(Event::Reasoning {
-                        agent: self.agent.clone(),
-                        text,
-                    })
-                    .await;
+                ReplyEvent::Reasoning(piece) => {
+                    self.tell_of_speech(Voice::Reasoning, piece).await;
                 }
+                ReplyEvent::Call(_) if calls.len() == CALLS_MAX => return Err(too_many_calls()),
                 ReplyEvent::Call(call) => calls.push(call),
                 ReplyEvent::Echo(wanted) => echo = Some(wanted),
                 ReplyEvent::Uncounted => open.is_uncounted = true,
@@ -363,6 +381,37 @@ fn not_empty(heard: Heard) -> Result<Heard, BackendError> {
             Ok(heard)
         }
     }
+}
+
+/// How much of what a reply may say `event` takes, in bytes.
+fn said_bytes(event: &ReplyEvent) -> usize {
+    match event {
+        ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => text.len(),
+        ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
+        ReplyEvent::Echo(wanted) => wanted.to_string().len(),
+        ReplyEvent::OwnTool(_)
+        | ReplyEvent::Uncounted
+        | ReplyEvent::Usage(_)
+        | ReplyEvent::Cost(_)
+        | ReplyEvent::End(_) => 0,
+    }
+}
+
+fn too_much_said() -> BackendError {
+    permanent(&format!("the reply is longer than {REPLY_BYTES_MAX} bytes"))
+}
+
+fn too_many_calls() -> BackendError {
+    permanent(&format!("the reply makes more than {CALLS_MAX} tool calls"))
+}
+
+/// `text` in pieces of at most `bytes_max`, which is enough for every character.
+fn pieces(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
+    std::iter::from_fn(move || {
+        let rest = text.split_off(text.floor_char_boundary(bytes_max));
+        let piece = std::mem::replace(&mut text, rest);
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 fn permanent(message: &str) -> BackendError {
@@ -403,6 +452,19 @@ mod tests {
                 "{waits:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_long_text_is_told_in_pieces() {
+        #[track_caller]
+        fn check(text: &str, expected: &[&str]) {
+            let pieces: Vec<String> = pieces(text.to_owned(), 4).collect();
+            assert_eq!(pieces, expected);
+        }
+        check("", &[]);
+        check("abcd", &["abcd"]);
+        check("abcdefghi", &["abcd", "efgh", "i"]);
+        check("abcöf", &["abc", "öf"]);
     }
 
     #[test]

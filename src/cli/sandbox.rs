@@ -112,7 +112,7 @@ fn status(ended: &Ended) -> Result<u8> {
         Ended::Exited(status) => *status,
         Ended::Signalled(signal) => SIGNALLED.saturating_add(*signal),
         Ended::Interrupted => return Ok(ExitStatus::Interrupted.code()),
-        Ended::OutOfTime | Ended::DiskFull | Ended::Refused { .. } => {
+        Ended::OutOfTime | Ended::DiskFull(_) | Ended::Refused { .. } => {
             let message = format!("the command did not end by itself: {ended}");
             return Err(Error::new(ErrorKind::Environment, message)
                 .hint("see what `massgen doctor` says about the sandbox and the disk"));
@@ -139,6 +139,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::sandbox::disk_watch::Shortage;
 
     #[track_caller]
     fn check(words: &[&str], expected: &str) {
@@ -161,6 +162,6 @@ mod tests {
         assert_eq!(status(&Ended::Exited(3)), Some(3));
         assert_eq!(status(&Ended::Signalled(9)), Some(137));
         assert_eq!(status(&Ended::Interrupted), Some(130));
-        assert_eq!(status(&Ended::DiskFull), None);
+        assert_eq!(status(&Ended::DiskFull(Shortage::Files)), None);
     }
 }

@@ -13,8 +13,16 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Processor time of each process, in seconds; none without a number.
     pub cpu_seconds: Option<u64>,
+    /// File descriptors that each of its processes may have open at the same time. The descriptors that
+    /// the user's processes have in flight between Unix sockets are counted together, and a process
+    /// sends none while there are more of them than this limit of its own: so it stays below the 1024
+    /// that the user's other programs usually have.
+    pub open_files: u64,
     /// What stays free on the disk that it writes to, in bytes: below that it is ended.
     pub disk_free_bytes: u64,
+    /// How many more files could still be made there (inodes): below that it is ended. On a small file
+    /// system a part of all that it can hold is enough.
+    pub disk_free_files: u64,
 }
 
 impl Default for Limits {
@@ -24,7 +32,9 @@ impl Default for Limits {
             processes: 1024,
             file_bytes: 4 * 1024 * 1024 * 1024,
             cpu_seconds: None,
+            open_files: 512,
             disk_free_bytes: 256 * 1024 * 1024,
+            disk_free_files: 16 * 1024,
         }
     }
 }

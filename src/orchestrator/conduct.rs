@@ -54,8 +54,9 @@ use crate::world::telemetry::Telemetry;
 use crate::world::telemetry::conventions::Vendors;
 use crate::world::telemetry::settings::Settings;
 
-/// Events that may wait to be recorded and shown; whoever has more waits.
-const EVENTS_WAITING_MAX: usize = 1024;
+/// Events that may wait to be recorded and shown; whoever has more waits. What waits when the time of a
+/// run is over is still recorded before the run ends.
+const EVENTS_WAITING_MAX: usize = 256;
 /// The directory of what servers write on their standard error, in that of a run's logs.
 const SERVER_LOGS: &str = "servers";
 

@@ -2,6 +2,7 @@
 //! its effects. It decides nothing itself.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -302,7 +303,15 @@ impl Table<'_> {
             Submission::Stopped { .. } => return None,
         };
         let here = (Phase::Coordination, None);
-        hooks::refusal(hooks, asked, here, &self.patience.stop).await
+        let ended = self.patience.stop.child_token();
+        let mut refusal = pin!(hooks::refusal(hooks, asked, here, &ended));
+        tokio::select! {
+            refusal = &mut refusal => refusal,
+            _ = self.patience.over() => {
+                ended.cancel();
+                refusal.await
+            }
+        }
     }
 
     /// An agent whose task broke has left like any other; the run goes on without it.

@@ -286,7 +286,7 @@ fn said(hook: &Hook, finished: &Finished) -> Outcome {
             "it could not be run",
             &format!("{step}: {why}"),
         )),
-        ended @ (Ended::Signalled(_) | Ended::Interrupted | Ended::DiskFull) => {
+        ended @ (Ended::Signalled(_) | Ended::Interrupted | Ended::DiskFull(_)) => {
             Err(Failure::new(ended.to_string(), stderr))
         }
     }

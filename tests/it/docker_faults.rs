@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
 use massgen::world::docker::engine::Engine;
+use massgen::world::sandbox::disk_watch::Shortage;
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Wait};
 
@@ -315,7 +316,10 @@ fn a_full_disk_ends_the_command_and_nothing_else() {
     container.remount(&reachable).unwrap();
     let inside = Inside(&scene, &container);
     let fill = format!("cat /dev/zero >{}/big; sleep 60", small.0.display());
-    assert_eq!(inside.run(&fill, TIME_MAX).ended, Ended::DiskFull);
+    assert_eq!(
+        inside.run(&fill, TIME_MAX).ended,
+        Ended::DiskFull(Shortage::Bytes)
+    );
     fs::remove_file(small.0.join("big")).unwrap();
     inside.check("echo and on", "and on\n");
     drop(container);

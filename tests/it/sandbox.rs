@@ -27,6 +27,7 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::BackgroundId;
 use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
+use massgen::world::sandbox::disk_watch::Shortage;
 use massgen::world::sandbox::interrupt::Interrupt;
 use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
 use portable_pty::{PtySize, native_pty_system};
@@ -347,7 +348,7 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             });
             room.sandbox.run(&confined, wait).unwrap().ended
         };
-        assert_eq!(with(u64::MAX), Ended::DiskFull);
+        assert_eq!(with(u64::MAX), Ended::DiskFull(Shortage::Bytes));
         assert_eq!(with(0), Ended::Exited(0));
     });
 }

@@ -121,6 +121,7 @@ struct Hold {
     network: Vec<String>,
     memory_bytes: Option<u64>,
     processes: u64,
+    open_files: u64,
     file_bytes: u64,
     cpu_seconds: Option<u64>,
     timeout_seconds: u64,
@@ -314,6 +315,7 @@ impl Hold {
         let Limits {
             memory_bytes,
             processes,
+            open_files,
             file_bytes,
             cpu_seconds,
             ..
@@ -335,6 +337,7 @@ impl Hold {
             },
             memory_bytes,
             processes,
+            open_files,
             file_bytes,
             cpu_seconds,
             timeout_seconds,
@@ -347,6 +350,7 @@ impl Hold {
     fn limits(&self) -> String {
         let mut limits = vec![
             format!("{} processes", self.processes),
+            format!("{} open files in each", self.open_files),
             format!("files of {}", size::describe(self.file_bytes)),
             format!("{} seconds", self.timeout_seconds),
             format!("output of {}", size::describe(self.output_bytes)),

@@ -369,7 +369,9 @@ fn command_limits(backend: &View<'_>) -> Limits {
         processes: view.integer("processes").unwrap_or(default.processes),
         file_bytes: bytes(&view, "file_size").unwrap_or(default.file_bytes),
         cpu_seconds: view.integer("cpu_seconds"),
+        open_files: view.integer("open_files").unwrap_or(default.open_files),
         disk_free_bytes: default.disk_free_bytes,
+        disk_free_files: default.disk_free_files,
     }
 }
 

@@ -143,6 +143,8 @@ pub(super) const VENV: Key = Key::unserved(
 const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
 /// The most processes of a command.
 const PROCESSES_MAX: i64 = 1_000_000;
+/// The fewest and the most file descriptors of a process.
+const OPEN_FILES: (i64, i64) = (64, 1_000_000);
 /// The least and the most length of a file, in bytes.
 const FILE_BYTES: (u64, u64) = (1 << 10, 16 << 40);
 /// The least and the most output that is kept, in bytes.
@@ -165,6 +167,13 @@ pub static COMMAND_LIMITS: Section = Section {
             "Processes and threads at the same time, where the machine can limit them.",
         )
         .or("1024"),
+        Key::served(
+            &["open_files"],
+            Shape::Integer(OPEN_FILES.0, OPEN_FILES.1),
+            "File descriptors that each of its processes may have open. With more than about 700, a \
+             command can keep your other programs from passing descriptors to each other.",
+        )
+        .or("512"),
         Key::served(
             &["file_size"],
             Shape::Size(FILE_BYTES.0, FILE_BYTES.1),

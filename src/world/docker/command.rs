@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::path::AbsPath;
 use crate::world::docker::client::Client;
 use crate::world::sandbox::Ended;
-use crate::world::sandbox::disk_watch::{DiskWatch, Look};
+use crate::world::sandbox::disk_watch::{DiskWatch, Look, Shortage};
 use crate::world::sandbox::interrupt::Interrupt;
 
 /// Runs a command, and ends what it leaves behind.
@@ -117,7 +117,7 @@ pub(super) enum Stopped {
     /// Somebody wants it to end.
     Interrupted,
     /// A disk is full.
-    DiskFull,
+    DiskFull(Shortage),
 }
 
 /// What makes a command end before it does so itself.
@@ -148,7 +148,7 @@ impl Stopped {
             Stopped::AtItsEnd => None,
             Stopped::OutOfTime => Some(Ended::OutOfTime),
             Stopped::Interrupted => Some(Ended::Interrupted),
-            Stopped::DiskFull => Some(Ended::DiskFull),
+            Stopped::DiskFull(shortage) => Some(Ended::DiskFull(shortage)),
         }
     }
 }
@@ -199,7 +199,7 @@ impl Running {
         loop {
             if Instant::now() >= next_look {
                 match patience.disks.map(DiskWatch::look) {
-                    Some(Look::Full) => return Ok(Stopped::DiskFull),
+                    Some(Look::Full(shortage)) => return Ok(Stopped::DiskFull(shortage)),
                     Some(Look::Free(wait)) => next_look = Instant::now() + wait,
                     None => {}
                 }

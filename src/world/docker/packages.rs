@@ -139,7 +139,7 @@ impl Container {
                 Some(format!("it did not end within {seconds} seconds"))
             }
             Ended::Interrupted => Some("it was interrupted".to_owned()),
-            Ended::DiskFull => Some("the disk is full".to_owned()),
+            Ended::DiskFull(shortage) => Some(shortage.to_string()),
             Ended::Refused { why, .. } => Some(why),
         }
     }

@@ -16,15 +16,15 @@ use crate::world::docker::client::Client;
 use crate::world::docker::mounts::{Mounts, Reachable};
 use crate::world::docker::socket::Maker;
 use crate::world::sys::proc;
+use crate::world::sys::sandbox::privileges::{
+    CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,
+};
 
 /// The first process: it reaps what others leave behind, and ends when the container is removed.
 /// The time is the longest that every `sleep` takes, in seconds.
 const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// What an agent that may become root cannot do all the same: raw packets, device files.
 const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
-
-/// The most files that a process has open.
-const OPEN_FILES_MAX: u64 = 65_536;
 
 /// What every container of one agent is made of.
 #[derive(Clone, Debug)]
@@ -133,16 +133,17 @@ impl Recipe {
         let cpu = self.limits.cpu_seconds.map(cpu);
         // An engine cannot give more than it has itself, and Podman tries unless it is told. Podman
         // has no more processes than the machine has numbers for.
-        let open = getrlimit(Resource::Nofile)
-            .maximum
-            .unwrap_or(OPEN_FILES_MAX);
+        let held = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
         let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
         let processes = processes.into_iter().flatten().min();
         let processes = processes.map(|most| limit("nproc", most));
         let own = [
-            limit("core", 0),
+            limit("core", held(Resource::Core, CORE_BYTES)),
             limit("fsize", self.limits.file_bytes),
-            limit("nofile", open.min(OPEN_FILES_MAX)),
+            limit("nofile", held(Resource::Nofile, self.limits.open_files)),
+            limit("sigpending", held(Resource::Sigpending, PENDING_SIGNALS)),
+            limit("msgqueue", held(Resource::Msgqueue, MESSAGE_QUEUE_BYTES)),
+            limit("memlock", held(Resource::Memlock, LOCKED_BYTES)),
         ];
         own.into_iter().chain(cpu).chain(processes).collect()
     }

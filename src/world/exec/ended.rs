@@ -23,7 +23,7 @@ pub(super) fn told<const N: usize>(
         Ended::Signalled(_)
         | Ended::OutOfTime
         | Ended::Interrupted
-        | Ended::DiskFull
+        | Ended::DiskFull(_)
         | Ended::Refused { .. } => None,
     };
     let success = exit_code == Some(0);
@@ -65,7 +65,7 @@ pub(super) fn summary(finished: &Finished) -> String {
         Ended::Signalled(_)
         | Ended::OutOfTime
         | Ended::Interrupted
-        | Ended::DiskFull
+        | Ended::DiskFull(_)
         | Ended::Refused { .. } => (ended.to_string(), [stderr, stdout]),
     };
     let said = texts.into_iter().find_map(|text| telling(text));

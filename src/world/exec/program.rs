@@ -119,7 +119,7 @@ pub fn try_language(programs: &Programs) -> Result<(), String> {
         | Ended::Signalled(_)
         | Ended::OutOfTime
         | Ended::Interrupted
-        | Ended::DiskFull
+        | Ended::DiskFull(_)
         | Ended::Refused { .. } => Err(summary(&finished)),
     }
 }

@@ -39,7 +39,8 @@ pub fn try_out(permitted: Permitted<Action>, interrupt: &Interrupt) -> Result<En
     match &finished.ended {
         Ended::Exited(0) => Ok(Ending::Well),
         ended @ (Ended::Refused { .. } | Ended::Interrupted) => Err(ended.to_string()),
-        ended @ (Ended::Exited(_) | Ended::Signalled(_) | Ended::OutOfTime | Ended::DiskFull) => {
+        ended
+        @ (Ended::Exited(_) | Ended::Signalled(_) | Ended::OutOfTime | Ended::DiskFull(_)) => {
             Ok(Ending::Badly {
                 how: ended.to_string(),
                 output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),

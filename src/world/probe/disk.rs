@@ -124,13 +124,13 @@ fn tried(dir: &AbsPath) -> Result<Disk> {
 fn room(dir: &AbsPath) -> io::Result<Room> {
     let trial::Room {
         free_bytes,
-        free_files,
+        files,
         magic,
     } = trial::room(dir)?;
     let kind = KINDS.iter().find(|(number, _)| *number == magic);
     Ok(Room {
         free_bytes,
-        free_files,
+        free_files: files.map(|files| files.free),
         kind: kind.map_or("unknown", |(_, kind)| kind),
     })
 }

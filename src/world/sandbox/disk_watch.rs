@@ -1,16 +1,22 @@
 //! Owns the watch over the disks that a command writes to. No limit of a process can keep a disk
-//! from being filled by many files, so it is ended before that.
+//! from being filled by many files, with bytes or by their number, so it is ended before that.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::confinement::Confinement;
 use crate::confinement::limits::Limits;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::sys::trial;
+use crate::world::sys::trial::{self, Room};
 
 /// The fastest that a disk is thought to be filled, in bytes per second.
 const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
+/// The fastest that files are thought to be made, in files per second.
+const FILES_PER_SECOND: u64 = 500_000;
+/// What part of all the files that a file system can hold is reserved at most: of a small one less than
+/// [`Limits::disk_free_files`] is enough.
+const RESERVED_PART: u64 = 4;
 /// The shortest time between two looks.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 /// The longest time between two looks.
@@ -21,13 +27,32 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 pub(in crate::world) struct DiskWatch {
     places: Vec<AbsPath>,
     free_bytes_min: u64,
+    free_files_min: u64,
+}
+
+/// What a disk has too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Room for what is in files.
+    Bytes,
+    /// Room for more files (inodes).
+    Files,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Shortage::Bytes => "the disk was nearly full",
+            Shortage::Files => "the disk had room for only a few more files (inodes)",
+        })
+    }
 }
 
 /// What a look shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::world) enum Look {
     /// Too little is free.
-    Full,
+    Full(Shortage),
     /// Enough is free; look again after this time.
     Free(Duration),
 }
@@ -54,50 +79,87 @@ impl DiskWatch {
         Self {
             places,
             free_bytes_min: limits.disk_free_bytes,
+            free_files_min: limits.disk_free_files,
         }
     }
 
     /// Looks at all places. One that cannot be looked at counts as free.
     pub(in crate::world) fn look(&self) -> Look {
-        let rooms = self
-            .places
-            .iter()
-            .filter_map(|place| trial::room(place).ok());
-        let free = rooms.map(|room| room.free_bytes).min();
-        match free.unwrap_or(u64::MAX).checked_sub(self.free_bytes_min) {
-            None => Look::Full,
-            Some(above) => Look::Free(time_to_fill(above).clamp(LOOK_MIN, LOOK_MAX)),
+        let rooms = self.places.iter();
+        let rooms = rooms.filter_map(|place| trial::room(place).ok());
+        let mut pause = LOOK_MAX;
+        for room in rooms {
+            match self.time_to_fill(room) {
+                Ok(time) => pause = pause.min(time),
+                Err(shortage) => return Look::Full(shortage),
+            }
         }
+        Look::Free(pause.max(LOOK_MIN))
+    }
+
+    /// How soon a file system with this room may be full.
+    fn time_to_fill(&self, room: Room) -> Result<Duration, Shortage> {
+        let bytes = room.free_bytes.checked_sub(self.free_bytes_min);
+        let bytes = time(bytes.ok_or(Shortage::Bytes)?, FILLED_BYTES_PER_SECOND);
+        let Some(files) = room.files else {
+            return Ok(bytes);
+        };
+        let reserve = self.free_files_min.min(files.all / RESERVED_PART);
+        let above = files.free.checked_sub(reserve).ok_or(Shortage::Files)?;
+        Ok(bytes.min(time(above, FILES_PER_SECOND)))
     }
 }
 
-fn time_to_fill(bytes: u64) -> Duration {
-    Duration::from_millis(bytes / (FILLED_BYTES_PER_SECOND / 1000))
+/// How long it takes to fill `room` with so many `per_second`.
+fn time(room: u64, per_second: u64) -> Duration {
+    Duration::from_millis(room / (per_second / 1000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::sys::trial::FileRoom;
+
+    fn watch(free_bytes_min: u64, free_files_min: u64) -> DiskWatch {
+        let places = ["/", "/nowhere"].map(|place| AbsPath::new(place).unwrap());
+        DiskWatch {
+            places: places.to_vec(),
+            free_bytes_min,
+            free_files_min,
+        }
+    }
 
     #[test]
     fn a_disk_is_looked_at_more_often_when_it_gets_full() {
-        let look = |free_bytes_min| {
-            let places = vec![
-                AbsPath::new("/").unwrap(),
-                AbsPath::new("/nowhere").unwrap(),
-            ];
-            DiskWatch {
-                places,
-                free_bytes_min,
-            }
-            .look()
-        };
-        assert_eq!(look(u64::MAX), Look::Full);
-        assert!(matches!(look(0), Look::Free(_)));
+        assert_eq!(watch(u64::MAX, 0).look(), Look::Full(Shortage::Bytes));
+        assert!(matches!(watch(0, 0).look(), Look::Free(_)));
+        let half = FILLED_BYTES_PER_SECOND / 2;
         assert_eq!(
-            time_to_fill(FILLED_BYTES_PER_SECOND / 2),
+            time(half, FILLED_BYTES_PER_SECOND),
             Duration::from_millis(500)
         );
-        assert_eq!(time_to_fill(0), Duration::ZERO);
+        assert_eq!(time(0, FILLED_BYTES_PER_SECOND), Duration::ZERO);
+    }
+
+    #[test]
+    fn files_are_counted_as_well_as_bytes() {
+        #[track_caller]
+        fn check(files: Option<(u64, u64)>, expected: Result<Duration, Shortage>) {
+            let room = Room {
+                free_bytes: u64::MAX,
+                files: files.map(|(free, all)| FileRoom { free, all }),
+                magic: 0,
+            };
+            assert_eq!(watch(0, 1000).time_to_fill(room), expected, "{files:?}");
+        }
+        let long = time(u64::MAX, FILLED_BYTES_PER_SECOND);
+        check(None, Ok(long));
+        check(Some((999, 1_000_000)), Err(Shortage::Files));
+        check(Some((1000, 1_000_000)), Ok(Duration::ZERO));
+        let second = Duration::from_secs(1);
+        check(Some((1000 + FILES_PER_SECOND, 1_000_000)), Ok(second));
+        // A small file system cannot keep a thousand free.
+        check(Some((499, 2000)), Err(Shortage::Files));
+        check(Some((500, 2000)), Ok(Duration::ZERO));
     }
 }

@@ -13,7 +13,7 @@ use crate::confinement::Confinement;
 use crate::confinement::tier::{Tier, TierChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::disk_watch::{DiskWatch, Shortage};
 use crate::world::sandbox::interrupt::Interrupt;
 use crate::world::sandbox::obstacles::{Obstacle, no_layers_over, obstacles};
 use crate::world::sandbox::output::{Captured, HeadAndTail};
@@ -26,7 +26,7 @@ use crate::world::sys::launch::spawner::Spawner;
 pub mod interrupt;
 mod readable;
 pub mod output;
-pub(in crate::world) mod disk_watch;
+pub mod disk_watch;
 pub mod proxy;
 pub mod running;
 pub mod obstacles;
@@ -104,8 +104,8 @@ pub enum Ended {
     OutOfTime,
     /// It was interrupted and killed.
     Interrupted,
-    /// It left too little free on a disk and was killed.
-    DiskFull,
+    /// It left too little of this free on a disk and was killed.
+    DiskFull(Shortage),
     /// Its sandbox could not be built; it never ran.
     Refused {
         /// What was being done.
@@ -131,7 +131,7 @@ impl fmt::Display for Ended {
             Ended::Signalled(signal) => write!(f, "signal {signal} ended it"),
             Ended::OutOfTime => f.write_str("it took too long and was killed"),
             Ended::Interrupted => f.write_str("it was interrupted"),
-            Ended::DiskFull => f.write_str("it was killed because the disk was nearly full"),
+            Ended::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
             Ended::Refused { step, why } => match step.strip_prefix(STARTING) {
                 Some(program) if why.starts_with(NOT_THERE) => {
                     write!(

@@ -280,8 +280,8 @@ impl Running {
         };
         if self.next_look <= now {
             match disk.look() {
-                Look::Full => {
-                    self.end(Ended::DiskFull);
+                Look::Full(shortage) => {
+                    self.end(Ended::DiskFull(shortage));
                     return Next::Look;
                 }
                 Look::Free(pause) => self.next_look = now + pause,

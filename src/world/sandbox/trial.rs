@@ -203,6 +203,7 @@ impl Room {
             env: env.collect::<BTreeMap<String, String>>(),
             limits: Limits {
                 disk_free_bytes: 0,
+                disk_free_files: 0,
                 ..Limits::default()
             },
             reach: Reach::None,
@@ -268,7 +269,7 @@ fn deviation(tier: Tier, ended: &Ended) -> Option<String> {
             Some((_, attempt)) => format!("{} is possible", attempt.what),
             None => format!("the trial ended with status {status}"),
         }),
-        Ended::Signalled(_) | Ended::OutOfTime | Ended::Interrupted | Ended::DiskFull => {
+        Ended::Signalled(_) | Ended::OutOfTime | Ended::Interrupted | Ended::DiskFull(_) => {
             Some(format!("the trial broke off: {ended}"))
         }
     }

@@ -22,19 +22,31 @@ use crate::path::AbsPath;
 pub(crate) struct Room {
     /// Bytes that the user may still fill.
     pub(crate) free_bytes: u64,
-    /// Files that may still be made; `None` where the file system has no such limit.
-    pub(crate) free_files: Option<u64>,
+    /// Its files (inodes); `None` where it has no limit on them.
+    pub(crate) files: Option<FileRoom>,
     /// The number of its kind (statfs(2)).
     pub(crate) magic: i64,
+}
+
+/// How many files (inodes) a file system has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileRoom {
+    /// Those that the user may still make.
+    pub(crate) free: u64,
+    /// With those that there are.
+    pub(crate) all: u64,
 }
 
 /// How much room there is at `dir`.
 pub(crate) fn room(dir: &AbsPath) -> io::Result<Room> {
     let found = statvfs(dir.as_path())?;
-    let has_limit = found.f_files > 0;
+    let files = FileRoom {
+        free: found.f_favail,
+        all: found.f_files,
+    };
     Ok(Room {
         free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-        free_files: has_limit.then_some(found.f_favail),
+        files: Some(files).filter(|files| files.all > 0),
         magic: statfs(dir.as_path())?.f_type,
     })
 }

@@ -13,6 +13,8 @@ use crate::world::sys::own::file;
 
 /// How much streamed text makes an event of the log.
 const EVENT_BYTES: usize = 4096;
+/// How long a line may be that is written before it is complete.
+const LINE_BYTES: usize = 16 * 1024;
 
 /// The streams of all agents of one attempt.
 #[derive(Debug)]
@@ -49,9 +51,13 @@ impl Unfiled {
         self.unwritten.push_str(clean);
     }
 
-    /// All lines that are complete.
+    /// All lines that are complete, and one that is not if it is long.
     fn take_lines(&mut self) -> String {
-        let end = self.unwritten.rfind('\n').map_or(0, |last| last + 1);
+        let end = match self.unwritten.rfind('\n') {
+            Some(last) => last + 1,
+            None if self.unwritten.len() < LINE_BYTES => return String::new(),
+            None => self.unwritten.len(),
+        };
         let rest = self.unwritten.split_off(end);
         std::mem::replace(&mut self.unwritten, rest)
     }

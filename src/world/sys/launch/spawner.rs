@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::path::AbsPath;
 use crate::world::sys::cgroup::Group;
@@ -19,6 +20,8 @@ use crate::world::sys::launch::stem::Stem;
 /// How long a process may take to end whose work is done, and how often is looked whether it has.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// The most file descriptors that massgen wants to have open.
+const OPEN_FILES_MAX: u64 = 65_536;
 
 /// Starts processes. The thread ends with the last of its clones; that waits until all whose work is
 /// done have ended, and their groups are gone.
@@ -98,6 +101,7 @@ impl Remains {
 impl Spawner {
     /// Starts the thread. `executable` is massgen itself.
     pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
+        allow_open_files();
         let (wishes, taken) = channel();
         let executable = executable.clone();
         thread().spawn(move || serve(&taken, None, || Stem::start(&executable)))?;
@@ -145,6 +149,22 @@ impl Spawner {
         {
             remains.process.end();
         }
+    }
+}
+
+/// Raises massgen's own limit of open files as far as it may. What starts sandboxes is handed its streams
+/// over a socket, and the kernel lets no process do that while more of the user's descriptors are on
+/// their way than the limit of that process allows open files: commands must not reach that number.
+fn allow_open_files() {
+    let held = getrlimit(Resource::Nofile);
+    let wanted = held.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+    if held.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            ..held
+        };
+        // With the limit as it is, massgen works as long as no command does harm.
+        setrlimit(Resource::Nofile, raised).unwrap_or_default();
     }
 }
 

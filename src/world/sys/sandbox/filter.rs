@@ -157,6 +157,12 @@ pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
     rules.extend([
         // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
         (libc::SYS_clone3, Rule::Always(Verdict::Fail(libc::ENOSYS))),
+        // All the machine's users share one number of such requests (`fs.aio-max-nr`), and one program
+        // can take them all; databases go on without.
+        (
+            libc::SYS_io_setup,
+            Rule::Always(Verdict::Fail(libc::ENOSYS)),
+        ),
         (
             libc::SYS_clone,
             Rule::Cases(

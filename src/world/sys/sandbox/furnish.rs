@@ -70,6 +70,38 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
+/// The most pseudo terminals of a sandbox; all on the machine share one number (`kernel.pty.max`).
+const TERMINALS_MAX: &str = "64";
+
+/// Where processes are seen, and what else is told there that no program needs: addresses and tables of
+/// the kernel, physical memory, keys, hardware.
+const PROCESSES: &str = "/proc";
+const OF_KERNEL: &[&str] = &[
+    "acpi",
+    "asound",
+    "bus",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "pagetypeinfo",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "sysrq-trigger",
+    "timer_list",
+    "timer_stats",
+    "vmallocinfo",
+];
+
 /// Where the agent's directory for temporary files stands, which all its commands have.
 const TEMPORARY: &str = "/tmp";
 /// Where memory is shared by name. Each sandbox has its own.
@@ -103,6 +135,7 @@ pub(crate) fn furnished(confinement: &Confinement, known: &Identities, kept: &Ke
     let mut root = Root::new()?;
     system(&root, confinement.reach)?;
     devices(&root)?;
+    hide_kernel(&mut root)?;
     let memory = root.share(Path::new(MEMORY));
     memory.during(format_args!("making `{MEMORY}`"))?;
     let temporary = machine(&confinement.scratch)
@@ -171,10 +204,21 @@ fn devices(root: &Root) -> Built<()> {
         linked.during(format_args!("making `{path}`"))?;
     }
     let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let terminals = [("ptmxmode", "666"), ("mode", "620")];
+    let terminals = [("ptmxmode", "666"), ("mode", "620"), ("max", TERMINALS_MAX)];
     new_system(root, "devpts", "/dev/pts", &terminals, quiet)?;
     // Root owns the switches of the kernel in there, and needs no capability to turn them.
-    new_system(root, "proc", "/proc", &[], quiet | READ_ONLY)
+    new_system(root, "proc", PROCESSES, &[], quiet | READ_ONLY)
+}
+
+/// Hides the files of `/proc` that tell of the machine's kernel and of its other users. Most of them can
+/// be read by root alone, and a command of root's is root there.
+fn hide_kernel(root: &mut Root) -> Built<()> {
+    for name in OF_KERNEL {
+        let path = Path::new(PROCESSES).join(name);
+        let hidden = root.hide(&path, Below::Nothing);
+        hidden.during(format_args!("hiding `{}`", path.display()))?;
+    }
+    Ok(())
 }
 
 fn new_system(

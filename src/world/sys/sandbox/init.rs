@@ -84,6 +84,7 @@ fn built(control: &Control, confinement: &Confinement, before: &Before<'_>) -> B
     let dir = &confinement.dir;
     chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
     privileges::limit(confinement.tier, &confinement.limits)?;
+    privileges::limit_open_files(&confinement.limits)?;
     privileges::renounce()?;
     enter_domain(confinement)?;
     let filtered = before.ready.calls.install();

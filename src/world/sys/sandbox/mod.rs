@@ -54,7 +54,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
-    Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid, umask,
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit, setsid, umask,
 };
 
 use crate::confinement::tier::Tier;
@@ -63,6 +63,7 @@ use crate::world::sys::sandbox::filter::OfWalls;
 use crate::world::sys::sandbox::furnish::identities;
 use crate::world::sys::sandbox::init::Before;
 use crate::world::sys::sandbox::namespaces::{Owner, enter};
+use crate::world::sys::sandbox::privileges::CORE_BYTES;
 use crate::world::sys::sandbox::raw::Half;
 use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
 use crate::world::sys::sandbox::settings::Kept;
@@ -158,9 +159,11 @@ fn part_with_massgen() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     umask(OTHERS_READ);
     raw::close_from(3)?;
+    let held = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
+    let none = Some(held.min(CORE_BYTES));
     let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
+        current: none,
+        maximum: none,
     };
     Ok(setrlimit(Resource::Core, none)?)
 }

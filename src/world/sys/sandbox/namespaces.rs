@@ -16,10 +16,17 @@ use crate::world::sys::sandbox::control::Control;
 use crate::world::sys::sandbox::raw::{self, Half};
 use crate::world::sys::sandbox::refusal::{Built, During};
 
-/// How many watches over files (`inotify_init`) processes may have at once in these namespaces. The
-/// user has 128 of them on most machines, and those in here count among them.
-const WATCHES: &str = "/proc/sys/user/max_inotify_instances";
-const WATCHES_MAX: &str = "32";
+/// How many inotify instances processes may have at once in these namespaces. The user has 128 of them
+/// on most machines, and those in here count among them.
+const INOTIFY_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
+const INOTIFY_INSTANCES_MAX: &str = "32";
+/// How many files and directories the instances may watch together: so many, or a part of what the user
+/// may have, whichever is less.
+const INOTIFY_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
+const INOTIFY_WATCHES_MAX: u64 = 8192;
+const INOTIFY_WATCHES_PART: u64 = 16;
+/// How many the user may have.
+const INOTIFY_WATCHES_OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// Splits the process; the inner half begins in namespaces of its own.
 pub(crate) fn enter(reach: Reach) -> Built<Half> {
@@ -55,10 +62,20 @@ impl Owner {
 /// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
 pub(crate) fn settle(owner: Owner) -> Built<()> {
     become_owner(owner)?;
-    // Where the switches are closed, the limit of the user's holds, which others share.
-    fs::write(WATCHES, WATCHES_MAX).unwrap_or_default();
+    limit_inotify();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).during(PARTING)
+}
+
+/// Lowers the limits of inotify in these namespaces. Where the switches are closed, the limits of the user
+/// hold, which others share.
+fn limit_inotify() {
+    fs::write(INOTIFY_INSTANCES, INOTIFY_INSTANCES_MAX).unwrap_or_default();
+    let of_user = fs::read_to_string(INOTIFY_WATCHES_OF_USER).unwrap_or_default();
+    let of_user = of_user.trim().parse().unwrap_or(INOTIFY_WATCHES_MAX);
+    let part = of_user.div_euclid(INOTIFY_WATCHES_PART);
+    let watches = part.clamp(1, INOTIFY_WATCHES_MAX).to_string();
+    fs::write(INOTIFY_WATCHES, watches).unwrap_or_default();
 }
 
 /// Moves this process into namespaces of its own, in which it stays who it is and sees what the

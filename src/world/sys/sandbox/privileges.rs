@@ -53,31 +53,57 @@ fn bound() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the limits that the kernel holds each process to. Who started massgen may have set lower
-/// ones.
+/// The longest core dump, in bytes. It is shorter than any that the kernel writes, and the one limit at
+/// which it does not start a program either that `core_pattern` names: for that one 0 is no limit.
+pub(crate) const CORE_BYTES: u64 = 1;
+/// The most signals and POSIX timers that may wait for a process. The kernel counts them for each user,
+/// who has some 10,000 to 100,000 of them.
+pub(crate) const PENDING_SIGNALS: u64 = 4096;
+/// The most that POSIX message queues may hold, in bytes: two queues of the usual size. The kernel counts
+/// it for each user, who usually has four times as much.
+pub(crate) const MESSAGE_QUEUE_BYTES: u64 = 200 * 1024;
+/// The most memory that may be locked, in bytes. The kernel counts what is shared for each user, who
+/// usually has eight times as much.
+pub(crate) const LOCKED_BYTES: u64 = 1024 * 1024;
+
+/// Sets the limits that the kernel holds each process to, but for that of [open files](limit_open_files).
+/// Who started massgen may have set lower ones.
 pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
     let mut each = vec![
-        (Resource::Core, 0),
+        (Resource::Core, CORE_BYTES),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nproc, most_processes(tier, limits.processes)),
+        (Resource::Sigpending, PENDING_SIGNALS),
+        (Resource::Msgqueue, MESSAGE_QUEUE_BYTES),
+        (Resource::Memlock, LOCKED_BYTES),
     ];
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
-        let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let hard = if resource == Resource::Cpu {
-            // At the soft limit a signal says what ends the process; at the hard one it is killed.
-            most.saturating_add(1)
-        } else {
-            most
-        };
-        let limit = Rlimit {
-            current: Some(held.min(most)),
-            maximum: Some(held.min(hard)),
-        };
-        setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))?;
+        lower(resource, most)?;
     }
     Ok(())
+}
+
+/// Sets the limit of file descriptors. From then on this process may be unable to pass any to massgen:
+/// other commands of the user's may have as many in flight as the limit says.
+pub(crate) fn limit_open_files(limits: &Limits) -> Built<()> {
+    lower(Resource::Nofile, limits.open_files)
+}
+
+fn lower(resource: Resource, most: u64) -> Built<()> {
+    let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let hard = if resource == Resource::Cpu {
+        // At the soft limit a signal says what ends the process; at the hard one it is killed.
+        most.saturating_add(1)
+    } else {
+        most
+    };
+    let limit = Rlimit {
+        current: Some(held.min(most)),
+        maximum: Some(held.min(hard)),
+    };
+    setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))
 }
 
 /// How many processes the kernel has to count for `wanted` of the program's. Without a namespace it

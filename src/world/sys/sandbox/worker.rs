@@ -47,6 +47,8 @@ fn become_program(link: &Link, order: Order) -> Built<Infallible> {
     if confinement.tier != Tier::Off {
         wall_in(link, &confinement)?;
     }
+    // Until here it had a handle to pass on.
+    privileges::limit_open_files(&confinement.limits)?;
     Err(command.exec()).during(format_args!("starting `{}`", program::name(&confinement)))
 }
 

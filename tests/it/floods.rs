@@ -1,0 +1,238 @@
+//! Models and programs that say more than anybody wants: the time of a run is over when it is over,
+//! whatever comes, and what is kept of a reply is bounded.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::project::{Finished, Project, events};
+
+/// How long a run may take, in seconds.
+const LIMIT_SECONDS: u64 = 2;
+/// How much longer it takes at most on a machine under load.
+const SLACK: Duration = Duration::from_secs(10);
+/// The most that one reply may say, in bytes.
+const REPLY_BYTES_MAX: usize = 8 << 20;
+
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+fn chunk(delta: &Value) -> String {
+    let chunk = json!({
+        "id": "x", "object": "chat.completion.chunk", "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}],
+    });
+    format!("data: {chunk}\n\n")
+}
+
+/// A server that answers every request with `head`, and then `piece` again and again as long as
+/// somebody reads. Gives its address.
+fn flood(head: String, piece: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let pieces = piece.repeat(1 + 16_000 / piece.len());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (head, pieces) = (head.clone(), pieces.clone());
+            thread::spawn(move || answer(stream.unwrap(), &head, &pieces));
+        }
+    });
+    url
+}
+
+fn answer(mut stream: TcpStream, head: &str, pieces: &str) {
+    let mut request = vec![0; 1 << 16];
+    let _read = stream.read(&mut request).unwrap();
+    let status = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let begun = stream.write_all(format!("{status}{head}").as_bytes());
+    if begun.is_ok() {
+        while stream.write_all(pieces.as_bytes()).is_ok() {}
+    }
+}
+
+/// Runs one agent whose model is of this type, and says how long that took.
+fn run(kind: &str, url: &str, seconds: u64) -> (Finished, Duration) {
+    let backend = format!("{{type: {kind}, model: m, api_key: key-1234567, base_url: '{url}'}}");
+    let project = Project::new()
+        .file(
+            "team.yaml",
+            format!("agents: [{{id: a, backend: {backend}}}]\n"),
+        )
+        .args(["--config", "team.yaml", "--orchestrator-timeout"])
+        .args([seconds.to_string(), "do it".to_owned()]);
+    let begun = Instant::now();
+    let finished = project.run();
+    (finished, begun.elapsed())
+}
+
+/// A flood: its name, the type of the backend, what comes first, and what goes on.
+type Flood = (&'static str, &'static str, String, String);
+
+const CHAT: &str = "chatcompletion";
+
+fn chat() -> Vec<Flood> {
+    let begun =
+        json!({"index": 0, "id": "c", "function": {"name": "new_answer", "arguments": "{"}});
+    let more = json!({"index": 0, "function": {"arguments": "z".repeat(200)}});
+    let said = |name, delta: &Value| (name, CHAT, String::new(), chunk(delta));
+    let call = |call: &Value| chunk(&json!({"tool_calls": [call]}));
+    vec![
+        said("chat text", &json!({"content": "x"})),
+        said("chat lines", &json!({"content": "x\n"})),
+        said("chat reasoning", &json!({"reasoning_content": "x"})),
+        said("chat silence", &json!({})),
+        ("chat arguments", CHAT, call(&begun), call(&more)),
+        ("chat comments", CHAT, String::new(), ": go on\n\n".into()),
+        (
+            "chat without a break",
+            CHAT,
+            "data: ".into(),
+            "x".repeat(1000),
+        ),
+    ]
+}
+
+fn responses() -> Vec<Flood> {
+    let named = |data: &Value| event(data["type"].as_str().unwrap(), data);
+    let text = named(&json!({
+        "type": "response.output_text.delta", "item_id": "i", "output_index": 0,
+        "content_index": 0, "delta": "x",
+    }));
+    let item = json!({
+        "type": "function_call", "id": "f", "call_id": "c", "name": "new_answer", "arguments": "",
+    });
+    let item = named(&json!({
+        "type": "response.output_item.added", "output_index": 0, "item": item,
+    }));
+    let arguments = named(&json!({
+        "type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0,
+        "delta": "z".repeat(200),
+    }));
+    vec![
+        ("responses text", "openai", String::new(), text),
+        ("responses arguments", "openai", item, arguments),
+    ]
+}
+
+fn claude() -> Vec<Flood> {
+    let message = json!({"type": "message_start", "message": {
+        "id": "m", "type": "message", "role": "assistant", "content": [],
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }});
+    let said = |name, block: Value, delta: Value| {
+        let block = json!({"type": "content_block_start", "index": 0, "content_block": block});
+        let delta = json!({"type": "content_block_delta", "index": 0, "delta": delta});
+        let head = event("message_start", &message) + &event("content_block_start", &block);
+        (name, "claude", head, event("content_block_delta", &delta))
+    };
+    let ping = event("ping", &json!({"type": "ping"}));
+    vec![
+        said(
+            "claude text",
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": "x"}),
+        ),
+        said(
+            "claude reasoning",
+            json!({"type": "thinking", "thinking": ""}),
+            json!({"type": "thinking_delta", "thinking": "x"}),
+        ),
+        said(
+            "claude arguments",
+            json!({"type": "tool_use", "id": "t", "name": "new_answer", "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": "z".repeat(200)}),
+        ),
+        ("claude pings", "claude", String::new(), ping),
+    ]
+}
+
+fn gemini() -> Vec<Flood> {
+    let said = |name, part: &Value| {
+        let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": 0});
+        let piece = format!("data: {}\n\n", json!({"candidates": [candidate]}));
+        (name, "gemini", String::new(), piece)
+    };
+    let call = json!({"functionCall": {"name": "new_answer", "args": {"content": "x"}}});
+    vec![
+        said("gemini text", &json!({"text": "x"})),
+        said("gemini calls", &call),
+    ]
+}
+
+#[test]
+fn the_limit_of_time_cuts_every_reply() {
+    let all = chat().into_iter().chain(responses());
+    let all = all.chain(claude()).chain(gemini());
+    let running = all.map(|(name, kind, head, piece)| {
+        let url = flood(head, &piece);
+        thread::spawn(move || (name, run(kind, &url, LIMIT_SECONDS)))
+    });
+    // A few at a time: each takes a processor.
+    let mut floods = running.peekable();
+    while floods.peek().is_some() {
+        let some: Vec<_> = floods.by_ref().take(4).collect();
+        for flood in some {
+            let (name, (finished, took)) = flood.join().unwrap();
+            let said = finished.stderr();
+            assert!(matches!(finished.code(), Some(5 | 1)), "{name}: {said}");
+            let most = Duration::from_secs(LIMIT_SECONDS) + SLACK;
+            assert!(took < most, "{name}: {took:?}");
+        }
+    }
+}
+
+/// How large the event log of a run is, in bytes.
+fn log_bytes(finished: &Finished) -> u64 {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let mut folders = vec![logs];
+    let mut bytes = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name() == "events.jsonl" {
+                bytes += entry.metadata().unwrap().len();
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_reply_that_goes_on_is_given_up_at_its_longest() {
+    let long = "x".repeat(50_000);
+    for text in [json!({"content": long}), json!({"reasoning_content": long})] {
+        let (finished, _) = run("chatcompletion", &flood(String::new(), &chunk(&text)), 50);
+        let said = finished.stderr();
+        assert!(
+            said.contains("the reply is longer than 8388608 bytes"),
+            "{said:.500}"
+        );
+        assert_eq!(finished.code(), Some(1));
+        let bytes = log_bytes(&finished);
+        let most = u64::try_from(REPLY_BYTES_MAX * 2).unwrap();
+        assert!(bytes < most, "{bytes}");
+        // It is not asked for again: it would be the same.
+        assert_eq!(events(&finished, "asking").len(), 1);
+    }
+}
+
+#[test]
+fn a_long_reply_is_whole() {
+    let text = "lorem ipsum ".repeat(100_000);
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let head = format!(
+        "{}data: {end}\n\ndata: [DONE]\n\n",
+        chunk(&json!({"content": text}))
+    );
+    let (finished, _) = run("chatcompletion", &flood(head, "\n"), 50);
+    assert_eq!(finished.code(), Some(0), "{:.500}", finished.stderr());
+    assert_eq!(finished.stdout().trim(), text.trim());
+}

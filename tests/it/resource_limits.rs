@@ -1,0 +1,451 @@
+//! What commands take of the numbers that the kernel counts for all processes of a user, or of the
+//! machine: an attack inside a sandbox leaves enough for the user's other programs. The control is
+//! the same attack where nothing holds it.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use massgen::confinement::tier::Tier;
+use rustix::process::geteuid;
+
+use crate::command_runs::has;
+use crate::project::{Project, binary};
+
+/// Python at the place where every sandbox has it.
+const PYTHON: &str = "/usr/bin/python3";
+/// Puts descriptors in flight until the kernel takes no more, says how many, and keeps them there.
+const FLIGHT: &str = r#"
+import array, os, resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+null, kept, count = os.open("/dev/null", os.O_RDONLY), [], 0
+handles = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null] * 250))]
+try:
+    while count < 100_000:
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        kept.append(pair)
+        for _ in range(8):
+            pair[0].sendmsg([b"x"], handles)
+            count += 250
+except OSError:
+    pass
+print(count, flush=True)
+sys.stdin.read()
+"#;
+/// Passes one descriptor, as the user's other programs do.
+const PASS: &str = r#"
+import array, socket
+one, other = socket.socketpair()
+one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+print("passed")
+"#;
+/// Watches all files below the current directory and says how many that were.
+const WATCH: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+instance, count = libc.inotify_init1(0), 0
+for directory, _, files in os.walk("."):
+    for name in files:
+        if libc.inotify_add_watch(instance, os.path.join(directory, name).encode(), 2) < 0:
+            break
+        count += 1
+print(count, flush=True)
+sys.stdin.read()
+"#;
+/// How many files are there to be watched: more than a command may watch.
+const FILES: usize = 9000;
+/// How many files a command may watch at most.
+const WATCHES_MAX: usize = 8192;
+
+/// A project with a workspace and a grants file, whose owner is `user` if that is another one.
+fn project(user: Option<u32>, script: &str) -> Project {
+    let project = Project::new().dir("ws").file("ws/attack.py", script);
+    let workspace = project.path("ws").display().to_string();
+    let grants =
+        format!(r#"{{"workspace":"{workspace}","temp_workspaces":[],"context_paths":[]}}"#);
+    let project = project.file("g.json", grants);
+    if let Some(user) = user {
+        give(project.path("..").as_path(), user);
+    }
+    project
+}
+
+fn give(path: &Path, user: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
+/// A user whose counts no other test and no other program uses; none where nobody can become one.
+fn user_of_its_own(number: u32) -> Option<u32> {
+    let user = geteuid().is_root().then_some(number)?;
+    let mut version = as_user(Some(user), binary().to_str().unwrap());
+    let version = version.arg("--version").output();
+    let can_start = version.is_ok_and(|output| output.status.success());
+    if !can_start {
+        println!("skipped: another user cannot start massgen");
+    }
+    can_start.then_some(user)
+}
+
+/// The program as this user, with the limits that most users have: 1024 open files, which a program
+/// may raise to 20,000.
+fn as_user(user: Option<u32>, program: &str) -> Command {
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=1024:20000", "--"]);
+    if let Some(user) = user {
+        let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+        command.args(["setpriv", &user, &group, "--clear-groups"]);
+    }
+    command.arg(program);
+    command
+}
+
+/// An attack that goes on until its standard input is closed.
+struct Attack {
+    child: Child,
+    /// What it said first.
+    told: String,
+}
+
+impl Attack {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut told).unwrap();
+        let told = told.trim().to_owned();
+        Self { child, told }
+    }
+
+    fn count(&self) -> usize {
+        self.told.parse().unwrap()
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+/// `massgen sandbox` in the project, in front of a command's words.
+fn sandboxed(project: &Project, user: Option<u32>, tier: Tier) -> Command {
+    let mut command = as_user(user, binary().to_str().unwrap());
+    command
+        .current_dir(project.path("ws"))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", project.home(""))
+        .args(["sandbox", "--sandbox", &tier.to_string(), "--grants"])
+        .arg(project.path("g.json"))
+        .arg("--");
+    command
+}
+
+/// What a command says in a sandbox, or why it says nothing.
+fn said(mut command: Command, words: &[&str]) -> String {
+    let mut child = command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    stdout.read_to_string(&mut said).unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    said.trim().to_owned()
+}
+
+/// What a script says outside of every sandbox.
+fn outside(user: Option<u32>, script: &str) -> String {
+    let mut command = as_user(user, PYTHON);
+    command.current_dir("/");
+    said(command, &["-c", script])
+}
+
+#[test]
+fn descriptors_in_flight_leave_enough_for_others() {
+    for (tier, number) in [(Tier::A, 61_341), (Tier::B, 61_342), (Tier::C, 61_343)] {
+        let user = user_of_its_own(number);
+        if !has(tier) || (user.is_none() && geteuid().is_root()) {
+            continue;
+        }
+        let project = project(user, FLIGHT);
+        let mut attack = sandboxed(&project, user, tier);
+        attack.args([PYTHON, "attack.py"]);
+        let attack = Attack::start(attack);
+        let count = attack.count();
+        assert!((512..1024).contains(&count), "tier {tier}: {count}");
+        assert_eq!(outside(user, PASS), "passed", "tier {tier}");
+        let other = said(sandboxed(&project, user, tier), &["echo", "starts"]);
+        assert_eq!(other, "starts", "tier {tier}");
+        drop(attack);
+        // Without the attack, commands pass descriptors to each other.
+        let passed = said(sandboxed(&project, user, tier), &[PYTHON, "-c", PASS]);
+        assert_eq!(passed, "passed", "tier {tier}");
+    }
+}
+
+#[test]
+fn descriptors_in_flight_outside_leave_nothing() {
+    let Some(user) = user_of_its_own(61_344) else {
+        return;
+    };
+    let mut attack = as_user(Some(user), PYTHON);
+    attack.args(["-c", FLIGHT]);
+    let attack = Attack::start(attack);
+    assert!(attack.count() > 10_000, "{}", attack.told);
+    let others = outside(Some(user), PASS);
+    assert!(others.contains("Too many references"), "{others}");
+}
+
+#[test]
+fn massgen_passes_descriptors_where_other_programs_cannot() {
+    let Some(user) = user_of_its_own(61_345) else {
+        return;
+    };
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        let project = project(Some(user), FLIGHT);
+        // With twice as many as other programs may see.
+        let limited = FLIGHT.replace(
+            "setrlimit(resource.RLIMIT_NOFILE, (most, most))",
+            "setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))",
+        );
+        let mut attack = as_user(Some(user), PYTHON);
+        attack.args(["-c", &limited]);
+        let attack = Attack::start(attack);
+        assert!(attack.count() > 1024, "{}", attack.told);
+        assert_ne!(outside(Some(user), PASS), "passed");
+        let started = said(sandboxed(&project, Some(user), tier), &["echo", "starts"]);
+        assert_eq!(started, "starts", "tier {tier}");
+    }
+}
+
+#[test]
+fn watches_over_files_leave_enough_for_others() {
+    let project = project(None, WATCH).dir("ws/many");
+    for number in 0..FILES {
+        fs::write(project.path(format!("ws/many/{number}")), "").unwrap();
+    }
+    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+        let mut attack = sandboxed(&project, None, tier);
+        attack.args([PYTHON, "attack.py"]);
+        let attack = Attack::start(attack);
+        let count = attack.count();
+        assert!((1..=WATCHES_MAX).contains(&count), "tier {tier}: {count}");
+    }
+    let mut control = Command::new(PYTHON);
+    control.arg("attack.py").current_dir(project.path("ws"));
+    let control = Attack::start(control);
+    assert!(control.count() > WATCHES_MAX, "{}", control.told);
+}
+
+/// The hard limit of this name, as `/proc/self/limits` tells it.
+fn hard_limit(limits: &str, name: &str) -> u64 {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name));
+    let words = line.unwrap_or_else(|| panic!("no {name} in {limits}"));
+    let hard = words.split_whitespace().nth(1).unwrap();
+    hard.parse().unwrap_or(u64::MAX)
+}
+
+#[test]
+fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
+    let project = project(None, "");
+    let own = fs::read_to_string("/proc/self/limits").unwrap();
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        let limits = said(
+            sandboxed(&project, None, tier),
+            &["cat", "/proc/self/limits"],
+        );
+        for (name, most) in [
+            ("Max open files", 512),
+            ("Max pending signals", 4096),
+            ("Max msgqueue size", 204_800),
+            ("Max locked memory", 1 << 20),
+            ("Max core file size", 1),
+        ] {
+            let expected = hard_limit(&own, name).min(most);
+            assert_eq!(hard_limit(&limits, name), expected, "tier {tier}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_config_may_open_more_files() {
+    let team = "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: ws\n      \
+                enable_mcp_command_line: true\n      command_line_limits: {open_files: 700}\n      \
+                replies: []\n";
+    let finished = Project::new()
+        .dir("ws")
+        .file("team.yaml", team)
+        .args(["sandbox", "--config", "team.yaml", "--", "sh", "-c"])
+        .args(["ulimit -Sn; ulimit -Hn"])
+        .success();
+    assert_eq!(finished.stdout(), "700\n700\n");
+}
+
+/// Asks for as many requests of asynchronous input and output as the machine has.
+const REQUESTS: &str = r#"
+import ctypes, os, platform
+number = {"x86_64": 206, "aarch64": 0}[platform.machine()]
+libc, context = ctypes.CDLL(None, use_errno=True), ctypes.c_ulong(0)
+done = libc.syscall(number, 1, ctypes.byref(context))
+print("made" if done == 0 else os.strerror(ctypes.get_errno()))
+"#;
+
+#[test]
+fn no_command_takes_requests_that_the_whole_machine_shares() {
+    let project = project(None, REQUESTS);
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
+        assert_eq!(told, "Function not implemented", "tier {tier}");
+    }
+    assert_eq!(outside(None, REQUESTS), "made");
+}
+
+/// Opens pseudo terminals until there are no more.
+const TERMINALS: &str = r#"
+import os
+kept = []
+try:
+    while len(kept) < 100:
+        kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+except OSError:
+    pass
+print(len(kept))
+"#;
+
+#[test]
+fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
+    let project = project(None, TERMINALS);
+    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+        let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
+        let count: usize = told.parse().unwrap();
+        assert!((1..=64).contains(&count), "tier {tier}: {told}");
+    }
+    assert_eq!(outside(None, TERMINALS), "100");
+}
+
+#[test]
+fn nothing_is_told_of_the_kernel_that_no_program_needs() {
+    let project = project(None, "");
+    let closed = [
+        "slabinfo",
+        "vmallocinfo",
+        "timer_list",
+        "kallsyms",
+        "keys",
+        "key-users",
+    ];
+    let needed = [
+        "meminfo",
+        "cpuinfo",
+        "stat",
+        "self/status",
+        "sys/kernel/osrelease",
+    ];
+    let lengths = |names: &[&str]| {
+        let paths = names.iter().map(|name| format!("/proc/{name}"));
+        let count = |path| format!("head -c 100 {path} 2>/dev/null | wc -c; ");
+        paths.map(count).collect::<String>()
+    };
+    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+        let read = |names| {
+            said(
+                sandboxed(&project, None, tier),
+                &["sh", "-c", &lengths(names)],
+            )
+        };
+        let told = read(&closed);
+        assert!(told.lines().all(|line| line == "0"), "tier {tier}: {told}");
+        let told = read(&needed);
+        assert!(told.lines().all(|line| line != "0"), "tier {tier}: {told}");
+    }
+    if geteuid().is_root() {
+        assert_ne!(fs::read_to_string("/proc/slabinfo").unwrap(), "");
+    }
+}
+
+/// Makes files until there can be no more.
+const MANY_FILES: &str = r#"
+import os, time
+number = 0
+try:
+    while True:
+        os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY))
+        number += 1
+except OSError as error:
+    print(error, flush=True)
+time.sleep(2)
+print("survived")
+"#;
+
+#[test]
+fn a_command_leaves_room_for_files_on_its_disk() {
+    if !geteuid().is_root() {
+        println!("skipped: only root mounts a small disk");
+        return;
+    }
+    let few = MANY_FILES.replace("while True", "while number < 1000");
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        let project = project(None, "")
+            .file("few.py", &few)
+            .file("many.py", MANY_FILES);
+        // In a mount namespace of its own, so that nobody else sees the disk.
+        let script = "mount -t tmpfs -o size=900m,nr_inodes=20k none ws && cp \"$1\" ws/attack.py && \
+                      shift && \"$@\"; touch ws/more && echo there is room";
+        let run = |attack: &str| {
+            let mut command = Command::new("unshare");
+            command
+                .args(["-m", "sh", "-c", script, "sh", attack])
+                .arg(binary())
+                .current_dir(project.path(""))
+                .env("HOME", project.home(""));
+            command.args([
+                "sandbox",
+                "--sandbox",
+                &tier.to_string(),
+                "--grants",
+                "g.json",
+            ]);
+            said(command, &["--", "sh", "-c", "/usr/bin/python3 attack.py"])
+        };
+        let told = run("few.py");
+        assert!(told.contains("survived"), "tier {tier}: {told}");
+        let told = run("many.py");
+        assert!(
+            told.contains("room for only a few more files"),
+            "tier {tier}: {told}"
+        );
+        assert!(told.contains("there is room"), "tier {tier}: {told}");
+        assert!(!told.contains("survived"), "tier {tier}: {told}");
+    }
+}
