@@ -68,7 +68,7 @@ impl Tier {
     pub fn means(self) -> &'static str {
         match self {
             Tier::A => "namespaces, with an overlay on each write path",
-            Tier::B => "namespaces, with a copy of each write path where no overlay can be laid",
+            Tier::B => "namespaces",
             Tier::C => "Landlock, seccomp and a supervisor",
             Tier::D => "nothing enforces, so commands are refused",
             Tier::Off => "switched off, so nothing enforces",

@@ -127,7 +127,10 @@ fn of_many_directories_that_were_left_each_call_removes_a_few_until_none_is_left
     let parent = abs(dir.path());
     let left = 100;
     for number in 0..left {
-        let path = parent.join(format!(".massgen_call_{:08x}/caller/home", number * 0x0100_0000));
+        let path = parent.join(format!(
+            ".massgen_call_{:08x}/caller/home",
+            number * 0x0100_0000
+        ));
         fs::create_dir_all(path.as_path()).unwrap();
     }
     drop(Sandboxes::of_call(&parent).unwrap());

@@ -27,7 +27,8 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
         for rel in named.chain(grant.protected.iter().cloned()) {
             let place = root.at(&rel);
             let found = place.dir().meta(&place.below());
-            let is_there = found.is_ok_and(|meta| matches!(meta.kind, Kind::File | Kind::Directory));
+            let is_there =
+                found.is_ok_and(|meta| matches!(meta.kind, Kind::File | Kind::Directory));
             if is_there && gate.allows(place.real(), Permission::Read) {
                 masks.push(place.real().to_abs());
             }

@@ -186,7 +186,9 @@ impl StagedCommand {
             audience,
             is_shared,
         } = self;
-        stage.write_down_next().map_err(|error| not_carried(&error))?;
+        stage
+            .write_down_next()
+            .map_err(|error| not_carried(&error))?;
         let layers = stage.layers();
         // Nobody sees the layers of overlays while they are carried.
         drop((on_stage, stage));

@@ -181,5 +181,8 @@ fn of_more_names_than_may_be_looked_at_no_file_is_said_to_be_new() {
     let after = Inventory::of(&gate, NAMES_MAX);
     let changes = before.changes(&after, &mut gate.history());
     let kinds: Vec<_> = changes.iter().map(|change| &change.kind).collect();
-    assert!(matches!(kinds[..], [ChangeKind::Unlisted { .. }]), "{kinds:?}");
+    assert!(
+        matches!(kinds[..], [ChangeKind::Unlisted { .. }]),
+        "{kinds:?}"
+    );
 }

@@ -33,7 +33,8 @@ fn each_write_path_has_masks_of_its_own_and_a_read_only_one_has_none() {
     let ground = Ground::new();
     ground.write("rw/other/.git/config", "[core]\n");
     ground.write("rw/src/.env", "x\n");
-    let grant = |path: &str, permission| Grant::tree(ground.real(path), GrantKind::Context, permission);
+    let grant =
+        |path: &str, permission| Grant::tree(ground.real(path), GrantKind::Context, permission);
     let more = vec![
         grant("rw/other", Permission::Write),
         grant("rw/src", Permission::Read),
