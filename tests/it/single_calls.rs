@@ -210,7 +210,7 @@ const ATTACKS: &[(&str, &str)] = &[
         "true",
         "rm -r other; mkdir -p other/.git/hooks; echo PWN > other/.git/hooks/pre-commit",
     ),
-    ("true", "echo PWN > plain/.env; chmod 000 plain"),
+    ("true", "echo PWN > plain/.env; chmod 500 plain"),
 ];
 
 /// The tree is prepared, and the protected names as they are then.

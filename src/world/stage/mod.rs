@@ -1,6 +1,7 @@
-//! Owns the stage: the user's write paths as the final agent sees and changes them. What it changes
-//! lies beside the user's trees and not in them. The file tools reach the stage through handles, and
-//! commands find it at the paths of the trees, in a world that only they live in.
+//! Owns the stage: the user's write paths as the final agent of a run sees and changes them, or one
+//! command of a single call. What is changed lies beside the user's trees and not in them. The file
+//! tools reach the stage through handles, and commands find it at the paths of the trees, in a world
+//! that only they live in.
 //!
 //! Where the kernel offers it, a tree is staged by an overlay. Elsewhere a copy stands in its place,
 //! and what was changed in that is written down in the same form.
