@@ -346,7 +346,7 @@ fn of_source(
         output.warning("nothing holds commands: they may do whatever you may do");
     }
     match &source.grants {
-        Some(file) => of_grants_file(file, needs, host, output),
+        Some(file) => of_grants_file(file, needs, host),
         None => of_team(source.config.as_deref(), Missing::Made, needs, host, output),
     }
 }
@@ -367,12 +367,7 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     )
 }
 
-fn of_grants_file(
-    file: &str,
-    needs: Needs<'_>,
-    host: &Host,
-    output: &mut Output<'_>,
-) -> Result<Gates> {
+fn of_grants_file(file: &str, needs: Needs<'_>, host: &Host) -> Result<Gates> {
     let grants = grants_file(file, host)?;
     let hold = needs.hold_for_grants();
     let shell = hold
@@ -381,9 +376,6 @@ fn of_grants_file(
     let read_first = needs
         .read_before_delete()
         .unwrap_or(ReadBeforeDelete::Enforced);
-    for said in shell.iter().flat_map(Shell::swept) {
-        output.warning(said);
-    }
     let commands = shell.as_ref().map(|shell| &shell.commands);
     let agents = AgentGates {
         agent: None,
@@ -466,9 +458,6 @@ fn of_team(
         team.expect_hooks(&machine)?;
     }
     let shells = Shells::prepare(runners, &layout, &machine)?;
-    for said in shells.swept() {
-        output.warning(said);
-    }
     team.run_commands_in(shells);
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {

@@ -1,5 +1,5 @@
 //! Owns the commands of single calls (`massgen tool`): what holds them, and the directories that
-//! they have as long as the call lasts. What was taken out of the user's trees stays.
+//! they have as long as the call lasts.
 
 use std::sync::Arc;
 
@@ -63,11 +63,11 @@ impl Hold<'_> {
     }
 }
 
-/// The commands of one call, whose directories go with this but for their quarantine.
+/// The commands of one call, whose directories go with this.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) commands: Commands,
-    rooms: Sandboxes,
+    _rooms: Sandboxes,
 }
 
 impl Shell {
@@ -105,16 +105,15 @@ impl Shell {
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
             place,
+            executable: &machine.executable,
             room,
             env: &machine.env,
             home: machine.home.as_ref(),
         });
-        Ok(Self { commands, rooms })
-    }
-
-    /// What was done about commands that an earlier call was broken off with, for people.
-    pub(crate) fn swept(&self) -> &[String] {
-        self.rooms.swept()
+        Ok(Self {
+            commands,
+            _rooms: rooms,
+        })
     }
 }
 

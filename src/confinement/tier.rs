@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub enum Tier {
     /// Namespaces of its own, with an overlay on each write path.
     A,
-    /// Namespaces of its own, with masks over protected names and a quarantine for new ones.
+    /// Namespaces of its own; write paths are copied where no overlay can be laid.
     B,
     /// Landlock, seccomp and a supervisor; the user's paths are read-only for commands.
     C,
@@ -68,7 +68,7 @@ impl Tier {
     pub fn means(self) -> &'static str {
         match self {
             Tier::A => "namespaces, with an overlay on each write path",
-            Tier::B => "namespaces, with masks and a quarantine for protected names",
+            Tier::B => "namespaces",
             Tier::C => "Landlock, seccomp and a supervisor",
             Tier::D => "nothing enforces, so commands are refused",
             Tier::Off => "switched off, so nothing enforces",
@@ -78,12 +78,7 @@ impl Tier {
     /// What is left open, one thing each; a person should know before relying on it.
     pub fn leaves_open(self) -> &'static [&'static str] {
         match self {
-            Tier::A => &[
-                "Unix sockets inside the open paths can be connected to, and pipes if they lie in `/tmp`",
-                "bugs of the kernel",
-            ],
-            Tier::B => &[
-                "a protected name that a command makes exists until the command ends",
+            Tier::A | Tier::B => &[
                 "Unix sockets inside the open paths can be connected to, and pipes if they lie in `/tmp`",
                 "bugs of the kernel",
             ],

@@ -221,11 +221,6 @@ impl Shells {
         self.ready.get(agent)
     }
 
-    /// What was done about commands that an earlier run was broken off with, for people.
-    pub fn swept(&self) -> &[String] {
-        self.rooms.as_ref().map_or(&[], Sandboxes::swept)
-    }
-
     /// Whether nothing on this machine can hold the commands of an agent.
     pub fn refuses(&self, agent: &AgentId) -> bool {
         self.refused.contains_key(agent)
@@ -258,11 +253,10 @@ impl Shells {
             let notes = commands.notes().iter();
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
-        let swept = self.swept().iter().cloned();
         let warning = |message| Event::Warning { message };
         held.into_iter()
             .map(event)
-            .chain(notes.chain(swept).map(warning))
+            .chain(notes.map(warning))
             .collect()
     }
 }
@@ -360,6 +354,7 @@ impl Builder<'_> {
         Ok(Commands::new(Origin {
             config: runner.config,
             place,
+            executable: &self.machine.executable,
             room,
             env: &self.machine.env,
             home: self.machine.home.as_ref(),

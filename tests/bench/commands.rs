@@ -263,6 +263,7 @@ fn gate(room: &Room) -> Option<Gate> {
     let commands = Commands::new(Origin {
         config: &CommandLineConfig::default(),
         place: Place::Sandbox(sandbox),
+        executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         room: CommandRoom::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         home: None,

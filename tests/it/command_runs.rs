@@ -190,6 +190,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         let commands = Commands::new(Origin {
             config: &CommandLineConfig::default(),
             place: Place::Sandbox(sandbox),
+            executable: &AbsPath::new(binary()).unwrap(),
             room: Room::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             home: None,

@@ -108,6 +108,7 @@ mod sandbox_tier_c;
 mod scripted_team;
 mod selftest;
 mod sessions;
+mod single_calls;
 mod stage;
 mod store;
 mod telemetry;

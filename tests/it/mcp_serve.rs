@@ -654,3 +654,152 @@ fn images_of_servers_are_passed_on() {
             .starts_with("iVBORw0KGgo")
     );
 }
+
+/// A project whose directory `src` may be written to in the final phase.
+fn writable() -> Project {
+    let project = Project::new()
+        .dir("ws")
+        .file("src/a.txt", "one\n")
+        .file("src/.git/config", "[core]\n");
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [{"path": "src", "permission": "write"}],
+    });
+    project.file("grants.json", grants.to_string())
+}
+
+#[test]
+fn what_commands_change_is_in_the_users_tree_after_each_call() {
+    for tier in ["A", "B"] {
+        let choice = TierChoice::Only(if tier == "A" { Tier::A } else { Tier::B });
+        if sandbox_of(choice).is_none() {
+            continue;
+        }
+        let words = [
+            "--grants",
+            "grants.json",
+            "--sandbox",
+            tier,
+            "--phase",
+            "final",
+        ];
+        let mut served = Served::start(writable(), &words);
+        let run = |served: &mut Served, line: &str| {
+            served.done(
+                "execute_command",
+                &json!({"command": format!("cd ../src; {line}")}),
+            )
+        };
+        let path = |served: &Served, name: &str| served.project.path("src").join(name);
+        let said = run(
+            &mut served,
+            "echo two >> a.txt; mkdir node_modules; echo m > node_modules/m",
+        );
+        assert!(said.contains("node_modules"), "{said}");
+        let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
+        assert_eq!(now, "one\ntwo\n", "tier {tier}");
+        assert!(!path(&served, "node_modules").exists());
+        // The next command finds what stayed private, what file tools wrote, and what the user saved.
+        let written = json!({"path": "../src/b.txt", "content": "by a tool\n"});
+        served.done("write_file", &written);
+        std::fs::write(path(&served, "a.txt"), "saved\n").unwrap();
+        let said = run(
+            &mut served,
+            "cat node_modules/m a.txt b.txt; echo three >> a.txt",
+        );
+        assert!(
+            said.contains(r#"m\nsaved\nby a tool\n"#),
+            "tier {tier}: {said}"
+        );
+        let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
+        assert_eq!(now, "saved\nthree\n", "tier {tier}");
+        // A background command is carried when it has ended, and keeps no other from being carried.
+        let line = "cd ../src; echo b > late; mkdir -p d/.git; touch ../ws/begun; sleep 600";
+        served.done("start_background_command", &json!({"command": line}));
+        let begun = served.project.path("ws/begun");
+        wait_until("it runs", PATIENCE, || begun.exists());
+        run(&mut served, "echo four >> a.txt");
+        let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
+        assert_eq!(now, "saved\nthree\nfour\n", "tier {tier}");
+        assert!(!path(&served, "late").exists() && !path(&served, "d").exists());
+        served.done("stop_background_command", &json!({"command_id": 1}));
+        let late = path(&served, "late");
+        wait_until("it is carried", PATIENCE, || late.exists());
+        let status = served.done("get_background_status", &json!({"command_id": 1}));
+        assert!(status.contains("not delivered"), "{status}");
+        let (code, told, project) = served.end();
+        assert_eq!(code, Some(0), "{told}");
+        assert!(!project.path("src/d/.git").exists() && !project.path("src/node_modules").exists());
+    }
+}
+
+#[test]
+fn a_server_of_a_single_caller_cannot_write_where_nothing_would_be_looked_through() {
+    let server = r#"import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {}
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "planter", "version": "1"}}
+    if asked["method"] == "tools/list":
+        result = {"tools": [{"name": "plant", "inputSchema": {"type": "object"}}]}
+    if asked["method"] == "tools/call":
+        said = []
+        for path in [sys.argv[1] + "/planted", sys.argv[1] + "/.env", "own"]:
+            try:
+                open(path, "w").write("x")
+                said.append(path)
+            except OSError as error:
+                said.append(error.strerror)
+        result = {"content": [{"type": "text", "text": ", ".join(said)}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"#;
+    for tier in ["A", "B"] {
+        let choice = TierChoice::Only(if tier == "A" { Tier::A } else { Tier::B });
+        if sandbox_of(choice).is_none() {
+            continue;
+        }
+        let project = writable().file("given/server.py", server);
+        let root = project.path("").display().to_string();
+        let config = json!({
+            "agents": [{
+                "id": "a",
+                "backend": {
+                    "type": "scripted",
+                    "replies": [],
+                    "cwd": "ws",
+                    "enable_mcp_command_line": true,
+                    "command_line_sandbox": tier,
+                    "mcp_servers": [{
+                        "name": "planter",
+                        "permission": "write",
+                        "command": "python3",
+                        "args": [format!("{root}/given/server.py"), format!("{root}/src")],
+                    }],
+                },
+            }],
+            "orchestrator": {
+                "context_paths": [{"path": "src", "permission": "write"}, {"path": "given"}],
+            },
+        });
+        let project = project.file("team.yaml", config.to_string());
+        let words = ["--config", "team.yaml", "--phase", "final"];
+        let mut served = Served::start(project, &words);
+        let tools: Vec<String> = served.tools().into_keys().collect();
+        let plant = tools
+            .iter()
+            .find(|name| name.contains("plant"))
+            .expect("the tool");
+        let said = served.done(plant, &json!({}));
+        assert!(
+            said.contains("own") && !said.contains("planted"),
+            "tier {tier}: {said}"
+        );
+        let (code, told, project) = served.end();
+        assert_eq!(code, Some(0), "{told}");
+        assert!(!project.path("src/planted").exists() && !project.path("src/.env").exists());
+    }
+}

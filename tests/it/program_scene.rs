@@ -211,6 +211,7 @@ impl Scene {
         let held = Commands::new(Origin {
             config: &config.held(),
             place: Place::Sandbox(sandbox),
+            executable: &AbsPath::new(binary()).unwrap(),
             room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(dialect),
             home: AbsPath::new(self.path("home")).as_ref(),

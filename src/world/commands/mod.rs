@@ -22,7 +22,7 @@ use crate::world::docker::container::Container;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::Background;
 use crate::world::sandbox::proxy::Proxy;
-use crate::world::stage::Stage;
+use crate::world::stage::{Stage, WeakStage};
 
 /// The port of the proxy on the loopback of a sandbox of its own.
 const PROXY_PORT: u16 = 3128;
@@ -39,20 +39,29 @@ struct Inner {
     added_env: BTreeMap<String, String>,
     toolchains: Toolchains,
     place: Place,
+    executable: AbsPath,
     room: Room,
     background: Background,
     trees: Trees,
     late: LateChanges,
 }
 
-/// The user's trees, as the commands of one agent share them: what was already said to have stayed
-/// in a layer. A clone is the same.
+/// The user's trees, as the commands of one agent share them. A clone is the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trees(Arc<Mutex<BTreeSet<RealPath>>>);
+pub(super) struct Trees(Arc<Mutex<TreesState>>);
+
+/// What the commands of one agent know of the user's trees.
+#[derive(Debug, Default)]
+pub(super) struct TreesState {
+    /// What was already said to have stayed on a stage.
+    pub(super) told: BTreeSet<RealPath>,
+    /// The stage that the agent's container shows, while a command works on it.
+    pub(super) shown: WeakStage,
+}
 
 impl Trees {
     /// Waits until nobody else looks at them or carries something there.
-    pub(super) fn alone(&self) -> MutexGuard<'_, BTreeSet<RealPath>> {
+    pub(super) fn alone(&self) -> MutexGuard<'_, TreesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,6 +82,8 @@ pub struct Origin<'a> {
     pub config: &'a CommandLineConfig,
     /// Where they run.
     pub place: Place,
+    /// massgen itself, which is started as the stem of stages.
+    pub executable: &'a AbsPath,
     /// The directories that are theirs.
     pub room: Room,
     /// massgen's own environment.
@@ -98,6 +109,7 @@ impl Commands {
         let Origin {
             config,
             place,
+            executable,
             room,
             env,
             home,
@@ -110,6 +122,7 @@ impl Commands {
             config: config.clone(),
             background: Background::default(),
             place,
+            executable: executable.clone(),
             room,
             trees: Trees::default(),
             late: LateChanges::default(),
@@ -155,6 +168,11 @@ impl Commands {
     /// Where they run.
     pub(super) fn place(&self) -> &Place {
         &self.0.place
+    }
+
+    /// massgen itself.
+    pub(super) fn executable(&self) -> &AbsPath {
+        &self.0.executable
     }
 
     /// The directories that are theirs.

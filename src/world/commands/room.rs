@@ -1,11 +1,10 @@
 //! Owns the private directories of one agent's commands: its home, its temporary files, and the
-//! layers that keep what it changed apart from the user's trees.
+//! stages that keep what it changed apart from the user's trees.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::confinement::Layer;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::world::sandbox::home::furnish;
@@ -18,7 +17,7 @@ pub struct Room(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     root: AbsPath,
-    layers: Mutex<BTreeMap<RealPath, Layer>>,
+    stages: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
     made: AtomicUsize,
 }
 
@@ -29,7 +28,7 @@ impl Room {
         let root = dir::follow(root)?.to_abs();
         let made = Self(Arc::new(Inner {
             root,
-            layers: Mutex::default(),
+            stages: Mutex::default(),
             made: AtomicUsize::default(),
         }));
         furnish(&made.home())?;
@@ -70,52 +69,17 @@ impl Room {
         Ok(path)
     }
 
-    /// Where protected names go that a command made.
-    pub fn quarantine(&self) -> AbsPath {
-        quarantine(&self.0.root)
+    /// Where the stage over the trees `roots` lies; the same place for every command that is waited
+    /// for, so that the next one finds what stays private.
+    pub fn stage(&self, roots: Vec<RealPath>) -> AbsPath {
+        let mut stages = self.0.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = stages.entry(roots).or_insert_with(|| self.new_stage());
+        place.clone()
     }
 
-    /// A file that no other command uses, for what has to be known if massgen ends before a sweep.
-    pub fn note(&self) -> Result<AbsPath> {
-        let notes = notes(&self.0.root);
-        dir::create_all(&notes, Audience::User)?;
+    /// Where a stage lies that no other command uses.
+    pub fn new_stage(&self) -> AbsPath {
         let number = self.0.made.fetch_add(1, Ordering::Relaxed);
-        Ok(notes.join(number.to_string()))
+        self.0.root.join(format!("stages/{number}"))
     }
-
-    /// The layer over `root`; the same one in every command that is waited for.
-    pub fn layer(&self, root: &RealPath) -> Result<Layer> {
-        let mut layers = self.layers();
-        if let Some(layer) = layers.get(root) {
-            return Ok(layer.clone());
-        }
-        let layer = self.new_layer(root)?;
-        layers.insert(root.clone(), layer.clone());
-        Ok(layer)
-    }
-
-    /// A layer over `root` that no other command uses.
-    pub fn new_layer(&self, root: &RealPath) -> Result<Layer> {
-        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
-        let place = self.0.root.join(format!("layers/{number}"));
-        let layer = Layer::of(root.to_abs(), &place);
-        for path in [&layer.upper, &layer.work] {
-            dir::create_all(path, Audience::User)?;
-        }
-        Ok(layer)
-    }
-
-    fn layers(&self) -> MutexGuard<'_, BTreeMap<RealPath, Layer>> {
-        self.0.layers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Where protected names go that a command made, whose room is or was at `root`.
-pub fn quarantine(root: &AbsPath) -> AbsPath {
-    root.join("quarantine")
-}
-
-/// Where the notes of commands are that are to be swept after, whose room is or was at `root`.
-pub fn notes(root: &AbsPath) -> AbsPath {
-    root.join("unswept")
 }

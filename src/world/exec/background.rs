@@ -1,13 +1,12 @@
 //! Owns the commands that go on while their agent works. They may do what other commands may do.
 //! What one changed in the user's trees is carried there, or found, when it has ended; until then it
-//! has layers of its own, which nobody else writes to.
+//! has a stage of its own, which nobody else writes to.
 
 use std::io;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::confinement::compile::Facts;
 use crate::path::AbsPath;
 use crate::tools::call::BackgroundId;
 use crate::world::commands::{Commands, Place};
@@ -18,7 +17,7 @@ use crate::world::exec::answer::{Answer, Stop};
 use crate::world::exec::command::{
     Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, on_stage, reachable, show,
 };
-use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
+use crate::world::exec::reckoning::{Lasting, Reckoning, writes_to_the_users};
 use crate::world::gate::Gate;
 use crate::world::policy::GatePolicy;
 use crate::world::sandbox::Ended;
@@ -33,21 +32,21 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     let commands = commands(gate)?;
     let (facts, network) = facts(gate, commands, asked)?;
     let nothing: Afterwards = Box::new(Vec::new);
-    let (facts, afterwards) = if writes_to_the_users(gate, commands) {
-        prepared(gate, commands, facts)?
+    let (gate, afterwards) = if writes_to_the_users(gate, commands) {
+        prepared(gate, commands)?
     } else {
-        (facts, nothing)
+        (gate.clone(), nothing)
     };
-    let confinement = compiled(gate, commands, facts)?;
+    let confinement = compiled(&gate, commands, facts)?;
     let background = commands.background();
     let id = match commands.place() {
         Place::Sandbox(sandbox) => {
-            let sandbox = on_stage(gate, sandbox);
+            let sandbox = on_stage(&gate, sandbox);
             background.start_before(&sandbox, asked.0, (&confinement, network), afterwards)
         }
         Place::Container(container) => {
-            show(gate, container, &confinement)?;
-            let (dir, reachable) = (confinement.dir.clone(), reachable(gate, &confinement));
+            show(&gate, container, &confinement)?;
+            let (dir, reachable) = (confinement.dir.clone(), reachable(&gate, &confinement));
             let begun = in_container(container, asked.0, (dir, reachable));
             background.begin(asked.0, begun, afterwards)
         }
@@ -57,11 +56,12 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     Ok(told(&status))
 }
 
-/// What a command is held to that may write to the user's trees, and what is done when it has ended.
-fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Afterwards), Stop> {
-    let alone = commands.trees().alone();
-    let room = commands.room();
-    let reckoning = Reckoning::open(gate, commands, |root| room.new_layer(root))?;
+/// The gate by which a command is run that may write to the user's trees, and what is done when it has
+/// ended.
+fn prepared(gate: &Gate, commands: &Commands) -> Result<(Gate, Afterwards), Stop> {
+    let lasting = Lasting::UntilTheCommandEnds;
+    let mut alone = commands.trees().alone();
+    let reckoning = Reckoning::open(gate, commands, lasting, &mut alone)?;
     drop(alone);
     // Without the commands: they last as long as somebody holds them, and end those in here.
     let policy = GatePolicy {
@@ -72,7 +72,7 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
     let manager = gate.manager().in_phase(gate.phase());
     let own = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
     let (trees, late) = (commands.trees().clone(), commands.late().clone());
-    let facts = reckoning.hold(gate, facts);
+    let by = reckoning.gate().clone();
     let settle = move || {
         let settled = reckoning.settle(&own, &mut trees.alone());
         let (changes, notes) = match settled {
@@ -85,7 +85,7 @@ fn prepared(gate: &Gate, commands: &Commands, facts: Facts) -> Result<(Facts, Af
         late.add(changes);
         notes
     };
-    Ok((facts, Box::new(settle)))
+    Ok((by, Box::new(settle)))
 }
 
 fn in_container(

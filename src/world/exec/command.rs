@@ -7,7 +7,7 @@ use crate::confinement::Confinement;
 use crate::confinement::compile::{Facts, Written, compile};
 use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::Permission;
+use crate::permissions::grant::{GrantKind, Permission};
 use crate::world::commands::{Commands, Order, Place as CommandPlace};
 use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
@@ -15,8 +15,8 @@ use crate::world::exec::Observation;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::ended::told;
-use crate::world::exec::masks;
-use crate::world::exec::reckoning::{Reckoning, writes_to_the_users};
+use crate::world::exec::masks::masks;
+use crate::world::exec::reckoning::{Lasting, Reckoning, writes_to_the_users};
 use crate::world::exec::ruled;
 use crate::world::gate::{Gate, Place};
 use crate::world::sandbox::interrupt::Interrupt;
@@ -68,7 +68,7 @@ pub(super) fn finished(
         interrupt: interrupt.unwrap_or(&never),
         network: network.as_deref(),
     };
-    let (finished, mut aftermath) = carried(gate, commands, facts, |confinement| {
+    let (finished, mut aftermath) = carried(gate, commands, facts, |gate, confinement| {
         let finished = match commands.place() {
             CommandPlace::Sandbox(sandbox) => on_stage(gate, sandbox).run(confinement, wait),
             CommandPlace::Container(container) => {
@@ -84,29 +84,27 @@ pub(super) fn finished(
     Ok((finished, aftermath))
 }
 
-/// Lets `run` run a command, and carries what it changed in the user's trees there.
+/// Lets `run` run a command by a gate, and carries what it changed in the user's trees there.
 pub(super) fn carried<T>(
     gate: &Gate,
     commands: &Commands,
     facts: Facts,
-    run: impl FnOnce(&Confinement) -> Result<T, Stop>,
+    run: impl FnOnce(&Gate, &Confinement) -> Result<T, Stop>,
 ) -> Result<(T, Aftermath), Stop> {
     if !writes_to_the_users(gate, commands) {
-        return Ok((
-            run(&compiled(gate, commands, facts)?)?,
-            Aftermath::default(),
-        ));
+        let confinement = compiled(gate, commands, facts)?;
+        return Ok((run(gate, &confinement)?, Aftermath::default()));
     }
     // One command at a time does.
-    let mut told = commands.trees().alone();
-    let room = commands.room();
-    let reckoning = Reckoning::open(gate, commands, |root| room.layer(root))?;
-    let facts = reckoning.hold(gate, facts);
-    match run(&compiled(gate, commands, facts)?) {
-        Ok(finished) => Ok((finished, reckoning.settle(gate, &mut told)?)),
+    let mut trees = commands.trees().alone();
+    let lasting = Lasting::UntilTheAgentEnds;
+    let reckoning = Reckoning::open(gate, commands, lasting, &mut trees)?;
+    let confinement = compiled(reckoning.gate(), commands, facts)?;
+    match run(reckoning.gate(), &confinement) {
+        Ok(finished) => Ok((finished, reckoning.settle(gate, &mut trees)?)),
         // It may have run all the same, as when the engine of a container ends.
         Err(stop) => {
-            let aftermath = reckoning.settle(gate, &mut told)?;
+            let aftermath = reckoning.settle(gate, &mut trees)?;
             Err(stop.with(aftermath.changes))
         }
     }
@@ -119,34 +117,34 @@ pub(super) fn compiled(
     facts: Facts,
 ) -> Result<Confinement, Stop> {
     let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
+    let closed = ruled::closed(gate, commands.tier())?;
+    let masked = gate.stage().map_or_else(Vec::new, |_| masks(gate));
     let facts = Facts {
         identities,
-        ..facts
-    };
-    let facts = match gate.stage() {
-        Some(_) => Facts {
-            masked: masks::look(gate, Tier::A)?.masks(gate),
-            written: Written::ToStage,
-            ..facts
-        },
-        None => facts,
-    };
-    let closed = ruled::closed(gate, commands.tier())?;
-    let facts = Facts {
-        masked: facts.masked.into_iter().chain(closed.masked).collect(),
+        written: Written::ToStage,
+        masked: masked.into_iter().chain(closed.masked).collect(),
         hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
         ..facts
     };
     let confinement = compile(gate.manager(), commands.tier(), facts);
     let mut confinement = confinement.map_err(|why| cannot_run(&why))?;
-    if let Some(stage) = gate.stage() {
-        for opening in &mut confinement.open {
-            if !commands.place().shows(stage, &opening.path) {
-                opening.permission = Permission::Read;
-            }
+    for opening in &mut confinement.open {
+        if !is_changed_directly(gate, commands, &opening.path) {
+            opening.permission = Permission::Read;
         }
     }
     Ok(confinement)
+}
+
+/// Whether a process may change what it finds at `path`, if the grants say so: on a stage what that
+/// shows, and elsewhere what is no tree of the user's, unless nothing holds processes.
+fn is_changed_directly(gate: &Gate, commands: &Commands, path: &AbsPath) -> bool {
+    if let Some(stage) = gate.stage() {
+        return commands.place().shows(stage, path);
+    }
+    let is_users = |tree: &Place| tree.grant().kind == GrantKind::Context;
+    let tree = gate.writable_tree(path).filter(is_users);
+    tree.is_none() || commands.tier() == Tier::Off
 }
 
 /// What runs commands: where there is a stage, so that they find it.

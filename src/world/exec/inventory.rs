@@ -1,15 +1,26 @@
-//! Owns the look at the files of the user's trees before and after a command that writes there
-//! directly: what it did shows in what the kernel says about each file, and no file is opened. What
-//! the user changed meanwhile cannot be told from it.
+//! Owns the look at the files of the user's trees before and after a command that nothing holds and
+//! that writes there directly: what it did shows in what the kernel says about each file, and no file
+//! is opened. What the user changed meanwhile cannot be told from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::path::RealPath;
+use crate::path::{RealPath, RelPath};
+use crate::permissions::grant::Permission;
 use crate::permissions::history::{History, Version};
 use crate::world::change::{Change, ChangeKind};
+use crate::world::exec::reckoning::users_trees;
+use crate::world::gate::{Gate, Place};
+use crate::world::sys::fault::Fault;
+use crate::world::sys::meta::{Kind, Meta};
+use crate::world::sys::patrol::{Sight, Turn, Watch, patrol};
 
 /// How many files are looked at; that takes about half a second.
 const FILES_MAX: usize = 200_000;
+
+/// How many names of a tree are looked at before a command; looking takes about a second then.
+pub(super) const NAMES_BEFORE_MAX: usize = 1_000_000;
+/// How many names of a tree are looked at after a command, which may have made many.
+pub(super) const NAMES_AFTER_MAX: usize = 4_000_000;
 
 /// What stands in the user's trees.
 #[derive(Debug, Default)]
@@ -18,9 +29,29 @@ pub(super) struct Inventory {
     files: BTreeMap<RealPath, Version>,
     /// Trees of which not all was looked at.
     partial: BTreeSet<RealPath>,
+    /// Directories that could not be looked into.
+    unread: BTreeSet<RealPath>,
 }
 
 impl Inventory {
+    /// Looks at the files of the user's trees that may be written to, at most at so many names of each
+    /// tree. What other grants speak for is left to them.
+    pub(super) fn of(gate: &Gate, names_max: usize) -> Self {
+        let mut inventory = Self::default();
+        for root in &users_trees(gate) {
+            let mut look = Look {
+                gate,
+                root,
+                names_left: names_max,
+                inventory: &mut inventory,
+            };
+            if patrol(root.dir(), &mut look).is_err() {
+                inventory.add_partial(root.real());
+            }
+        }
+        inventory
+    }
+
     /// Adds a file of the tree `root` as it stands. Once there are too many, none is added.
     pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: Version) {
         if self.files.len() < FILES_MAX {
@@ -35,16 +66,12 @@ impl Inventory {
         self.partial.insert(root.clone());
     }
 
-    /// What became of the files until `now`. Below `unread` nobody knows. What `history` knows as
-    /// the agent's own was told before; what came to be meanwhile is its own from here on.
-    pub(super) fn changes(
-        &self,
-        now: &Self,
-        unread: &BTreeSet<RealPath>,
-        history: &mut History,
-    ) -> Vec<Change> {
+    /// What became of the files until `now`. Where nobody could look, nobody knows. What `history`
+    /// knows as the agent's own was told before; what came to be meanwhile is its own from here on.
+    pub(super) fn changes(&self, now: &Self, history: &mut History) -> Vec<Change> {
+        let unread: BTreeSet<&RealPath> = self.unread.union(&now.unread).collect();
         let is_known = |path: &RealPath, inventory: &Self| {
-            let mut dark = inventory.partial.iter().chain(unread);
+            let mut dark = inventory.partial.iter().chain(unread.iter().copied());
             !dark.any(|dir| path.is_within(dir))
         };
         let mut changes = Vec::new();
@@ -83,6 +110,48 @@ impl Inventory {
             let reason = format!("it holds more than {FILES_MAX} files");
             tell(root, ChangeKind::Unlisted { reason });
         }
+        for dir in self.unread.symmetric_difference(&now.unread) {
+            let reason = "it could not be read all the time".to_owned();
+            tell(dir, ChangeKind::Unlisted { reason });
+        }
         changes
+    }
+}
+
+/// The look at one tree.
+struct Look<'l> {
+    gate: &'l Gate,
+    root: &'l Place,
+    names_left: usize,
+    inventory: &'l mut Inventory,
+}
+
+impl Watch for Look<'_> {
+    fn see(&mut self, sight: Sight<'_>) -> Turn {
+        let Some(names_left) = self.names_left.checked_sub(1) else {
+            self.inventory.add_partial(self.root.real());
+            return Turn::Home;
+        };
+        self.names_left = names_left;
+        let place = self.root.at(sight.rel);
+        let path = place.real();
+        let is_other_grants = self.gate.speaking_for(path) != Some(self.root.grant());
+        if is_other_grants || !self.gate.allows(path, Permission::Write) {
+            return Turn::Past;
+        }
+        if sight.kind == Kind::Directory {
+            return Turn::Inside;
+        }
+        // What went while it was looked at is not there.
+        if let Ok(meta) = Meta::named(sight.dir, sight.name) {
+            self.inventory.add(self.root.real(), path, meta.version);
+        }
+        Turn::Past
+    }
+
+    fn barred(&mut self, rel: &RelPath, _fault: Fault) -> Turn {
+        let path = self.root.at(rel).real().clone();
+        self.inventory.unread.insert(path);
+        Turn::Past
     }
 }

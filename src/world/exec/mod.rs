@@ -26,14 +26,11 @@ mod put;
 mod read;
 mod reckoning;
 mod relocate;
-mod rounds;
 mod ruled;
 mod selection;
 pub mod served;
-mod sweep;
 mod text;
 pub mod trial;
-pub mod unswept;
 mod write;
 
 use std::convert::Infallible;

@@ -32,11 +32,12 @@ pub(super) fn pass_through(
         return Err(cannot_run(&"the agent's commands run in a container"));
     };
     let (facts, network) = facts(gate, commands, asked)?;
-    let ((ended, mut notes), mut aftermath) = carried(gate, commands, facts, |confinement| {
-        let ended =
-            on_stage(gate, sandbox).run_on(confinement, streams, interrupt, network.as_deref());
-        ended.map_err(|error| cannot_run(&error))
-    })?;
+    let ((ended, mut notes), mut aftermath) =
+        carried(gate, commands, facts, |gate, confinement| {
+            let ended =
+                on_stage(gate, sandbox).run_on(confinement, streams, interrupt, network.as_deref());
+            ended.map_err(|error| cannot_run(&error))
+        })?;
     if let Some(proxy) = &network {
         aftermath.refused_hosts(&proxy.visits());
     }

@@ -10,7 +10,6 @@ use crate::permissions::path_rules::PathRule;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::command::cannot_run;
 use crate::world::gate::{Gate, Place};
-use crate::world::sys::dir::Dir;
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::Kind;
 use crate::world::sys::patrol::{Sight, Turn, Watch, patrol};
@@ -96,7 +95,7 @@ impl Watch for Look<'_> {
     }
 
     /// Nobody knows what is in it, and a command might open it.
-    fn barred(&mut self, rel: &RelPath, _dir: Option<&Dir>, _fault: Fault) -> Turn {
+    fn barred(&mut self, rel: &RelPath, _fault: Fault) -> Turn {
         self.closed.hidden.insert(self.root.at(rel).real().to_abs());
         Turn::Past
     }

@@ -100,7 +100,7 @@ pub(in crate::world) fn no_layers_over(trees: &[AbsPath]) -> io::Result<Option<S
 
 /// Why no layer can be laid over one of `trees`, if so: the kernel lays none over a directory in
 /// which another file system is mounted.
-pub(in crate::world) fn mounted_inside(trees: &[AbsPath]) -> io::Result<Option<String>> {
+fn mounted_inside(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(point) = mount_points_below(tree)?.first() {
             return Ok(Some(format!(

@@ -1,6 +1,7 @@
-//! Owns the stage: the user's write paths as the final agent sees and changes them. What it changes
-//! lies beside the user's trees and not in them. The file tools reach the stage through handles, and
-//! commands find it at the paths of the trees, in a world that only they live in.
+//! Owns the stage: the user's write paths as the final agent of a run sees and changes them, or one
+//! command of a single call. What is changed lies beside the user's trees and not in them. The file
+//! tools reach the stage through handles, and commands find it at the paths of the trees, in a world
+//! that only they live in.
 //!
 //! Where the kernel offers it, a tree is staged by an overlay. Elsewhere a copy stands in its place,
 //! and what was changed in that is written down in the same form.
@@ -8,8 +9,9 @@
 mod tree;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use crate::confinement::Layer;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
@@ -29,6 +31,17 @@ use crate::world::sys::own::file;
 /// what was changed on it stays on the disk.
 #[derive(Clone, Debug)]
 pub struct Stage(Arc<Inner>);
+
+/// A stage that lasts as long as others hold it.
+#[derive(Clone, Debug, Default)]
+pub struct WeakStage(Weak<Inner>);
+
+impl WeakStage {
+    /// The stage, if somebody still holds it.
+    pub(in crate::world) fn upgrade(&self) -> Option<Stage> {
+        self.0.upgrade().map(Stage)
+    }
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -134,6 +147,17 @@ impl Stage {
         self.0.trees.iter().map(Tree::staged)
     }
 
+    /// The layers with what was changed, and how each tree is staged; the deepest trees first.
+    pub(in crate::world) fn layers(&self) -> Vec<(Layer, Kind)> {
+        let layer = |tree: &Tree| (tree.layer().clone(), tree.staged().kind);
+        self.0.trees.iter().map(layer).collect()
+    }
+
+    /// The same stage, which may have gone when it is wanted.
+    pub(in crate::world) fn downgrade(&self) -> WeakStage {
+        WeakStage(Arc::downgrade(&self.0))
+    }
+
     /// What the user should know: which trees are copied and why, and what commands do not see.
     pub fn notes(&self, audience: Audience) -> Vec<String> {
         let copied = self.0.trees.iter().filter_map(|tree| {
@@ -166,6 +190,15 @@ impl Stage {
     /// It cannot be read or written.
     pub fn write_down(&self) -> Result<()> {
         self.0.trees.iter().try_for_each(Tree::write_down)
+    }
+
+    /// As [`Stage::write_down`], but only what was changed since the last time. Commands may change
+    /// copies meanwhile; that is written down the next time.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub(in crate::world) fn write_down_next(&self) -> Result<()> {
+        self.0.trees.iter().try_for_each(Tree::write_next)
     }
 
     /// The staged directory at `path`, for a grant of this scope; `None` where none is staged.

@@ -12,6 +12,7 @@ use crate::world::sys::fault::Fault;
 use crate::world::sys::launch::staging::{Scene, StagedRoot};
 use crate::world::sys::layer::takes_marks;
 use crate::world::sys::meta::Meta;
+use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::replica::Replica;
 use crate::world::sys::trial::within_reach_of_root;
@@ -55,6 +56,8 @@ impl Tree {
         // The kernel takes no path with a link in it.
         let place = dir::follow(place)?.to_abs();
         let layer = Layer::of(root.to_abs(), &place);
+        // The kernel takes no work directory that was used before.
+        clear::remove(&layer.work)?;
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, Audience::User)?;
         }
@@ -93,6 +96,10 @@ impl Tree {
     pub(super) fn copy(&mut self, why: impl Into<String>) -> Result<()> {
         if self.copied.is_some() {
             return Ok(());
+        }
+        // A container that was shown an earlier copy still shows this directory.
+        if let Ok(earlier) = Dir::own(&self.copy_at) {
+            clear::empty(&earlier).map_err(|fault| cannot_open(&self.root, fault))?;
         }
         let replica = match &self.files {
             None => Replica::of_tree(&self.root, &self.copy_at, &self.apart)?,
@@ -170,6 +177,19 @@ impl Tree {
             Some(copied) => copied.replica.write_layer(&self.layer.upper),
             None => Ok(()),
         }
+    }
+
+    /// Makes the layer of a copy one of what was changed since the last time.
+    pub(super) fn write_next(&self) -> Result<()> {
+        match &self.copied {
+            Some(copied) => copied.replica.write_next_layer(&self.layer.upper),
+            None => Ok(()),
+        }
+    }
+
+    /// Where what is changed in it goes.
+    pub(super) fn layer(&self) -> &Layer {
+        &self.layer
     }
 
     /// It, for others.

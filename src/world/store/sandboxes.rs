@@ -1,6 +1,6 @@
 //! Owns the directories that the commands of a run, or of a single call, write into beside the user's
-//! trees. They go with the run; what a run left behind that was broken off goes with the next. Only
-//! what was taken out of the user's trees stays, because nobody can say whose it is.
+//! trees. They go with the run; what runs left behind that were broken off goes with the next ones, a
+//! few at a time, so that none of them waits for all of it. Nothing of the user's is in there.
 
 use std::io;
 
@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::tools::served::ServerName;
-use crate::world::exec::unswept::sweep_left_over;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
 
 /// How often a directory is tried that another run takes away before it is held.
 const TRIES_MAX: usize = 16;
 
-/// What is in an agent's directory and outlasts the run.
-const QUARANTINE: &str = "quarantine";
+/// How many directories one run looks at that others may have left behind. More than one, so that
+/// they become fewer however often runs are broken off.
+const LEFT_OVER_LOOKED_AT_MAX: usize = 8;
 
 /// What the names of runs' directories begin with, and those of single calls, which stand among the
 /// files of other programs. How many digits tell them apart.
@@ -31,13 +31,12 @@ const CALLER: &str = "caller";
 #[derive(Debug)]
 pub struct Sandboxes {
     dir: AbsPath,
-    swept: Vec<String>,
     _lock: Option<DirLock>,
 }
 
 impl Sandboxes {
-    /// Makes a directory inside `parent` that nobody else has, and holds it. What is beside it and
-    /// held by no run is left over, and cleared; what its commands left in the user's trees is swept.
+    /// Makes a directory inside `parent` that nobody else has, and holds it. Of what is beside it and
+    /// held by no run, which is left over, a part is removed.
     pub fn make(parent: &AbsPath) -> Result<Self> {
         Self::named(parent, RUN)
     }
@@ -49,7 +48,6 @@ impl Sandboxes {
 
     fn named(parent: &AbsPath, stem: &str) -> Result<Self> {
         dir::create_all(parent, Audience::User)?;
-        let swept = clear_left_over(parent, stem)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, &format!("{stem}_"), UNIQUE_DIGITS)?;
             let lock = match dir::hold(&dir) {
@@ -58,22 +56,14 @@ impl Sandboxes {
                 // Another run took it for one that was left over.
                 Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
             };
-            return Ok(Self {
-                dir,
-                swept,
-                _lock: lock,
-            });
+            clear_left_over(parent, stem, &dir)?;
+            return Ok(Self { dir, _lock: lock });
         }
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
             Error::io(format!("cannot keep a directory in `{parent}`"), busy)
                 .hint("start the run again"),
         )
-    }
-
-    /// What was done about commands that a run was broken off with, for people.
-    pub fn swept(&self) -> &[String] {
-        &self.swept
     }
 
     /// The directory of one agent's commands, which nobody else uses.
@@ -121,27 +111,28 @@ impl Sandboxes {
 impl Drop for Sandboxes {
     fn drop(&mut self) {
         // What cannot be cleared now, the next run tries again.
-        let _cleared = clear_run(&self.dir);
+        let _cleared = clear::remove(&self.dir);
     }
 }
 
-/// Clears the directories of the user's in `parent` that are named so and that no run holds, and says
-/// what was done in the user's trees.
-fn clear_left_over(parent: &AbsPath, stem: &str) -> Result<Vec<String>> {
-    let mut swept = Vec::new();
-    let names = dir::names(parent)?.into_iter();
-    for name in names.filter(|name| is_named(name, stem)) {
+/// Removes directories of the user's in `parent` that are named so and that no run holds. It begins
+/// behind the name of `own`, which is random: so each comes to its turn, and none is in the way of all.
+fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
+    let mut names = dir::names(parent)?;
+    names.retain(|name| is_named(name, stem) && parent.join(name) != *own);
+    names.sort();
+    let behind = names.partition_point(|name| parent.join(name) < *own);
+    names.rotate_left(behind);
+    for name in names.into_iter().take(LEFT_OVER_LOOKED_AT_MAX) {
         let dir = parent.join(name);
         if dir::is_users(&dir)
             && let Ok(Hold::Held(_lock)) = dir::hold(&dir)
         {
-            for room in dir::names(&dir)? {
-                swept.extend(sweep_left_over(&dir.join(room)));
-            }
-            let _cleared = clear_run(&dir);
+            // What cannot be removed now, another run tries again.
+            let _cleared = clear::remove(&dir);
         }
     }
-    Ok(swept)
+    Ok(())
 }
 
 /// Whether a directory that is called `name` was made for `stem`.
@@ -151,20 +142,4 @@ fn is_named(name: &str, stem: &str) -> bool {
     digits.is_some_and(|digits| {
         digits.len() == UNIQUE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
-}
-
-/// Removes all of a run but what stands in quarantine.
-fn clear_run(run: &AbsPath) -> Result<()> {
-    for agent in dir::names(run)? {
-        let agent = run.join(agent);
-        for name in dir::names(&agent)? {
-            if name != QUARANTINE {
-                clear::remove(&agent.join(name))?;
-            }
-        }
-        dir::remove_empty(&agent.join(QUARANTINE));
-        dir::remove_empty(&agent);
-    }
-    dir::remove_empty(run);
-    Ok(())
 }

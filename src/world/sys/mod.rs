@@ -15,8 +15,6 @@ pub(crate) mod slot;
 pub(crate) mod survey;
 pub(crate) mod patrol;
 pub(crate) mod layer;
-pub(crate) mod unlock;
-pub(crate) mod quarantine;
 pub(crate) mod follow;
 pub(crate) mod grant;
 pub(crate) mod own;

@@ -43,9 +43,8 @@ pub(crate) trait Watch {
     /// A name. It may be gone afterwards.
     fn see(&mut self, sight: Sight<'_>) -> Turn;
 
-    /// The directory `rel` cannot be looked into; `dir` is a handle on it, if it could be had. It is
-    /// tried once more after [`Turn::Inside`].
-    fn barred(&mut self, rel: &RelPath, dir: Option<&Dir>, fault: Fault) -> Turn;
+    /// The directory `rel` cannot be looked into, or not to its end.
+    fn barred(&mut self, rel: &RelPath, fault: Fault) -> Turn;
 }
 
 /// Shows all that is below `start`, the names of a directory before what is in them.
@@ -117,7 +116,7 @@ impl Post {
             Ok(dir) => dir,
             Err(Fault::Missing | Fault::NotDirectory) => return ControlFlow::Continue(None),
             Err(fault) => {
-                let turn = watch.barred(&self.rel, None, fault);
+                let turn = watch.barred(&self.rel, fault);
                 return turn.onward().map_continue(|()| None);
             }
         };
@@ -125,17 +124,8 @@ impl Post {
             (self.dir, self.names, self.below) = (Rc::clone(&dir), 0, RelPath::default());
         }
         let mut ahead = Vec::new();
-        let mut listed = self.show(&dir, &mut ahead, watch)?;
-        if let Err(fault) = listed {
-            let turn = watch.barred(&self.rel, Some(&dir), fault);
-            turn.onward()?;
-            if turn == Turn::Inside {
-                ahead.clear();
-                listed = self.show(&dir, &mut ahead, watch)?;
-                if let Err(fault) = listed {
-                    watch.barred(&self.rel, None, fault).onward()?;
-                }
-            }
+        if let Err(fault) = self.show(&dir, &mut ahead, watch)? {
+            watch.barred(&self.rel, fault).onward()?;
         }
         ahead.sort_by(|one, other| other.cmp(one));
         ControlFlow::Continue(Some(Stop { post: self, ahead }))

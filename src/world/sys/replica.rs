@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Mode;
 
@@ -32,7 +33,8 @@ const LIMITS: Limits = Limits {
 #[derive(Debug)]
 pub(crate) struct Replica {
     dir: Dir,
-    began: BTreeMap<RelPath, Stood>,
+    /// What stood in it at first.
+    began: Mutex<BTreeMap<RelPath, Stood>>,
 }
 
 /// What stands at a name of a copy.
@@ -75,7 +77,7 @@ impl Replica {
     }
 
     fn remembered(dir: Dir) -> std::result::Result<Self, Fault> {
-        let began = names(&dir)?;
+        let began = Mutex::new(names(&dir)?);
         Ok(Self { dir, began })
     }
 
@@ -84,36 +86,56 @@ impl Replica {
         &self.dir
     }
 
+    fn began(&self) -> MutexGuard<'_, BTreeMap<RelPath, Stood>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes what was changed since the beginning to `upper`, as a layer over the tree. What was
     /// there goes. Nobody changes the copy meanwhile.
     pub(crate) fn write_layer(&self, upper: &AbsPath) -> Result<()> {
+        self.written(upper).map(drop)
+    }
+
+    /// As [`Replica::write_layer`]; the next time only what is changed from here on is written. Somebody
+    /// may change the copy meanwhile, and that is written the next time.
+    pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
+        let now = self.written(upper)?;
+        *self.began() = now;
+        Ok(())
+    }
+
+    fn written(&self, upper: &AbsPath) -> Result<BTreeMap<RelPath, Stood>> {
         clear::remove(upper)?;
         create_all(upper, Audience::User)?;
         let written = Dir::own(upper).and_then(|upper| self.write_changes(&upper));
         written.map_err(|fault| failed(upper, fault))
     }
 
-    fn write_changes(&self, upper: &Dir) -> std::result::Result<(), Fault> {
+    /// Gives what stood in it then.
+    fn write_changes(&self, upper: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
         let now = names(&self.dir)?;
+        let began = self.began();
         for (rel, stood) in &now {
-            if self.began.get(rel) != Some(stood) {
-                self.write_change(rel, stood, upper)?;
+            let before = began.get(rel);
+            if before != Some(stood) {
+                self.write_change(rel, (before, stood), upper)?;
             }
         }
-        for rel in self.began.keys().filter(|rel| !now.contains_key(*rel)) {
+        for rel in began.keys().filter(|rel| !now.contains_key(*rel)) {
             let parent = rel.parent().unwrap_or_default();
             if parent.is_root() || matches!(now.get(&parent), Some(Stood::Directory(_))) {
                 let (dir, name) = upper.make_parent_of(rel)?;
                 white_out(&dir, name)?;
             }
         }
-        Ok(())
+        drop(began);
+        Ok(now)
     }
 
     fn write_change(
         &self,
         rel: &RelPath,
-        stood: &Stood,
+        (before, stood): (Option<&Stood>, &Stood),
         upper: &Dir,
     ) -> std::result::Result<(), Fault> {
         let (dir, name) = upper.make_parent_of(rel)?;
@@ -123,7 +145,7 @@ impl Replica {
                     Err(Fault::Exists) => {}
                     made => made?,
                 }
-                match self.began.get(rel) {
+                match before {
                     // It is the user's directory with other bits.
                     Some(Stood::Directory(_)) => settle(upper, rel),
                     _ => Ok(()),

@@ -1,49 +1,40 @@
 //! Looks at the files of a tree before and after a test does there what a command would do.
 
-use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
-use crate::confinement::tier::Tier;
 use crate::path::RelPath;
 use crate::permissions::history::History;
 use crate::world::change::{Change, ChangeKind};
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::inventory::Inventory;
-use crate::world::exec::masks::{Standing, look, look_again};
 use crate::world::exec::tests::ground::{Ground, TICK};
 use crate::world::gate::Gate;
 
-fn look_now(gate: &Gate, tier: Tier) -> Standing {
-    match tier {
-        Tier::Off => look_again(gate),
-        Tier::A | Tier::B | Tier::C | Tier::D => look(gate, tier).unwrap(),
-    }
-}
+/// More names than there are.
+const NAMES_MAX: usize = 1_000;
 
-fn changes(gate: &Gate, tier: Tier, work: impl FnOnce()) -> Vec<Change> {
-    let before = look(gate, tier).unwrap();
+fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<Change> {
+    let before = Inventory::of(gate, NAMES_MAX);
     // What happens in the same tick of the clock that stamps files cannot be told apart.
     std::thread::sleep(TICK);
     work();
-    let after = look_now(gate, tier);
+    let after = Inventory::of(gate, NAMES_MAX);
     before.changes(&after, &mut gate.history())
 }
 
-/// What is told after `work`, one line a change, in both tiers that look.
+/// What is told after `work`, one line a change.
 #[track_caller]
 fn check(work: impl Fn(&Ground), expected: &[&str]) {
-    for tier in [Tier::B, Tier::Off] {
-        let ground = Ground::new();
-        let gate = ground.gate(None, Vec::new());
-        let changes = changes(&gate, tier, || work(&ground));
-        let aftermath = Aftermath {
-            changes,
-            ..Aftermath::default()
-        };
-        assert_eq!(ground.lines(&aftermath), expected, "tier {tier}");
-    }
+    let ground = Ground::new();
+    let gate = ground.gate(None, Vec::new());
+    let changes = changes(&gate, || work(&ground));
+    let aftermath = Aftermath {
+        changes,
+        ..Aftermath::default()
+    };
+    assert_eq!(ground.lines(&aftermath), expected);
 }
 
 #[test]
@@ -109,10 +100,10 @@ fn closed_names_and_what_is_behind_them_are_not_told() {
 fn what_was_told_before_is_not_told_again() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
-    let began_earlier = look(&gate, Tier::B).unwrap();
+    let began_earlier = Inventory::of(&gate, NAMES_MAX);
     let write = || ground.write("rw/made.txt", "made\n");
-    assert_eq!(changes(&gate, Tier::B, write).len(), 1);
-    let now = look_now(&gate, Tier::B);
+    assert_eq!(changes(&gate, write).len(), 1);
+    let now = Inventory::of(&gate, NAMES_MAX);
     assert_eq!(began_earlier.changes(&now, &mut gate.history()), []);
     let nobody = &mut History::default();
     assert_eq!(began_earlier.changes(&now, nobody).len(), 1);
@@ -122,7 +113,7 @@ fn what_was_told_before_is_not_told_again() {
 fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
-    let told = changes(&gate, Tier::B, || {
+    let told = changes(&gate, || {
         ground.write("rw/made.txt", "made\n");
         ground.write("rw/README.md", "changed\n");
     });
@@ -130,7 +121,7 @@ fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
     let is_own = |path: &str| gate.history().made(&ground.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
-    let _told = changes(&gate, Tier::B, || ground.write("rw/made.txt", "again\n"));
+    let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
     let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
     let made = gate.history().made(&ground.real("rw/made.txt"));
     assert_eq!(
@@ -155,7 +146,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
     };
     let all = ["README.md", "src/app.py"];
     let check = |before: Inventory, after: Inventory, expected: &[&str]| {
-        let changes = before.changes(&after, &BTreeSet::new(), &mut History::default());
+        let changes = before.changes(&after, &mut History::default());
         let kinds = changes.iter().map(|change| match &change.kind {
             ChangeKind::Created => "created",
             ChangeKind::Changed => "changed",
@@ -179,4 +170,19 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
     check(of(&all), of(&all[..1]), &["deleted"]);
     check(partial(&all[..1]), of(&all), &["unlisted"]);
     check(of(&all), partial(&all[..1]), &["unlisted"]);
+}
+
+#[test]
+fn of_more_names_than_may_be_looked_at_no_file_is_said_to_be_new() {
+    let ground = Ground::new();
+    let gate = ground.gate(None, Vec::new());
+    let before = Inventory::of(&gate, 5);
+    ground.write("rw/src/made.txt", "made\n");
+    let after = Inventory::of(&gate, NAMES_MAX);
+    let changes = before.changes(&after, &mut gate.history());
+    let kinds: Vec<_> = changes.iter().map(|change| &change.kind).collect();
+    assert!(
+        matches!(kinds[..], [ChangeKind::Unlisted { .. }]),
+        "{kinds:?}"
+    );
 }

@@ -7,5 +7,4 @@
 mod commit;
 mod ground;
 mod inventory;
-mod sweep;
-mod unswept;
+mod masks;

@@ -1,0 +1,44 @@
+//! Looks which names a command on a stage finds read-only.
+
+use std::os::unix::fs::symlink;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::world::exec::masks::masks;
+use crate::world::exec::tests::ground::Ground;
+
+fn masked(ground: &Ground, more: Vec<Grant>) -> Vec<String> {
+    let root = AbsPath::new(ground.path("rw")).unwrap();
+    let gate = ground.gate(None, more);
+    let below = masks(&gate)
+        .into_iter()
+        .map(|mask| mask.below(&root).unwrap().to_string());
+    let mut below: Vec<String> = below.collect();
+    below.sort();
+    below
+}
+
+#[test]
+fn protected_names_at_the_roots_are_masked_and_no_others() {
+    let ground = Ground::new();
+    ground.write("rw/sub/.env", "x\n");
+    ground.write("rw/node_modules/a.js", "x\n");
+    ground.write("rw/keys/k", "hidden\n");
+    symlink("/opt/venv", ground.path("rw/.venv")).unwrap();
+    assert_eq!(masked(&ground, Vec::new()), [".env", ".git", "LICENSE"]);
+}
+
+#[test]
+fn each_write_path_has_masks_of_its_own_and_a_read_only_one_has_none() {
+    let ground = Ground::new();
+    ground.write("rw/other/.git/config", "[core]\n");
+    ground.write("rw/src/.env", "x\n");
+    let grant =
+        |path: &str, permission| Grant::tree(ground.real(path), GrantKind::Context, permission);
+    let more = vec![
+        grant("rw/other", Permission::Write),
+        grant("rw/src", Permission::Read),
+    ];
+    let expected = [".env", ".git", "LICENSE", "other/.git"];
+    assert_eq!(masked(&ground, more), expected);
+}

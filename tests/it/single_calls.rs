@@ -1,0 +1,496 @@
+//! Commands of single calls in the final phase work beside the user's tree: what they changed is
+//! carried there when they have ended, name by name and never at or through a protected name.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::patience::wait_until;
+use crate::program_scene::sandbox_of;
+use crate::project::Project;
+use massgen::confinement::tier::{Tier, TierChoice};
+
+/// How long something may take to come about.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How commands are held, and how their write path is staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    OverlayInA,
+    OverlayInB,
+    CopyInB,
+    Off,
+}
+
+impl Hold {
+    const STAGED: [Self; 3] = [Self::OverlayInA, Self::OverlayInB, Self::CopyInB];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::OverlayInA => "A",
+            Self::OverlayInB | Self::CopyInB => "B",
+            Self::Off => "off",
+        }
+    }
+
+    /// Whether this machine and user can hold commands so.
+    fn can_be_had(self) -> bool {
+        let tier = match self {
+            Self::OverlayInA => Tier::A,
+            Self::OverlayInB | Self::CopyInB => Tier::B,
+            Self::Off => return true,
+        };
+        // Only root can make a tree over which no overlay is laid.
+        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        let has =
+            sandbox_of(TierChoice::Only(tier)).is_some() && (self != Self::CopyInB || is_root);
+        if !has {
+            println!("skipped: {self:?}");
+        }
+        has
+    }
+}
+
+/// A project whose directory `src` may be written to.
+fn project(hold: Hold) -> Project {
+    let project = Project::new()
+        .dir("ws")
+        .dir("tmp")
+        .file("src/.git/hooks/pre-commit", "#!/bin/sh\n")
+        .file("src/.env", "KEY=1\n")
+        .file("src/app/.env", "KEY=2\n")
+        .file("src/app/main.py", "x = 1\n")
+        .file("src/other/main.py", "y = 1\n")
+        .file("src/plain/deep/one", "1\n")
+        .file("src/gone.txt", "gone\n");
+    if hold == Hold::CopyInB {
+        for path in ["src/plain", "src/gone.txt"] {
+            chown(project.path(path), None, Some(1234)).unwrap();
+        }
+    }
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [{"path": "src", "permission": "write"}],
+    });
+    let temporary = project.path("tmp");
+    project
+        .file("grants.json", grants.to_string())
+        .env("TMPDIR", temporary)
+}
+
+/// A call that runs `line` in `src`.
+fn command(project: &Project, hold: Hold, line: &str) -> Command {
+    let line = format!("cd ../src && {{ {line}\n}}");
+    let mut call = project.command();
+    call.args(["tool", "execute_command", "--grants", "grants.json"])
+        .args(["--phase", "final", "--sandbox", hold.word()])
+        .args(["--args", &json!({"command": line}).to_string()]);
+    call
+}
+
+/// What a call answers.
+#[track_caller]
+fn call(project: &Project, hold: Hold, line: &str) -> Value {
+    let output = command(project, hold, line).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let outer: Value = serde_json::from_str(&said)
+        .unwrap_or_else(|_| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+    let inner = outer["output"].as_str().unwrap();
+    serde_json::from_str(inner).unwrap_or_else(|_| panic!("{hold:?} {line}: {inner}"))
+}
+
+fn notes(answer: &Value) -> String {
+    answer["notes"].to_string()
+}
+
+fn has(project: &Project, path: &str) -> bool {
+    fs::symlink_metadata(project.path(path)).is_ok()
+}
+
+fn text(project: &Project, path: &str) -> String {
+    let read = fs::read_to_string(project.path(path));
+    read.unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All that stands at and below `path`, by its path from there.
+fn names(path: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![path.to_owned()];
+    while let Some(at) = left.pop() {
+        let Ok(meta) = fs::symlink_metadata(&at) else {
+            continue;
+        };
+        if meta.is_dir() {
+            let inside = fs::read_dir(&at).unwrap();
+            left.extend(inside.map(|entry| entry.unwrap().path()));
+        }
+        found.insert(at.strip_prefix(path).unwrap().to_owned(), meta);
+    }
+    found
+}
+
+/// What stands at protected names: what it is, which file, whose, since when, and what is in it.
+fn protected(project: &Project) -> BTreeMap<PathBuf, String> {
+    let root = project.path("src");
+    let is_protected = |path: &Path| {
+        let mut names = path.components();
+        names.any(|name| matches!(name.as_os_str().to_str(), Some(".git" | ".env")))
+    };
+    let all = names(&root).into_iter();
+    let state = all
+        .filter(|(path, _)| is_protected(path))
+        .map(|(path, meta)| {
+            let at = root.join(&path);
+            let content = match fs::read_link(&at) {
+                Ok(target) => target.display().to_string(),
+                Err(_) if meta.is_file() => fs::read_to_string(&at).unwrap(),
+                Err(_) => String::new(),
+            };
+            let marks = rustix::fs::lgetxattr(&at, "user.test", &mut [0_u8; 16][..]).is_ok();
+            let state = format!(
+                "{:o} {} {} {} {marks} {content}",
+                meta.mode(),
+                meta.ino(),
+                meta.mtime(),
+                meta.mtime_nsec()
+            );
+            (path, state)
+        });
+    state.collect()
+}
+
+/// Exchanges two names of the tree.
+const EXCHANGE: &str = "python3 -c 'import ctypes; l = ctypes.CDLL(None); \
+                        print(l.renameat2(-100, b\"app\", -100, b\"other\", 2))'";
+
+/// Puts an attribute on a file.
+const MARK: &str = "python3 -c 'import os; os.setxattr(\"app/.env\", \"user.test\", b\"x\")'";
+
+/// What is done to the tree before, and what a command does then.
+const ATTACKS: &[(&str, &str)] = &[
+    ("ln .git/hooks/pre-commit check.sh", "echo PWN >> check.sh"),
+    ("ln app/.env plain/settings", "echo PWN > plain/settings"),
+    (
+        "mv app/.env shared; ln -s ../shared app/.env",
+        "rm -r app; echo f > app",
+    ),
+    ("rm app/.env; mkfifo app/.env", "rm -r app; echo f > app"),
+    (
+        "rm app/.env; mkfifo app/.env",
+        "rm -r app; mkdir app; echo KEY=3 > app/.env",
+    ),
+    ("true", "rm -r app; ln -s other app"),
+    ("true", "rm -r app; mkfifo app"),
+    ("true", "mv app moved"),
+    ("true", "mv plain/deep app/deep; mv app plain"),
+    ("true", EXCHANGE),
+    (
+        "rm app/.env; ln -s main.py app/.env",
+        "ln -sfn ../gone.txt app/.env",
+    ),
+    (
+        "rm app/.env; ln -s ../gone.txt app/.env; touch gone.txt",
+        "rm app/.env",
+    ),
+    ("true", "ln app/.env app/settings; echo PWN >> app/settings"),
+    ("true", "mv app/.env app/settings; echo PWN > app/.env"),
+    ("true", "chmod 777 .git app/.env"),
+    ("true", "touch -d 2001-01-01 .git app/.env"),
+    ("true", MARK),
+    ("true", "rm -rf .git .env app"),
+    ("true", "echo KEY=PWN > .env; echo KEY=PWN > app/.env"),
+    (
+        "true",
+        "rm -r other; mkdir -p other/.git/hooks; echo PWN > other/.git/hooks/pre-commit",
+    ),
+    ("true", "echo PWN > plain/.env; chmod 500 plain"),
+];
+
+/// The tree is prepared, and the protected names as they are then.
+fn prepared(hold: Hold, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
+    let project = project(hold);
+    let done = Command::new("sh")
+        .args(["-ec", before])
+        .current_dir(project.path("src"))
+        .status();
+    assert!(done.unwrap().success(), "{before}");
+    let state = protected(&project);
+    (project, state)
+}
+
+#[test]
+fn protected_names_stay_as_they_are_whatever_a_command_does() {
+    for (before, line) in ATTACKS {
+        for hold in Hold::STAGED {
+            if hold.can_be_had() {
+                let (project, state) = prepared(hold, before);
+                let answer = call(&project, hold, line);
+                assert_eq!(protected(&project), state, "{hold:?} {line}: {answer}");
+            }
+        }
+        let (project, state) = prepared(Hold::Off, before);
+        call(&project, Hold::Off, line);
+        assert_ne!(protected(&project), state, "it does no harm: {line}");
+    }
+}
+
+#[test]
+fn a_protected_socket_is_not_lost() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let (project, _) = prepared(hold, "rm app/.env");
+        let _socket = UnixListener::bind(project.path("src/app/.env")).unwrap();
+        let state = protected(&project);
+        let answer = call(&project, hold, "rm -r app; echo f > app; mv other app2");
+        assert_eq!(protected(&project), state, "{hold:?}: {answer}");
+        assert!(notes(&answer).contains("not delivered"), "{answer}");
+        assert!(has(&project, "src/app2/main.py") && !has(&project, "src/other"));
+    }
+}
+
+#[test]
+fn a_file_with_a_protected_second_name_is_told_and_new_names_are_written() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let (project, _) = prepared(
+            hold,
+            "ln .git/hooks/pre-commit check.sh; ln app/main.py twin.py",
+        );
+        let line = "echo PWN >> check.sh; echo 2 >> twin.py; echo new > fresh.sh; rm other/main.py";
+        let answer = call(&project, hold, line);
+        assert!(notes(&answer).contains("several names"), "{answer}");
+        assert_eq!(text(&project, "src/check.sh"), "#!/bin/sh\n");
+        // No write goes through a link, whatever its other names are.
+        assert_eq!(text(&project, "src/app/main.py"), "x = 1\n");
+        assert_eq!(text(&project, "src/fresh.sh"), "new\n");
+        assert!(!has(&project, "src/other/main.py"));
+        // Nobody knows which of the names was meant to go.
+        let answer = call(&project, hold, "rm check.sh");
+        assert!(notes(&answer).contains("several names"), "{answer}");
+        assert!(has(&project, "src/check.sh"));
+    }
+}
+
+#[test]
+fn ordinary_work_comes_to_the_users_tree_and_the_rest_is_told() {
+    let line = "
+        set -e
+        mkdir -p pkg/node_modules/dep pkg/lib
+        for i in $(seq 200); do echo $i > pkg/node_modules/dep/$i.js; echo $i > pkg/lib/$i.js; done
+        cat pkg/node_modules/dep/*.js | wc -l
+        head -c 64M /dev/zero | tr '\\0' x > large
+        mv plain renamed; rm gone.txt; ln -s app/main.py link; echo 'x = 2' > app/main.py
+        mkdir -m 700 secret; echo '#!/bin/sh' > run.sh; chmod 755 run.sh; touch other/main.py
+        echo no > .env.local
+        git init -q . 2>&1 || echo refused
+        echo a > .git/config 2>&1 || echo refused";
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let state = protected(&project);
+        let answer = call(&project, hold, line);
+        assert_eq!(answer["success"], true, "{hold:?}: {answer}");
+        let out = answer["stdout"].as_str().unwrap();
+        assert!(
+            out.starts_with("200\n") && out.contains("refused"),
+            "{answer}"
+        );
+        for name in ["pkg/node_modules", ".env.local"] {
+            assert!(notes(&answer).contains(name), "{hold:?} {name}: {answer}");
+            assert!(!has(&project, &format!("src/{name}")), "{hold:?} {name}");
+        }
+        assert!(notes(&answer).contains("to files delivered"), "{answer}");
+        assert_eq!(text(&project, "src/pkg/lib/200.js"), "200\n");
+        assert_eq!(
+            fs::metadata(project.path("src/large")).unwrap().len(),
+            64 << 20
+        );
+        assert_eq!(text(&project, "src/renamed/deep/one"), "1\n");
+        assert!(!has(&project, "src/plain") && !has(&project, "src/gone.txt"));
+        assert_eq!(text(&project, "src/link"), "x = 2\n");
+        let mode = |path: &str| fs::metadata(project.path(path)).unwrap().mode() & 0o777;
+        assert_eq!(
+            (mode("src/secret"), mode("src/run.sh") & 0o111),
+            (0o700, 0o111)
+        );
+        assert_eq!(protected(&project), state, "{hold:?}");
+        assert_eq!(
+            fs::read_dir(project.path("tmp")).unwrap().count(),
+            0,
+            "{hold:?}"
+        );
+    }
+}
+
+#[test]
+fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
+    if sandbox_of(TierChoice::Only(Tier::C)).is_none() {
+        println!("skipped: tier C");
+        return;
+    }
+    let project = project(Hold::Off);
+    let before: Vec<PathBuf> = names(&project.path("src")).into_keys().collect();
+    let mut refused = project.command();
+    refused
+        .args(["tool", "execute_command", "--grants", "grants.json"])
+        .args(["--phase", "final", "--sandbox", "C", "--args"])
+        .arg(
+            json!({"command": "rm -r ../src/app; echo x > ../src/x; cat ../src/gone.txt"})
+                .to_string(),
+        );
+    let said = String::from_utf8(refused.output().unwrap().stdout).unwrap();
+    assert!(
+        said.contains("Permission denied") && said.contains("gone"),
+        "{said}"
+    );
+    let after: Vec<PathBuf> = names(&project.path("src")).into_keys().collect();
+    assert_eq!(after, before);
+}
+
+/// Ends a call without warning once `is_so`.
+fn kill_when(mut call: Child, what: &str, is_so: impl FnMut() -> bool) {
+    wait_until(what, PATIENCE, is_so);
+    call.kill().unwrap();
+    call.wait().unwrap();
+}
+
+fn start(project: &Project, hold: Hold, line: &str) -> Child {
+    let mut call = command(project, hold, line);
+    call.stdout(Stdio::null()).stderr(Stdio::null());
+    call.spawn().unwrap()
+}
+
+#[test]
+fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let whole = names(&project.path("src")).into_keys().collect::<Vec<_>>();
+        let state = protected(&project);
+        let line = "rm -rf .git app; echo x > new; mkdir -p d/.git; touch ../ws/begun; sleep 600";
+        let begun = start(&project, hold, line);
+        kill_when(begun, "the command runs", || has(&project, "ws/begun"));
+        let now = names(&project.path("src")).into_keys().collect::<Vec<_>>();
+        assert_eq!((now, protected(&project)), (whole, state), "{hold:?}");
+        assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 1);
+        // The next call removes what that one left, and works.
+        wait_until("nothing is left behind", PATIENCE, || {
+            call(&project, hold, "echo y > new");
+            fs::read_dir(project.path("tmp")).unwrap().count() == 0
+        });
+        assert_eq!(text(&project, "src/new"), "y\n");
+    }
+}
+
+#[test]
+fn a_call_that_is_killed_while_it_carries_leaves_whole_files() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let state = protected(&project);
+        let line = "for i in $(seq 3000); do echo \"content $i\" > other/$i; done; rm -r plain";
+        let begun = start(&project, hold, line);
+        let carried = || fs::read_dir(project.path("src/other")).unwrap().count();
+        kill_when(begun, "something is carried", || carried() > 10);
+        for (path, meta) in names(&project.path("src/other")) {
+            if meta.is_file() && path != Path::new("main.py") {
+                let number: u32 = path.to_str().unwrap().parse().expect("no other name");
+                let content = fs::read_to_string(project.path("src/other").join(&path));
+                assert_eq!(content.unwrap(), format!("content {number}\n"), "{hold:?}");
+            }
+        }
+        assert_eq!(protected(&project), state, "{hold:?}");
+    }
+}
+
+#[test]
+fn calls_that_run_at_the_same_time_both_deliver() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let line = |own: &str, other: &str| {
+            format!(
+                "touch ../ws/{own}; while [ ! -e ../ws/{other} ]; do sleep 0.01; done; \
+                 echo {own} > {own}; echo {own} > both"
+            )
+        };
+        let calls = [("a", "b"), ("b", "a")].map(|(own, other)| {
+            let call = command(&project, hold, &line(own, other))
+                .stdout(Stdio::piped())
+                .spawn();
+            call.unwrap()
+        });
+        for call in calls {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+        assert_eq!(
+            (text(&project, "src/a"), text(&project, "src/b")),
+            ("a\n".into(), "b\n".into())
+        );
+        let both = text(&project, "src/both");
+        assert!(both == "a\n" || both == "b\n", "{both}");
+    }
+}
+
+#[test]
+fn what_the_user_saves_while_a_command_runs_stays() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let line = "touch ../ws/begun; while [ ! -e ../ws/saved ]; do sleep 0.01; done; \
+                    echo agent > app/main.py; echo agent > other/main.py";
+        let begun = command(&project, hold, line).stdout(Stdio::piped()).spawn();
+        wait_until("the command runs", PATIENCE, || has(&project, "ws/begun"));
+        fs::write(project.path("src/app/main.py"), "user\n").unwrap();
+        fs::write(project.path("ws/saved"), "").unwrap();
+        let said = begun.unwrap().wait_with_output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(
+            text(&project, "src/app/main.py"),
+            "user\n",
+            "{hold:?} {said}"
+        );
+        assert_eq!(
+            text(&project, "src/other/main.py"),
+            "agent\n",
+            "{hold:?} {said}"
+        );
+        assert!(said.contains("the user changed it"), "{said}");
+    }
+}
+
+#[test]
+fn one_command_on_the_users_streams_is_carried_too() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let mut sandbox = project.command();
+        sandbox
+            .args(["sandbox", "--grants", "grants.json", "--phase", "final"])
+            .args(["--sandbox", hold.word(), "--", "sh", "-c"])
+            .arg("cd ../src; echo new > new; rm -r app; exit 7");
+        let output = sandbox.output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("not delivered"), "{told}");
+        assert_eq!(text(&project, "src/new"), "new\n");
+        assert!(has(&project, "src/app/.env"));
+    }
+}
+
+#[test]
+fn a_directory_that_nobody_may_enter_is_carried_with_what_is_in_it() {
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let answer = call(
+            &project,
+            hold,
+            "mkdir shut; echo x > shut/x; chmod 000 shut",
+        );
+        let mode = fs::metadata(project.path("src/shut"))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o700, 0o700, "{answer}");
+        assert_eq!(text(&project, "src/shut/x"), "x\n");
+    }
+}
