@@ -49,6 +49,7 @@ mod endpoint_runs;
 mod explain;
 mod fault_runs;
 mod foreign;
+mod foreign_text;
 mod gate;
 mod git;
 mod git_trail;

@@ -2,7 +2,9 @@
 //! trees. They go with the run; what a run left behind that was broken off goes with the next. Only
 //! what was taken out of the user's trees stays, because nobody can say whose it is.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
@@ -32,6 +34,8 @@ const CALLER: &str = "caller";
 pub struct Sandboxes {
     dir: AbsPath,
     swept: Vec<String>,
+    /// The numbers of agents, in the order in which they were given a directory.
+    numbers: Mutex<BTreeMap<AgentId, usize>>,
     _lock: Option<DirLock>,
 }
 
@@ -61,6 +65,7 @@ impl Sandboxes {
             return Ok(Self {
                 dir,
                 swept,
+                numbers: Mutex::default(),
                 _lock: lock,
             });
         }
@@ -76,39 +81,46 @@ impl Sandboxes {
         &self.swept
     }
 
-    /// The directory of one agent's commands, which nobody else uses.
+    /// The directory of one agent's commands, which nobody else uses. Its path gets into files that
+    /// other agents read, so that it has a number in the place of the agent's id.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(id.as_str())
+        self.room(&self.number(id))
     }
 
     /// The directory of the checks on one agent's work, which nobody else uses.
     pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.checks"))
+        self.room(&format!("{}.checks", self.number(id)))
     }
 
     /// The directory of one agent's programs, which nobody else uses.
     pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.programs"))
+        self.room(&format!("{}.programs", self.number(id)))
     }
 
     /// The directory of the hooks that are asked about one agent, which nobody else uses.
     pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.hooks"))
+        self.room(&format!("{}.hooks", self.number(id)))
     }
 
     /// The directory of one server of one agent, which nobody else uses.
     pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
-        self.room(&format!("{id}.server.{server}"))
+        self.room(&format!("{}.server.{server}", self.number(id)))
     }
 
     /// The directory of the program that speaks for one agent, which nobody else uses.
     pub fn guest_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.guest"))
+        self.room(&format!("{}.guest", self.number(id)))
     }
 
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
         self.room(CALLER)
+    }
+
+    fn number(&self, id: &AgentId) -> String {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = numbers.len().saturating_add(1);
+        numbers.entry(id.clone()).or_insert(next).to_string()
     }
 
     fn room(&self, name: &str) -> Result<AbsPath> {

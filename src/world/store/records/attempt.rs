@@ -6,12 +6,13 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::evidence::Finding;
 use crate::path::AbsPath;
+use crate::wording::visible_lines;
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::filing::Filing;
 use crate::world::store::records::history::History;
-use crate::world::store::records::outputs::{Outputs, printable};
+use crate::world::store::records::outputs::Outputs;
 use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;
@@ -112,7 +113,8 @@ impl Attempt {
     pub(crate) fn close(&self, faults: &mut Faults) {
         let history = self.history.json(&self.view);
         faults.note(self.filing.json("coordination_events.json", history));
-        let table = printable(&self.history.table());
+        let table = self.history.table();
+        let table = visible_lines(&table);
         faults.note(self.filing.text("coordination_table.txt", &table));
         faults.note(self.filing.mappings());
     }
