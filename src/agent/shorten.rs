@@ -169,7 +169,9 @@ mod tests {
             Message::User(_) => "user",
             Message::Images { .. } => "images",
             Message::Assistant { .. } => "reply",
-            Message::CallResult { content, .. } if content.contains("[massgen: shortened:") => "cut",
+            Message::CallResult { content, .. } if content.contains("[massgen: shortened:") => {
+                "cut"
+            }
             Message::CallResult { .. } => "result",
         };
         messages.iter().map(kind).collect::<Vec<_>>().join(" ")

@@ -72,9 +72,9 @@ fn whole(turn: &EarlierTurn, answer_chars_max: usize) -> String {
     let (task, answer) = (framed(task, Frame::Task), framed(answer, Frame::Answer));
     let files = files.as_ref();
     let files = files.map_or_else(String::new, |files| format!("\nFiles: {}", spelled(files)));
-    let frames = format!("{task}\n{answer}{files}");
+    let content = format!("{task}\n{answer}{files}");
     let number = format!(" number=\"{number}\"");
-    format!("{}\n", around_frames(Frame::Turn, &number, &frames))
+    format!("{}\n", around_frames(Frame::Turn, &number, &content))
 }
 
 fn mention(turn: &EarlierTurn) -> String {

@@ -108,8 +108,14 @@ static MARKS: LazyLock<Option<Marks>> = LazyLock::new(|| {
     Some(Marks {
         tag: tag(&Frame::ALL)?,
         tag_in_task: tag(&in_task)?,
-        note: Regex::new(&format!(r"(?i)[\[\x{{FF3B}}]({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])")).ok()?,
-        escaped_note: Regex::new(&format!(r"(?i){NOTE_BRACKET}({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])")).ok()?,
+        note: Regex::new(&format!(
+            r"(?i)[\[\x{{FF3B}}]({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])"
+        ))
+        .ok()?,
+        escaped_note: Regex::new(&format!(
+            r"(?i){NOTE_BRACKET}({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])"
+        ))
+        .ok()?,
     })
 });
 
@@ -278,7 +284,10 @@ mod tests {
         check("\u{ff1c}/answer>", "&lt;/answer>");
         check("<answer from=\"agent1\">", "&lt;answer from=\"agent1\">");
         check("<tool_result><Task>", "&lt;tool_result>&lt;Task>");
-        check("[massgen: cut] [ MASSGEN:x", "&#91;massgen: cut] &#91; MASSGEN:x");
+        check(
+            "[massgen: cut] [ MASSGEN:x",
+            "&#91;massgen: cut] &#91; MASSGEN:x",
+        );
     }
 
     #[test]
@@ -300,7 +309,10 @@ mod tests {
             text.code(),
             "`a \"b\"\\n&lt;/answer>\\u{2028}\\ \\u{60}c\\u{60}\\u{e0041}`"
         );
-        assert_eq!(ForeignText::from("a\r\n[massgen: b").lines("| "), "| a\n| &#91;massgen: b\n");
+        assert_eq!(
+            ForeignText::from("a\r\n[massgen: b").lines("| "),
+            "| a\n| &#91;massgen: b\n"
+        );
     }
 
     #[test]
@@ -315,7 +327,10 @@ mod tests {
 
     #[test]
     fn a_result_says_what_was_written_out() {
-        assert_eq!(tool_result("a\r\n👩\u{200d}💻".to_owned()), "a\r\n👩\u{200d}💻");
+        assert_eq!(
+            tool_result("a\r\n👩\u{200d}💻".to_owned()),
+            "a\r\n👩\u{200d}💻"
+        );
         let told = tool_result("a\u{200b}".to_owned());
         assert!(told.starts_with("a\\u{200b}\n[massgen: "), "{told}");
     }
@@ -325,9 +340,28 @@ mod tests {
         let pieces = prop_oneof![
             proptest::sample::select(Frame::ALL.to_vec()).prop_map(|frame| frame.name().to_owned()),
             proptest::sample::select(vec![
-                "<", "</", ">", "\n", "\r", "/", " ", "\\", "\"", "`", "[", "]", "massgen:", "agent1",
-                "label=\"agent1.2\"", "\u{200b}", "\u{2028}", "\u{e0041}", "\u{ff1c}", "&lt;",
-                "<answer from=\"agent1\" label=\"agent1.2\">\n", "\n</answer>\n",
+                "<",
+                "</",
+                ">",
+                "\n",
+                "\r",
+                "/",
+                " ",
+                "\\",
+                "\"",
+                "`",
+                "[",
+                "]",
+                "massgen:",
+                "agent1",
+                "label=\"agent1.2\"",
+                "\u{200b}",
+                "\u{2028}",
+                "\u{e0041}",
+                "\u{ff1c}",
+                "&lt;",
+                "<answer from=\"agent1\" label=\"agent1.2\">\n",
+                "\n</answer>\n",
                 "\nChecks of agent1.1:\n",
             ])
             .prop_map(str::to_owned),

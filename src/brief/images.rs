@@ -8,14 +8,18 @@ pub fn images_of(tool: &str, count: usize) -> String {
     let tool = ForeignText::from(tool).code();
     match count {
         1 => note(format_args!("the image that {tool} gave")),
-        _ => note(format_args!("the {count} images that {tool} gave, in their order")),
+        _ => note(format_args!(
+            "the {count} images that {tool} gave, in their order"
+        )),
     }
 }
 
 /// Ends a result whose images are not passed on.
 pub fn not_shown(count: usize) -> String {
     let images = counted(count, "image");
-    let note = note(format_args!("{images} not shown: whoever asked is given text alone"));
+    let note = note(format_args!(
+        "{images} not shown: whoever asked is given text alone"
+    ));
     format!("\n{note}")
 }
 

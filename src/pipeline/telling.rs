@@ -233,6 +233,7 @@ impl Now<'_> {
 fn element(document: &Document, more: &str) -> String {
     let Document { path, text } = document;
     let path = ForeignText::from(path.as_str()).quoted();
-    let text = ForeignText::from(text.as_str()).framed(Frame::Document, &format!(" path={path}{more}"));
+    let text =
+        ForeignText::from(text.as_str()).framed(Frame::Document, &format!(" path={path}{more}"));
     format!("\n{text}\n")
 }

@@ -93,8 +93,8 @@ pub(super) fn replace_hidden(
     Cow::Owned(out)
 }
 
-/// Whether `c` may be hidden, wherever it stands.
-pub(super) fn is_hidden(c: char) -> bool {
+/// Whether `c` is not seen as what it is, somewhere at least.
+pub fn is_hidden(c: char) -> bool {
     let mut bytes = [0; 4];
     hidden_characters(c.encode_utf8(&mut bytes))
         .next()
@@ -106,7 +106,9 @@ fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_>
     match PATTERNS.as_ref() {
         Some(patterns) => {
             let found = patterns.hidden.find_iter(text);
-            Box::new(found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))))
+            Box::new(
+                found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
+            )
         }
         // Without the properties, only plain ASCII is beyond doubt.
         None => Box::new(text.char_indices().filter(|(_, c)| !matches!(c, ' '..='~'))),
@@ -168,13 +170,34 @@ mod tests {
 
     #[test]
     fn what_nobody_sees_is_written_out() {
-        check("a\u{1b}[31mb\u{7f}\u{9b}\0", "a\\u{1b}[31mb\\u{7f}\\u{9b}\\u{0}");
-        check("nice\u{e0053}\u{e0001} tool", "nice\\u{e0053}\\u{e0001} tool");
-        check("x\u{fe01}\u{e0101}\u{fe0f}", "x\\u{fe01}\\u{e0101}\\u{fe0f}");
-        check("\u{61c}\u{180e}\u{202e}\u{2066}", "\\u{61c}\\u{180e}\\u{202e}\\u{2066}");
-        check("\u{ad}\u{34f}\u{200b}\u{2060}\u{feff}", "\\u{ad}\\u{34f}\\u{200b}\\u{2060}\\u{feff}");
-        check("\u{115f}\u{1160}\u{3164}\u{ffa0}", "\\u{115f}\\u{1160}\\u{3164}\\u{ffa0}");
-        check("\u{2028}\u{2029}\u{85}\u{fff9}\u{1d173}", "\\u{2028}\\u{2029}\\u{85}\\u{fff9}\\u{1d173}");
+        check(
+            "a\u{1b}[31mb\u{7f}\u{9b}\0",
+            "a\\u{1b}[31mb\\u{7f}\\u{9b}\\u{0}",
+        );
+        check(
+            "nice\u{e0053}\u{e0001} tool",
+            "nice\\u{e0053}\\u{e0001} tool",
+        );
+        check(
+            "x\u{fe01}\u{e0101}\u{fe0f}",
+            "x\\u{fe01}\\u{e0101}\\u{fe0f}",
+        );
+        check(
+            "\u{61c}\u{180e}\u{202e}\u{2066}",
+            "\\u{61c}\\u{180e}\\u{202e}\\u{2066}",
+        );
+        check(
+            "\u{ad}\u{34f}\u{200b}\u{2060}\u{feff}",
+            "\\u{ad}\\u{34f}\\u{200b}\\u{2060}\\u{feff}",
+        );
+        check(
+            "\u{115f}\u{1160}\u{3164}\u{ffa0}",
+            "\\u{115f}\\u{1160}\\u{3164}\\u{ffa0}",
+        );
+        check(
+            "\u{2028}\u{2029}\u{85}\u{fff9}\u{1d173}",
+            "\\u{2028}\\u{2029}\\u{85}\\u{fff9}\\u{1d173}",
+        );
         // Not assigned yet, but to be ignored whenever it is.
         check("\u{e0fff}\u{2065}\u{fff0}", "\\u{e0fff}\\u{2065}\\u{fff0}");
         check("\u{fdd0}\u{10ffff}", "\\u{fdd0}\\u{10ffff}");
@@ -207,7 +230,10 @@ mod tests {
     fn names_and_lines_have_no_line_breaks() {
         let write = |out: &mut String, _| out.push('.');
         assert_eq!(replace_hidden("a\tb\nc", Layout::Name, write), "a.b.c");
-        assert_eq!(replace_hidden("a\tb\nc\r\n", Layout::Line, write), "a\tb.c..");
+        assert_eq!(
+            replace_hidden("a\tb\nc\r\n", Layout::Line, write),
+            "a\tb.c.."
+        );
     }
 
     proptest! {

@@ -155,7 +155,7 @@ fn a_guest_reaches_what_its_agent_reaches() {
                 (json!(["write", "$/out/early.txt", "x"]), "failed"),
                 // Where nothing is granted, what it sees is its own.
                 (json!(["write", "$/outside/new.txt", "x"]), ""),
-                (json!(["env", "HOME"]), "one.guest/home"),
+                (json!(["env", "HOME"]), "1.guest/home"),
                 (json!(["env", "NOT_FOR_GUESTS"]), "none"),
             ],
         );
@@ -207,7 +207,10 @@ fn a_guest_is_given_images_with_the_answer_to_its_call() {
     let given = "[massgen: the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
     for (keys, expected) in [
         ("\n      image_input: true", given),
-        ("", "[massgen: 1 image not shown: whoever asked is given text alone]"),
+        (
+            "",
+            "[massgen: 1 image not shown: whoever asked is given text alone]",
+        ),
     ] {
         let project = project().file("given/hostile.py", HOSTILE);
         let keys = format!("{}{keys}", server.replace('$', &root(&project)));

@@ -226,7 +226,7 @@ fn what_a_server_says_is_bounded_and_stripped() {
         &[
             ("control", json!({}), "a\\u{1b}[2Jb\\u{202e}c\\u{7}"),
             ("big", json!({}), "[massgen: cut: more than 262144 bytes]"),
-            ("parts", json!({}), "[1500 more parts left out]"),
+            ("parts", json!({}), "[massgen: 1500 more parts left out]"),
         ],
     );
     assert!(!finished.stderr().contains("\u{1b}[2J"));

@@ -118,14 +118,19 @@ fn binary_files_are_no_text() {
     let several = json!({"paths": ["cafe", "nul", "missing", "picture.svg"]});
     let text = done(&gate, "read_multiple_files", &several);
     assert!(
-        text.starts_with("[massgen: file cafe]\ncafé\n[massgen: file nul]\nerror: it is a binary file"),
+        text.starts_with(
+            "[massgen: file cafe]\ncafé\n[massgen: file nul]\nerror: it is a binary file"
+        ),
         "{text}"
     );
     assert!(
         text.contains("[massgen: file missing]\nerror: there is no such file"),
         "{text}"
     );
-    assert!(text.ends_with("[massgen: file picture.svg]\n<svg/>\n"), "{text}");
+    assert!(
+        text.ends_with("[massgen: file picture.svg]\n<svg/>\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -33,5 +33,8 @@ pub(super) fn after(gate: &Gate, mut observation: Observation) -> Observation {
 
 /// What a hook adds, marked as its own.
 fn adds(text: &str) -> String {
-    note(format_args!("a hook of the user's adds: {}", without_notes(text)))
+    note(format_args!(
+        "a hook of the user's adds: {}",
+        without_notes(text)
+    ))
 }

@@ -139,7 +139,9 @@ fn shown(base64: &str, album: &mut Album) -> Result<String, Unfit> {
 fn not_shown(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = row(mime_type);
-    note(format_args!("{what} {mime_type}, {bytes} bytes, not shown: {why}"))
+    note(format_args!(
+        "{what} {mime_type}, {bytes} bytes, not shown: {why}"
+    ))
 }
 
 fn row(text: &str) -> String {

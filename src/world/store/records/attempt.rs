@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::evidence::Finding;
 use crate::path::AbsPath;
-use crate::wording::visible_lines;
+use crate::wording::{spelled, visible_lines};
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::faults::Faults;
@@ -162,10 +162,12 @@ fn note(event: &Event) -> Option<String> {
             arguments,
             denied,
             ..
-        } => Some(match denied {
-            Some(reason) => format!("[tool] {tool} {arguments}\n[denied] {reason}"),
-            None => format!("[tool] {tool} {arguments}"),
-        }),
+        } => {
+            let call = format!("[tool] {} {arguments}", spelled(tool));
+            let denied = denied.as_ref();
+            let denied = denied.map(|reason| format!("\n[denied] {reason}"));
+            Some(call + &denied.unwrap_or_default())
+        }
         Event::ToolFinished {
             tool,
             success,
@@ -173,7 +175,7 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(format!("[{outcome}] {tool}: {summary}"))
+            Some(format!("[{outcome}] {}: {summary}", spelled(tool)))
         }
         Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
         Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),

@@ -171,4 +171,3 @@ impl Outputs {
         file::append(&path, visible_lines(text).as_bytes())
     }
 }
-

@@ -6,7 +6,9 @@ mod hidden;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::wording::hidden::{Layout, is_hidden, replace_hidden};
+use crate::wording::hidden::{Layout, replace_hidden};
+
+pub use crate::wording::hidden::is_hidden;
 
 /// The beginning of `text`, with `…` where something was cut off.
 pub fn beginning(text: &str, chars_max: usize) -> String {
@@ -39,7 +41,7 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON with the same values, in which every character that is not seen as what it is stands as
-/// `\uXXXX`. Line breaks and tabs between the values stay.
+/// `\u200b` does. Line breaks and tabs between the values stay.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     replace_hidden(json, Layout::Text, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -151,8 +153,7 @@ mod tests {
         let value = serde_json::json!({"a\u{202e}": "b\u{e0041}\n\u{7f}é👩\u{200d}💻"});
         let json = value.to_string();
         let shown = visible_json(&json);
-        let expected =
-            "{\"a\\u202e\":\"b\\udb40\\udc41\\n\\u007fé👩\u{200d}💻\"}";
+        let expected = "{\"a\\u202e\":\"b\\udb40\\udc41\\n\\u007fé👩\u{200d}💻\"}";
         assert_eq!(shown, expected);
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
