@@ -139,6 +139,7 @@ impl ForeignText {
     }
 
     /// The beginning of the text, with `…` where something was cut off.
+    #[must_use]
     pub fn beginning(&self, chars_max: usize) -> Self {
         Self(beginning(self.0.trim(), chars_max))
     }

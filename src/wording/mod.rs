@@ -63,15 +63,12 @@ pub fn with_hidden(text: &str) -> Option<String> {
             Some((c, after))
         });
         out.push_str(before);
-        match hidden {
-            Some((c, after)) => {
-                out.push(c);
-                rest = after;
-            }
-            None => {
-                out.push_str("\\u{");
-                rest = after;
-            }
+        if let Some((c, after)) = hidden {
+            out.push(c);
+            rest = after;
+        } else {
+            out.push_str("\\u{");
+            rest = after;
         }
     }
     out.push_str(rest);

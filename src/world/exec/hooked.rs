@@ -20,7 +20,7 @@ pub(super) fn after(gate: &Gate, mut observation: Observation) -> Observation {
         let subject = Subject::Result(called, &observation.content);
         let verdict = hooks.ask(&subject, gate.moment());
         if let Some(reason) = verdict.denial() {
-            added.push(note(without_notes(&reason)));
+            added.push(note(without_notes(reason)));
         }
         added.extend(verdict.context.iter().map(|text| adds(text)));
     }
