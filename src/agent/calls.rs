@@ -358,8 +358,9 @@ impl Mind {
         reason: String,
         rule: Option<&str>,
     ) -> (Reading, Worked) {
-        self.called(request, Some(reason.clone()), rule).await;
-        (reason.into(), Worked::default())
+        let reading = Reading::turned_away(&reason);
+        self.called(request, Some(reason), rule).await;
+        (reading, Worked::default())
     }
 
     async fn called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {

@@ -4,6 +4,7 @@
 use crate::agent::Mind;
 use crate::agent::memory::Reading;
 use crate::backend::conversation::Message;
+use crate::brief::foreign::tool_result;
 use crate::brief::images::{images_of, left_out, not_shown};
 use crate::config::vendors::ImageInput;
 use crate::event::Event;
@@ -20,10 +21,8 @@ const BASE64_BYTES_MAX: usize = 14 * 1024 * 1024;
 impl Mind {
     /// The result of a call. Its images are shown with the next request.
     pub(super) fn take_reading(&mut self, request: &CallRequest, reading: Reading) -> Message {
-        let Reading {
-            mut content,
-            images,
-        } = reading;
+        let Reading { content, images } = reading;
+        let mut content = tool_result(content);
         match self.image_input() {
             _ if images.is_empty() => {}
             ImageInput::Taken => self.to_show.push(Message::Images {

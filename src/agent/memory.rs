@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
+use crate::brief::foreign::note;
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
 use crate::tools::image::Image;
@@ -61,10 +62,11 @@ pub struct Reading {
     pub images: Vec<Image>,
 }
 
-impl From<String> for Reading {
-    fn from(content: String) -> Self {
+impl Reading {
+    /// What a model reads of a call that was turned away for `reason`.
+    pub fn turned_away(reason: &str) -> Self {
         Self {
-            content,
+            content: note(reason),
             images: Vec::new(),
         }
     }

@@ -169,7 +169,9 @@ mod tests {
             Message::User(_) => "user",
             Message::Images { .. } => "images",
             Message::Assistant { .. } => "reply",
-            Message::CallResult { content, .. } if content.contains("[shortened:") => "cut",
+            Message::CallResult { content, .. } if content.contains("[massgen: shortened:") => {
+                "cut"
+            }
             Message::CallResult { .. } => "result",
         };
         messages.iter().map(kind).collect::<Vec<_>>().join(" ")
@@ -217,9 +219,9 @@ mod tests {
         insta::assert_snapshot!(summary, @r#"
         [2 earlier steps of yours were left out here because the conversation is too long for the model. In short, they were:
         - you said: I read 0.
-        - you called read_text_file {"path":"0.md"}: word word word word word word word word word word word word word word word word word word word word …
+        - you called `read_text_file {"path":"0.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
         - you said: I read 1.
-        - you called read_text_file {"path":"1.md"}: word word word word word word word word word word word word word word word word word word word word …
+        - you called `read_text_file {"path":"1.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
         Your files are as you left them. Go on from here.]
         "#);
     }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::brief::foreign::ForeignText;
 use crate::config::checks::Check;
 use crate::evidence::{Evidence, Finding, Need, Verdict};
 use crate::id::AnswerLabel;
@@ -25,8 +26,8 @@ pub(super) fn announced(out: &mut String, checks: &[Check]) {
             Need::Required => "required",
             Need::Told => "for your information",
         };
-        let command = one_line(&check.command, COMMAND_CHARS_MAX);
-        let _ = writeln!(out, "- {}: `{command}` ({need})", check.name);
+        let command = ForeignText::from(one_line(&check.command, COMMAND_CHARS_MAX)).code();
+        let _ = writeln!(out, "- {}: {command} ({need})", check.name);
     }
     out.push_str("An answer that fails a required one cannot win while another one passes.\n");
 }
@@ -50,9 +51,7 @@ pub(super) fn checked(out: &mut String, label: AnswerLabel, evidence: &Evidence)
             (Need::Told, _) => " (not required)",
         };
         let _ = writeln!(out, "- {check}: {verdict}{told}");
-        for line in tail.lines() {
-            let _ = writeln!(out, "  | {line}");
-        }
+        out.push_str(&ForeignText::from(tail.as_str()).lines("  | "));
     }
     if let Some(changes) = changes {
         let _ = writeln!(out, "Changes of {label}: {changes}");

@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::wording::{beginning, counted, one_line};
+use crate::brief::foreign::{ForeignText, Frame, around_frames};
+use crate::wording::{counted, one_line, spelled};
 
 /// How much of all earlier turns is told, in bytes: at about four bytes a token, 16,000 tokens.
 const EARLIER_BYTES_MAX: usize = 64 * 1024;
@@ -64,17 +65,21 @@ fn whole(turn: &EarlierTurn, answer_chars_max: usize) -> String {
         answer,
         files,
     } = turn;
-    let answer = beginning(answer.trim(), answer_chars_max);
+    let framed = |text: &str, frame| {
+        let text = ForeignText::from(text).beginning(answer_chars_max);
+        text.framed(frame, "")
+    };
+    let (task, answer) = (framed(task, Frame::Task), framed(answer, Frame::Answer));
     let files = files.as_ref();
-    let files = files.map_or_else(String::new, |files| format!("Files: {files}\n"));
-    let task = beginning(task.trim(), answer_chars_max);
-    format!(
-        "<turn number=\"{number}\">\n<task>\n{task}\n</task>\n<answer>\n{answer}\n</answer>\n{files}</turn>\n"
-    )
+    let files = files.map_or_else(String::new, |files| format!("\nFiles: {}", spelled(files)));
+    let content = format!("{task}\n{answer}{files}");
+    let number = format!(" number=\"{number}\"");
+    format!("{}\n", around_frames(Frame::Turn, &number, &content))
 }
 
 fn mention(turn: &EarlierTurn) -> String {
     let task = one_line(&turn.task, TASK_LINE_CHARS_MAX);
+    let task = ForeignText::from(task).quoted();
     format!("<turn number=\"{}\">Task: {task}</turn>\n", turn.number)
 }
 
@@ -127,6 +132,6 @@ mod tests {
         assert!(told.len() < EARLIER_BYTES_MAX + 200, "{} bytes", told.len());
         assert!(told.contains("older turns left out)"), "{told}");
         assert!(told.contains("<turn number=\"1999\">\n<task>"));
-        assert!(told.contains("<turn number=\"1990\">Task: task 1990</turn>"));
+        assert!(told.contains("<turn number=\"1990\">Task: \"task 1990\"</turn>"));
     }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use crate::brief::foreign::{ForeignText, Frame, framed_result};
+
 /// How such an agent works with massgen, for its system text.
 pub const MANNERS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \
     is refused. The tools of the server `massgen` are how you take part: those that a text here names, \
@@ -22,10 +24,8 @@ pub const GO_ON: &str = "Go on.";
 
 /// Refuses a tool that is not there.
 pub fn no_such_tool(name: &str) -> String {
-    format!(
-        "there is no tool `{}` here: see `tools/list`",
-        name.escape_debug()
-    )
+    let name = ForeignText::from(name).code();
+    format!("there is no tool {name} here: see `tools/list`")
 }
 
 /// Refuses a call when nobody waits for it any more.
@@ -36,19 +36,15 @@ pub const TOO_MANY_CALLS: &str = "not carried out: too many calls wait: wait for
 
 /// Begins the part of a conversation that the agent itself has said before.
 pub fn said_before(text: &str, calls: &[(&str, &str)]) -> String {
-    let mut out = String::from("<earlier from=\"you\">\n");
-    if !text.trim().is_empty() {
-        out.push_str(text.trim());
-        out.push('\n');
-    }
+    let mut said = format!("{}\n", text.trim());
     for (name, arguments) in calls {
-        let _ = writeln!(out, "You called {name} {arguments}");
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(said, "You called {name} {arguments}");
     }
-    out.push_str("</earlier>");
-    out
+    ForeignText::from(said).framed(Frame::Earlier, " from=\"you\"")
 }
 
 /// What came of a call that the agent made in an earlier turn.
 pub fn result_before(content: &str) -> String {
-    format!("<result>\n{}\n</result>", content.trim())
+    framed_result(content)
 }

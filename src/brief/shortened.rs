@@ -1,6 +1,7 @@
 //! Owns what a model reads where its conversation was shortened. It must say that something is
 //! missing and how to get it again, so that the model does not take the rest for all.
 
+use crate::brief::foreign::{ForeignText, note};
 use crate::wording::{counted, one_line};
 
 /// Characters of a call's arguments that a summary keeps.
@@ -12,11 +13,12 @@ const STEPS_LISTED_MAX: usize = 40;
 
 /// The result of a call, of which only `kept` is left.
 pub fn shortened_result(kept: &str, characters: usize) -> String {
-    format!(
-        "{kept}\n[shortened: {} of this result were left out because the conversation is too long \
-         for the model. Call the tool again if you need them.]",
+    let note = note(format_args!(
+        "shortened: {} of this result were left out because the conversation is too long for the \
+         model. Call the tool again if you need them.",
         counted(characters, "character")
-    )
+    ));
+    format!("{kept}\n{note}")
 }
 
 /// One of an agent's earlier steps, in a line or two.
@@ -41,15 +43,14 @@ pub fn earlier_steps(steps: &[EarlierStep<'_>]) -> String {
     }
     for step in steps.iter().skip(left_out) {
         if !step.text.trim().is_empty() {
-            lines.push(format!(
-                "- you said: {}",
-                one_line(step.text, SAID_CHARS_MAX)
-            ));
+            let text = ForeignText::from(one_line(step.text, SAID_CHARS_MAX));
+            lines.push(format!("- you said: {}", text.to_end_of_line()));
         }
         for (name, arguments, result) in &step.calls {
-            let arguments = one_line(arguments, ARGUMENTS_CHARS_MAX);
-            let result = one_line(result, SAID_CHARS_MAX);
-            lines.push(format!("- you called {name} {arguments}: {result}"));
+            let call = one_line(&format!("{name} {arguments}"), ARGUMENTS_CHARS_MAX);
+            let call = ForeignText::from(call).code();
+            let result = ForeignText::from(one_line(result, SAID_CHARS_MAX)).quoted();
+            lines.push(format!("- you called {call}: {result}"));
         }
     }
     lines.push("Your files are as you left them. Go on from here.]".to_owned());

@@ -10,6 +10,7 @@ use crate::error::{ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
 use crate::orchestrator::conduct::Places;
 use crate::spending::books::Books;
+use crate::wording::spelled;
 
 /// The most of the answer that is shown, in characters. All of it is in the answer's file.
 const PREVIEW_CHARS_MAX: usize = 200;
@@ -147,21 +148,8 @@ impl<'o, 'w> Automation<'o, 'w> {
     }
 
     fn tell(&mut self, key: &str, value: &str) -> Result<()> {
-        self.output.result(&format!("{key}: {}\n", escaped(value)))
+        self.output.result(&format!("{key}: {}\n", spelled(value)))
     }
-}
-
-/// `value` on one line: every control character as Rust writes it, a newline as `\n`.
-fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for c in value.chars() {
-        if c.is_control() {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
-//! Owns what text from models and files must lose before a person sees it: whatever a terminal
-//! would obey instead of show. Pure.
+//! Owns what becomes of text from models and files before a person sees it: whatever a terminal would
+//! obey goes, and what else is not seen is written out. Pure.
 
 use std::borrow::Cow;
+
+use crate::wording::visible_lines;
 
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const STRING_TERMINATOR: char = '\u{9c}';
 
-/// `text` without control sequences (CSI, OSC, DCS and their kin, in 7 and 8 bits), without other
-/// control characters than newline and tab, and without characters that turn the direction of text.
-/// A sequence that is not ended on its line loses its introducer only, so that it hides nothing.
+/// `text` without control sequences (CSI, OSC, DCS and their kin, in 7 and 8 bits) and without other
+/// control characters than newline and tab; what else is not seen is written out. A sequence that is
+/// not ended on its line loses its introducer only, so that it hides nothing.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unsafe) {
-        return Cow::Borrowed(text);
+    if !text.contains(is_obeyed) {
+        return visible_lines(text);
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -23,23 +25,18 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
             '\u{9b}' => after_csi(after),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => after_string(after),
             _ => {
-                if !is_unsafe(c) {
+                if !is_obeyed(c) {
                     out.push(c);
                 }
                 after
             }
         };
     }
-    Cow::Owned(out)
+    Cow::Owned(visible_lines(&out).into_owned())
 }
 
-fn is_unsafe(c: char) -> bool {
-    let shown = matches!(c, '\n' | '\t');
-    let turns = matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    (c.is_control() && !shown) || turns
+fn is_obeyed(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
 }
 
 /// What follows the sequence that an escape character begins.
@@ -103,7 +100,8 @@ mod tests {
         check("\u{1b}Pq#0\u{1b}\\sixel", "sixel");
         check("\u{1b}(0line\u{1b}c", "line");
         check("a\rb\u{8}c\u{7f}d\0e", "abcde");
-        check("user\u{202e}txt.exe", "usertxt.exe");
+        check("user\u{202e}txt.exe", "user\\u{202e}txt.exe");
+        check("a\u{1b}[1mb\u{e0041}", "ab\\u{e0041}");
     }
 
     #[test]

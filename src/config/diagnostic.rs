@@ -7,7 +7,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
 use serde_json::{Value, json};
 
-use crate::wording::beginning;
+use crate::wording::{beginning, spelled};
 
 /// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
 const LINE_BYTES_MAX: usize = 240;
@@ -133,14 +133,7 @@ impl Source {
 
 /// The user's own text as messages repeat it: short, in backticks, without control characters.
 pub fn quote(text: &str) -> String {
-    let shown: String = beginning(text, QUOTE_CHARS_MAX)
-        .chars()
-        .flat_map(|c| {
-            let escape = c.is_control().then(|| c.escape_debug());
-            let plain = (!c.is_control()).then_some(c);
-            escape.into_iter().flatten().chain(plain)
-        })
-        .collect();
+    let shown = spelled(&beginning(text, QUOTE_CHARS_MAX));
     format!("`{shown}`")
 }
 

@@ -548,7 +548,7 @@ impl Answer {
         };
         AnswerView {
             label: self.label,
-            content,
+            content: content.into(),
             files,
             evidence: self.evidence.clone(),
         }

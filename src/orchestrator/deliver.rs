@@ -10,6 +10,7 @@ use crate::agent::calls::Worked;
 use crate::agent::patience::{Over, Patience};
 use crate::agent::present::{BrokenOff, present};
 use crate::agent::{Mind, emit};
+use crate::brief::foreign::ForeignText;
 use crate::brief::{self, AnswerView, Task};
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
@@ -258,13 +259,13 @@ async fn broken_off(mind: &Mind, why: BrokenOff, text: &str) -> End {
 }
 
 fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> String {
-    let reasons = |candidate: AgentNumber| -> Vec<String> {
+    let reasons = |candidate: AgentNumber| -> Vec<ForeignText> {
         let for_it = |vote: &&CountedVote| vote.candidate == candidate;
         coordinated
             .votes
             .values()
             .filter(for_it)
-            .map(|vote| vote.reason.clone())
+            .map(|vote| vote.reason.clone().into())
             .collect()
     };
     let tally = coordinated
@@ -280,7 +281,7 @@ fn message(team: &Team, me: &Member, task: &Task, coordinated: &Coordinated) -> 
         match (own, workspace) {
             (true, Some(workspace)) => AnswerView {
                 label: answer.label,
-                content: answer.content.to_string(),
+                content: ForeignText::from(&*answer.content),
                 files: Some(workspace.to_string()),
                 evidence: answer.evidence.clone(),
             },

@@ -181,7 +181,7 @@ fn remember(memory: &mut Memory, event: &Event) {
     } = event
     {
         let record = match denied {
-            Some(reason) => CallRecord::TurnedAway(reason.clone().into()),
+            Some(reason) => CallRecord::TurnedAway(Reading::turned_away(reason)),
             None => CallRecord::Begun,
         };
         memory.calls.insert(call_id.clone(), record);

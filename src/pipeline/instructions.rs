@@ -1,6 +1,7 @@
 //! Owns what a role is told of its own part: who it is, where it may write, and how its answer ends. What
 //! others have left is told beside it.
 
+use crate::brief::foreign::{ForeignText, Frame};
 use crate::path::RelPath;
 use crate::pipeline::seat::{Reach, Seat};
 use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
@@ -47,7 +48,7 @@ pub(super) fn of_role(
              leave the others to the others:\n\n{}",
             seat.copy,
             seat.copies,
-            part.trim()
+            ForeignText::from(part).framed(Frame::PlanPart, "")
         )
     }));
     told

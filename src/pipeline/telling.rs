@@ -1,6 +1,7 @@
 //! Owns what a seat is told: its part, where it may write, what it is to leave, and what earlier roles
 //! have left, within a budget. It is the same text whenever the same part begins.
 
+use crate::brief::foreign::{ForeignText, Frame};
 use crate::config::Config;
 use crate::error::Result;
 use crate::path::RelPath;
@@ -132,7 +133,10 @@ impl Now<'_> {
             .map(|told| match told {
                 Told::Whole(document) => element(&document, ""),
                 Told::Beginning(document) => element(&document, " only_the_beginning=\"true\""),
-                Told::Named(path) => format!("\n(`{path}` is there too; read it if you need it)\n"),
+                Told::Named(path) => {
+                    let path = ForeignText::from(path).code();
+                    format!("\n({path} is there too; read it if you need it)\n")
+                }
             });
         let told: String = told.collect();
         let changed = self.changed().await?;
@@ -211,14 +215,15 @@ impl Now<'_> {
         if names.is_empty() {
             return Ok(String::new());
         }
-        let shown = names.get(..CHANGED_NAMED_MAX).unwrap_or(&names);
+        let shown = names.iter().take(CHANGED_NAMED_MAX);
         let more = names.len().saturating_sub(shown.len());
         let more = if more > 0 {
             format!(", and {more} more")
         } else {
             String::new()
         };
-        let list = shown.join(", ");
+        let shown = shown.map(|name| ForeignText::from(name.as_str()).code());
+        let list = shown.collect::<Vec<_>>().join(", ");
         Ok(format!(
             "\nFiles of the project that the pipeline has changed so far: {list}{more}\n"
         ))
@@ -227,8 +232,8 @@ impl Now<'_> {
 
 fn element(document: &Document, more: &str) -> String {
     let Document { path, text } = document;
-    format!(
-        "\n<document path=\"{path}\"{more}>\n{}\n</document>\n",
-        text.trim_end()
-    )
+    let path = ForeignText::from(path.as_str()).quoted();
+    let text =
+        ForeignText::from(text.as_str()).framed(Frame::Document, &format!(" path={path}{more}"));
+    format!("\n{text}\n")
 }

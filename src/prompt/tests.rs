@@ -410,7 +410,7 @@ fn check_linear(piece: &str, found: Found) {
             home: None,
             look: &look,
         };
-        let got = parse(&TaskText::typed(prompt), lookup);
+        let got = parse(&TaskText::typed(prompt.clone()), lookup);
         assert_eq!(got.original_prompt, prompt);
         looks.get()
     };

@@ -96,7 +96,7 @@ fn is_bare(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::path::AbsPath;
-    use crate::prompt::{Found, parse};
+    use crate::prompt::{Found, MentionLookup, TaskText, parse};
 
     /// `line` holds the cursor as `|`; expected are the name and whether it is to be written.
     #[track_caller]
@@ -169,7 +169,12 @@ mod tests {
                         Found::Missing
                     }
                 };
-                let parsed = parse(&format!("see {text} now"), &base, None, &look);
+                let lookup = MentionLookup {
+                    base: &base,
+                    home: None,
+                    look: &look,
+                };
+                let parsed = parse(&TaskText::typed(format!("see {text} now")), lookup);
                 let found: Vec<_> = parsed
                     .mentions
                     .iter()

@@ -151,7 +151,7 @@ fn reader(request: &Recorded, bytes_max: usize) -> Answer {
         .iter()
         .filter(|message| message["role"] == "tool")
         .count();
-    let summaries = request.body.matches("- you called read_text_file").count();
+    let summaries = request.body.matches("- you called `read_text_file").count();
     if request.body.len() > bytes_max {
         let error = json!({"error": {"message": "This model's maximum context length is 8192 tokens", "code": "context_length_exceeded"}});
         Answer::whole("400 Bad Request", &[], error.to_string())

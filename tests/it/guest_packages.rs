@@ -235,7 +235,7 @@ fn gemini_cli_answers_over_the_relay() {
 
 /// Looks at a picture before it answers.
 fn play_looking(request: &Recorded) -> Answer {
-    let has_looked = request.body.contains("[the image that");
+    let has_looked = request.body.contains("[massgen: the image that");
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));
     match (has_looked, request.body.contains("handed in;")) {
         (false, _) => play_with(request, Some(&look())),

@@ -155,7 +155,7 @@ fn a_guest_reaches_what_its_agent_reaches() {
                 (json!(["write", "$/out/early.txt", "x"]), "failed"),
                 // Where nothing is granted, what it sees is its own.
                 (json!(["write", "$/outside/new.txt", "x"]), ""),
-                (json!(["env", "HOME"]), "one.guest/home"),
+                (json!(["env", "HOME"]), "1.guest/home"),
                 (json!(["env", "NOT_FOR_GUESTS"]), "none"),
             ],
         );
@@ -204,10 +204,13 @@ fn a_guest_takes_part_by_the_tools_that_it_is_offered() {
 fn a_guest_is_given_images_with_the_answer_to_its_call() {
     let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
     let call = || json!(["call", "mcp__h__pictures", {"count": 1, "width": 3}]);
-    let given = "[the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
+    let given = "[massgen: the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
     for (keys, expected) in [
         ("\n      image_input: true", given),
-        ("", "[1 image not shown: whoever asked is given text alone]"),
+        (
+            "",
+            "[massgen: 1 image not shown: whoever asked is given text alone]",
+        ),
     ] {
         let project = project().file("given/hostile.py", HOSTILE);
         let keys = format!("{}{keys}", server.replace('$', &root(&project)));

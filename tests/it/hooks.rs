@@ -108,7 +108,7 @@ fn each_answer_does_what_the_contract_says() {
     check(
         &answering(&json!({"additionalContext": "mind the gap"})),
         true,
-        "[a hook of the user's adds: mind the gap]",
+        "[massgen: a hook of the user's adds: mind the gap]",
     );
 }
 
@@ -334,7 +334,7 @@ fn hooks_after_a_call_add_to_what_is_read_and_undo_nothing() {
     let blocks =
         after(r#"grep -q '"tool_response":' && echo '{"decision":"block","reason":"ugly"}'"#);
     assert!(
-        blocks.contains("[a hook of the user's denies it: ugly]"),
+        blocks.contains("[massgen: a hook of the user's denies it: ugly]"),
         "{blocks}"
     );
     assert!(!after("echo garbage; exit 1").contains("hook"));

@@ -52,6 +52,7 @@ mod explain;
 mod floods;
 mod fault_runs;
 mod foreign;
+mod foreign_text;
 mod gate;
 mod git;
 mod git_trail;

@@ -122,7 +122,7 @@ fn a_tool_of_a_server_is_called_and_its_answer_is_read() {
             (
                 "image",
                 json!({}),
-                "[image image/png, 3 bytes, not shown: it is no PNG, JPEG, GIF or WebP image]",
+                "[massgen: image image/png, 3 bytes, not shown: it is no PNG, JPEG, GIF or WebP image]",
             ),
             ("nothing", json!({}), "there is no tool `mcp__h__nothing`"),
         ],
@@ -225,8 +225,8 @@ fn what_a_server_says_is_bounded_and_stripped() {
         "timeout_seconds: 20",
         &[
             ("control", json!({}), "a\\u{1b}[2Jb\\u{202e}c\\u{7}"),
-            ("big", json!({}), "[cut: more than 262144 bytes]"),
-            ("parts", json!({}), "[1500 more parts left out]"),
+            ("big", json!({}), "[massgen: cut: more than 262144 bytes]"),
+            ("parts", json!({}), "[massgen: 1500 more parts left out]"),
         ],
     );
     assert!(!finished.stderr().contains("\u{1b}[2J"));

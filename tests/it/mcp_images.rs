@@ -92,7 +92,7 @@ fn model(
     objects: fn(&str) -> Option<Answer>,
 ) -> Endpoint {
     Endpoint::answering(move |request: &Recorded| {
-        let read = "[image 1: image/png, 3 x 1 pixels]";
+        let read = "[massgen: image 1: image/png, 3 x 1 pixels]";
         let objection = objects(&request.body);
         objection.unwrap_or_else(|| match request.body.matches(read).count() {
             read if read < calls => wire.asks_for(count),
@@ -173,7 +173,7 @@ fn check(
 
 #[test]
 fn each_wire_shows_the_images_of_a_tool() {
-    let words = "[the 2 images that `mcp__h__pictures` gave, in their order]";
+    let words = "[massgen: the 2 images that `mcp__h__pictures` gave, in their order]";
     for wire in [&CLAUDE, &OPENAI, &CHAT, &GEMINI] {
         let finished = check(wire, (wire.vendor, ""), &[0, 2], words);
         assert_eq!(finished.stdout(), "done\n", "{}", wire.vendor);
@@ -187,11 +187,11 @@ fn each_wire_shows_the_images_of_a_tool() {
 
 #[test]
 fn a_model_that_takes_none_is_told_so() {
-    let words = "[2 images not shown: whoever asked is given text alone]";
+    let words = "[massgen: 2 images not shown: whoever asked is given text alone]";
     check(&CLAUDE, ("claude", ", image_input: false"), &[0, 0], words);
     // Nobody knows what a server of the user's own takes.
     check(&CHAT, ("chatcompletion", ""), &[0, 0], words);
-    let words = "[the 2 images that";
+    let words = "[massgen: the 2 images that";
     check(
         &CHAT,
         ("chatcompletion", ", image_input: true"),
@@ -213,7 +213,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
     assert!(
         endpoint.server.requests()[2]
             .body
-            .contains("[2 images of an earlier result left out")
+            .contains("[massgen: 2 images of an earlier result left out")
     );
     assert!(
         finished.stderr().contains("[one] forgets: 2 images"),
@@ -261,7 +261,7 @@ fn only_the_newest_images_stay() {
 #[test]
 fn a_run_that_is_gone_on_with_shows_the_same_images() {
     let endpoint = Endpoint::answering(move |request: &Recorded| {
-        if request.body.contains("[image 1: ") {
+        if request.body.contains("[massgen: image 1: ") {
             Answer::stream().await_close()
         } else {
             CLAUDE.asks_for(2)

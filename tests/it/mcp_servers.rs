@@ -186,7 +186,7 @@ fn the_server_of_everything_does_what_it_has() {
             (
                 "mcp__all__get-tiny-image",
                 json!({}),
-                "[image 1: image/png, 20 x 20 pixels]",
+                "[massgen: image 1: image/png, 20 x 20 pixels]",
             ),
             (
                 "mcp__all__get-structured-content",

@@ -383,7 +383,7 @@ fn the_coordination_is_told_event_by_event() {
 fn what_agents_say_can_be_read_on_a_terminal() {
     let (_dir, turn) = recorded();
     let said = read(&turn.join("agent_outputs/zeta.txt"));
-    assert_eq!(said, "hello\nworld\u{fffd}[31m\n[dropped out] no model\n");
+    assert_eq!(said, "hello\nworld\\u{1b}[31m\n[dropped out] no model\n");
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn long_text_is_cut_and_says_how_to_go_on() {
     assert_eq!(second, line);
     assert_eq!(first.lines().count(), next);
     let one_line = done(&gate, "read_text_file", &json!({"path": "one_line.txt"}));
-    assert!(one_line.ends_with("[cut: line 1 is longer than 262144 bytes]\n"));
+    assert!(one_line.ends_with("[massgen: cut: line 1 is longer than 262144 bytes]\n"));
     let tail = done(
         &gate,
         "read_text_file",
@@ -118,14 +118,19 @@ fn binary_files_are_no_text() {
     let several = json!({"paths": ["cafe", "nul", "missing", "picture.svg"]});
     let text = done(&gate, "read_multiple_files", &several);
     assert!(
-        text.starts_with("--- cafe\ncafé\n--- nul\nerror: it is a binary file"),
+        text.starts_with(
+            "[massgen: file cafe]\ncafé\n[massgen: file nul]\nerror: it is a binary file"
+        ),
         "{text}"
     );
     assert!(
-        text.contains("--- missing\nerror: there is no such file"),
+        text.contains("[massgen: file missing]\nerror: there is no such file"),
         "{text}"
     );
-    assert!(text.ends_with("--- picture.svg\n<svg/>\n"), "{text}");
+    assert!(
+        text.ends_with("[massgen: file picture.svg]\n<svg/>\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -289,7 +294,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
     );
     assert_eq!(
         src,
-        "[FILE] app.py\n[FILE] bad\u{fffd}\n[LINK] link\n[FILE] two\\u{a}lines\n"
+        "[FILE] app.py\n[FILE] bad\u{fffd}\n[LINK] link\n[FILE] two\\nlines\n"
     );
     let tree = done(
         &gate,
@@ -303,7 +308,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
             {"name": "app.py", "type": "file"},
             {"name": "bad\u{fffd}", "type": "file"},
             {"name": "link", "type": "link"},
-            {"name": "two\\u{a}lines", "type": "file"},
+            {"name": "two\\nlines", "type": "file"},
         ]})
     );
     for pattern in ["*", "**/k", "k", "cfg"] {
@@ -356,7 +361,7 @@ fn searches_find_names_and_lines() {
     );
     let first = grep(json!({"pattern": "run", "max_results": 1}));
     assert!(
-        first.starts_with("src/deep/run.rs:1:") && first.contains("[cut:"),
+        first.starts_with("src/deep/run.rs:1:") && first.contains("[massgen: cut:"),
         "{first}"
     );
     assert!(refused(&gate, "grep_files", &json!({"pattern": "("})).contains("no pattern"));

@@ -38,7 +38,7 @@ pub(super) fn news(messages: &[Message], is_waiting: impl Fn(&str) -> bool) -> S
         Message::User(text) => Some(text.trim().to_owned()),
         Message::Assistant { .. } => None,
         Message::CallResult { call_id, content } => {
-            (!is_waiting(call_id)).then(|| content.trim().to_owned())
+            (!is_waiting(call_id)).then(|| result_before(content))
         }
         Message::Images { text, .. } if answers => Some(text.clone()),
         Message::Images { images, .. } => Some(left_out(images.len())),
@@ -85,9 +85,9 @@ mod tests {
         You called new_answer {"content":"x"}
         </earlier>
 
-        <result>
+        <tool_result>
         refused
-        </result>
+        </tool_result>
 
         Go on.
         "#);
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(news(&conversation()[from..], |id| id == waiting), expected);
         }
 
-        check(1, "", "refused\n\nGo on.");
+        check(1, "", "<tool_result>\nrefused\n</tool_result>\n\nGo on.");
         check(1, "c1", "Go on.");
         check(4, "", "");
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::backend::remote::endpoint::{Key, KeyOrigin};
 use crate::backend::remote::wire::Unread;
 use crate::backend::{BackendError, FaultKind};
-use crate::wording::beginning;
+use crate::wording::{beginning, spelled};
 use crate::world::http::{SetupError, innermost};
 
 /// How much of a vendor's words is shown.
@@ -224,8 +224,8 @@ impl Faults {
         } else {
             words.replace(secret, "[key]")
         };
-        let printable = words.replace(char::is_control, " ");
-        beginning(printable.trim(), WORDS_CHARS_MAX)
+        let printable = spelled(words.replace(char::is_control, " ").trim());
+        beginning(&printable, WORDS_CHARS_MAX)
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::brief::foreign::tool_result;
 use crate::cli::mcp::hints::announced;
 use crate::cli::output::Output;
 use crate::error::Result as OurResult;
@@ -231,7 +232,7 @@ fn answer(observation: Observation, is_json: bool) -> CallToolResult {
     let structured = is_json
         .then(|| serde_json::from_str::<Value>(&observation.content).ok())
         .flatten();
-    let content = content(observation.content, &observation.images);
+    let content = content(tool_result(observation.content), &observation.images);
     let mut result = match observation.outcome {
         Outcome::Done => CallToolResult::success(content),
         Outcome::Failed | Outcome::Denied => CallToolResult::error(content),

@@ -24,7 +24,7 @@ pub static AGENT: Section = Section {
             &["id"],
             Shape::Text,
             "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents never \
-             see it.",
+             see it, in no path either; of `cwd` they see the last part.",
         ),
         Key::required(
             &["backend"],

@@ -5,7 +5,9 @@ use std::fmt::{Display, Write as _};
 
 use serde_json::{Value, json};
 
+use crate::brief::foreign::{note, without_notes};
 use crate::path::{RealPath, RelPath};
+use crate::wording::spelled;
 use crate::world::change::Change;
 use crate::world::exec::{Observation, Outcome};
 use crate::world::gate::{Gate, Place};
@@ -109,10 +111,11 @@ impl Bounded {
 
     /// Adds a line; after the first that does not fit, none does.
     pub(super) fn push(&mut self, line: &str) {
+        let line = without_notes(line);
         if self.left_out > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
             self.left_out += 1;
         } else {
-            self.text.push_str(line);
+            self.text.push_str(&line);
             self.text.push('\n');
         }
     }
@@ -129,7 +132,8 @@ impl Bounded {
             return empty.to_owned();
         }
         if self.left_out > 0 {
-            let _written = writeln!(self.text, "[cut: {} more; {remedy}]", self.left_out);
+            let cut = note(format_args!("cut: {} more; {remedy}", self.left_out));
+            let _written = writeln!(self.text, "{cut}");
         }
         self.text
     }
@@ -143,17 +147,10 @@ pub(super) fn shown_path(gate: &Gate, path: &RealPath) -> String {
     }
 }
 
-/// A name for a model and for a terminal: what is no text is replaced, and control characters are
-/// spelled out, so that no name can pretend to be two lines.
+/// A name for a model and for a terminal: what is no text is replaced, and what is not seen is written
+/// out, so that no name can pretend to be two lines or a note of massgen's.
 pub(super) fn shown(name: &OsStr, if_empty: &str) -> String {
-    let mut text = String::new();
-    for c in name.to_string_lossy().chars() {
-        if c.is_control() {
-            text.extend(c.escape_unicode());
-        } else {
-            text.push(c);
-        }
-    }
+    let text = without_notes(&spelled(&name.to_string_lossy())).into_owned();
     if text.is_empty() {
         if_empty.to_owned()
     } else {
@@ -182,7 +179,7 @@ pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Val
         }
     }
     if cut > 0 {
-        names.push(format!("[cut: {cut} more]"));
+        names.push(note(format_args!("cut: {cut} more")));
     }
     names.into()
 }

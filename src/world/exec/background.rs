@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::path::AbsPath;
 use crate::tools::call::BackgroundId;
+use crate::wording::visible_lines;
 use crate::world::commands::{Commands, Place};
 use crate::world::docker::container::Container;
 use crate::world::docker::mounts::Reachable;
@@ -112,7 +113,7 @@ pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
         return Err(unknown(id));
     };
     let mut answer = fields(&status);
-    answer.insert("output".to_owned(), part.text.into());
+    answer.insert("output".to_owned(), visible_lines(&part.text).into());
     if part.from > offset {
         let note = format!(
             "the output from {offset} to {} is no longer kept",

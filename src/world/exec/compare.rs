@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
+use crate::brief::foreign::note;
 use crate::path::RelPath;
 use crate::tools::call::ContentDiff;
 use crate::world::bases::Occasion;
@@ -208,7 +209,7 @@ fn content_diffs(
         room = room.saturating_sub(text.len());
         diffs.insert(shown(rel.as_path().as_os_str(), "."), text.into());
         if room == 0 {
-            diffs.insert("[cut]".to_owned(), "compare_files shows the others".into());
+            diffs.insert(note("cut"), "compare_files shows the others".into());
             break;
         }
     }

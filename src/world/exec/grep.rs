@@ -8,6 +8,7 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
 
+use crate::brief::foreign::note;
 use crate::tools::call::{Case, Grep};
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Bounded, LISTING_BYTES_MAX, Stop, shown_path};
@@ -103,15 +104,16 @@ impl Search {
 
     fn finish(self) -> String {
         let over = if self.matches_left == 0 {
-            "[cut: there may be more matches; narrow the pattern or raise max_results]\n"
+            Some("cut: there may be more matches; narrow the pattern or raise max_results")
         } else if self.bytes_left == 0 {
-            "[cut: more than 2 GiB to read; narrow the path]\n"
+            Some("cut: more than 2 GiB to read; narrow the path")
         } else {
-            ""
+            None
         };
+        let over = over.map_or_else(String::new, |over| format!("{}\n", note(over)));
         self.lines
             .finish("nothing matches\n", "narrow the pattern or the path")
-            + over
+            + &over
     }
 }
 

@@ -1,6 +1,7 @@
 //! Owns what hooks of the user's say after a call was carried out: they read what came of it, and what
 //! they add is put behind what the model reads.
 
+use crate::brief::foreign::{note, without_notes};
 use crate::hooks::request::{Called, Subject};
 use crate::world::exec::Observation;
 use crate::world::gate::Gate;
@@ -19,7 +20,7 @@ pub(super) fn after(gate: &Gate, mut observation: Observation) -> Observation {
         let subject = Subject::Result(called, &observation.content);
         let verdict = hooks.ask(&subject, gate.moment());
         if let Some(reason) = verdict.denial() {
-            added.push(format!("[{reason}]"));
+            added.push(note(without_notes(reason)));
         }
         added.extend(verdict.context.iter().map(|text| adds(text)));
     }
@@ -32,5 +33,8 @@ pub(super) fn after(gate: &Gate, mut observation: Observation) -> Observation {
 
 /// What a hook adds, marked as its own.
 fn adds(text: &str) -> String {
-    format!("[a hook of the user's adds: {text}]")
+    note(format_args!(
+        "a hook of the user's adds: {}",
+        without_notes(text)
+    ))
 }

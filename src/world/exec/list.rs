@@ -6,6 +6,7 @@ use std::iter::Peekable;
 
 use serde_json::{Map, Value};
 
+use crate::brief::foreign::note;
 use crate::permissions::grant::Permission;
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Bounded, LISTING_BYTES_MAX, Stop, shown, shown_path};
@@ -68,10 +69,10 @@ pub(super) fn directory_tree(gate: &Gate, place: &Place, exclude: &[String]) -> 
     let mut text = format!("{tree}\n");
     let left_out = survey.found.len() - shown_entries;
     if left_out > 0 {
-        let _written = writeln!(
-            text,
-            "[cut: {left_out} more; ask for a directory below, or use excludePatterns]"
-        );
+        let cut = note(format_args!(
+            "cut: {left_out} more; ask for a directory below, or use excludePatterns"
+        ));
+        let _written = writeln!(text, "{cut}");
     }
     Ok(Observation::done(text + &limits(&survey)))
 }
@@ -100,15 +101,16 @@ pub(super) fn readable(
 pub(super) fn limits(survey: &Survey) -> String {
     let mut text = String::new();
     if let Some(cut) = survey.cut {
-        let _written = writeln!(text, "[cut: {cut}; ask for a directory below]");
+        let cut = note(format_args!("cut: {cut}; ask for a directory below"));
+        let _written = writeln!(text, "{cut}");
     }
     if let Some((first, fault)) = survey.unreadable.first() {
         let number = survey.unreadable.len();
         let first = shown(first.as_path().as_os_str(), ".");
-        let _written = writeln!(
-            text,
-            "[{number} directories could not be read; {first}: {fault}]"
-        );
+        let unread = note(format_args!(
+            "{number} directories could not be read; {first}: {fault}"
+        ));
+        let _written = writeln!(text, "{unread}");
     }
     text
 }

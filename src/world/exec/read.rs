@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use crate::brief::foreign::note;
 use crate::permissions::grant::{GrantKind, Scope};
 use crate::tools::call::Lines;
 use crate::world::bases::Occasion;
@@ -29,13 +30,14 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[Place]) -> Observation 
         let path = shown_path(gate, place.real());
         let left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
         let text = if left == 0 {
-            "[cut: the answer is full; ask for this file alone]\n".to_owned()
+            note("cut: the answer is full; ask for this file alone")
         } else {
             text_of(gate, place, Lines::All, left)
                 .unwrap_or_else(|no_text| format!("error: {no_text}\n"))
         };
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        let _written = write!(content, "--- {path}\n{text}{end}");
+        let heading = note(format_args!("file {path}"));
+        let _written = write!(content, "{heading}\n{text}{end}");
     }
     Observation::done(content)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::brief::foreign::{note, without_notes};
 use crate::tools::call::Lines;
 use crate::world::sys::content::Content;
 use crate::world::sys::fault::Fault;
@@ -150,6 +151,11 @@ fn text(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
     })
 }
 
+/// As [`text`], with nothing in it that looks like a note of massgen's.
+fn shown(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
+    Ok(without_notes(&text(bytes, rest)?).into_owned())
+}
+
 /// Up to one byte more than `bytes_max`, so that the caller sees whether something is left.
 fn take(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, NoText> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
@@ -174,22 +180,19 @@ fn read_range(
         bytes.truncate(end);
     }
     if bytes.len() <= bytes_max {
-        return text(bytes, Rest::Nothing);
+        return shown(bytes, Rest::Nothing);
     }
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
-    let mut text = text(bytes, Rest::Something)?;
+    let mut text = shown(bytes, Rest::Something)?;
     let shown = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
     let next = first.saturating_add(shown);
-    let _written = match whole_lines {
-        Some(_) => writeln!(
-            text,
-            "[cut after {bytes_max} bytes: go on with start_line {next}]"
-        ),
-        None => writeln!(
-            text,
-            "\n[cut: line {first} is longer than {bytes_max} bytes]"
-        ),
+    let _written = if whole_lines.is_some() {
+        let cut = format_args!("cut after {bytes_max} bytes: go on with start_line {next}");
+        writeln!(text, "{}", note(cut))
+    } else {
+        let cut = format_args!("cut: line {first} is longer than {bytes_max} bytes");
+        writeln!(text, "\n{}", note(cut))
     };
     Ok(text)
 }
@@ -268,9 +271,10 @@ fn read_tail(
             .map_or(0, |at| at + 1),
         None => 0,
     };
-    let text = text(bytes.split_off(start), Rest::Nothing)?;
+    let text = shown(bytes.split_off(start), Rest::Nothing)?;
     Ok(if cut {
-        format!("[cut: only the last {bytes_max} bytes are shown]\n{text}")
+        let cut = format_args!("cut: only the last {bytes_max} bytes are shown");
+        format!("{}\n{text}", note(cut))
     } else {
         text
     })

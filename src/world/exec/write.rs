@@ -1,5 +1,6 @@
 //! Owns the tools that write one place: a whole file, parts of one, or a directory.
 
+use crate::brief::foreign::as_written;
 use crate::tools::call::{Edit, EditMode, Existing};
 use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, LISTING_BYTES_MAX, Stop, shown_path};
@@ -91,7 +92,11 @@ fn edited(text: &str, edits: &[Edit]) -> Result<String, NoEdit> {
                 part.to_owned()
             }
         };
-        let (old, new) = (fitted(&edit.old), fitted(&edit.new));
+        let (mut old, mut new) = (fitted(&edit.old), fitted(&edit.new));
+        if !text.contains(&old) {
+            // The model has it from a result, in which some characters are written otherwise.
+            (old, new) = (as_written(&old), as_written(&new));
+        }
         let (before, after) = text.split_once(&old).ok_or(NoEdit::Missing(number))?;
         if text.rfind(&old) != Some(before.len()) {
             return Err(NoEdit::Ambiguous(number));

@@ -8,8 +8,9 @@ use rmcp::model::{
     ResourceContents,
 };
 
+use crate::brief::foreign::{note, without_notes};
 use crate::tools::image::{Album, Image, Unfit};
-use crate::wording::{one_line, visible};
+use crate::wording::{one_line, visible_lines};
 
 /// The most that is passed on of one answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -49,7 +50,7 @@ pub(super) fn of_tool(result: &CallToolResult) -> Answered {
         .any(|part| matches!(part, ContentBlock::Text(_)));
     // The protocol wants the same as text too; only a server without text is read so.
     if let (Some(structured), false) = (&result.structured_content, has_text) {
-        parts.push(structured.to_string());
+        parts.push(words(&structured.to_string()));
     }
     let success = match result.is_error {
         Some(true) => Success::Failed,
@@ -101,7 +102,7 @@ pub(super) fn of_prompt(result: &GetPromptResult) -> Answered {
 
 fn part(part: &ContentBlock, album: &mut Album) -> String {
     match part {
-        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Text(text) => words(&text.text),
         ContentBlock::Image(image) => shown(&image.data, album)
             .unwrap_or_else(|why| not_shown("image", (&image.mime_type, &image.data), &why)),
         ContentBlock::Audio(audio) => not_shown(
@@ -110,39 +111,46 @@ fn part(part: &ContentBlock, album: &mut Album) -> String {
             &"models are given none",
         ),
         ContentBlock::Resource(resource) => contents(&resource.resource, album),
-        ContentBlock::ResourceLink(link) => format!("[link to {}]", row(&link.uri)),
-        _ => "[a part of a kind that is not known]".to_owned(),
+        ContentBlock::ResourceLink(link) => note(format_args!("link to {}", row(&link.uri))),
+        _ => note("a part of a kind that is not known"),
     }
 }
 
 fn contents(contents: &ResourceContents, album: &mut Album) -> String {
     match contents {
-        ResourceContents::TextResourceContents { text, .. } => text.clone(),
+        ResourceContents::TextResourceContents { text, .. } => words(text),
         ResourceContents::BlobResourceContents {
             blob, mime_type, ..
         } => {
             let mime_type = mime_type.as_deref().unwrap_or("unknown");
             shown(blob, album).unwrap_or_else(|why| not_shown("data", (mime_type, blob), &why))
         }
-        _ => "[a part of a kind that is not known]".to_owned(),
+        _ => note("a part of a kind that is not known"),
     }
 }
 
 /// What stands in the text where an image stood.
 fn shown(base64: &str, album: &mut Album) -> Result<String, Unfit> {
     let (number, image) = album.take(base64)?;
-    Ok(format!("[image {number}: {image}]"))
+    Ok(note(format_args!("image {number}: {image}")))
 }
 
 /// What is said of something that is neither text nor an image, given its type and what was sent.
 fn not_shown(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = row(mime_type);
-    format!("[{what} {mime_type}, {bytes} bytes, not shown: {why}]")
+    note(format_args!(
+        "{what} {mime_type}, {bytes} bytes, not shown: {why}"
+    ))
 }
 
 fn row(text: &str) -> String {
-    visible(&one_line(text, ROW_CHARS_MAX))
+    words(&one_line(text, ROW_CHARS_MAX))
+}
+
+/// What a server says, with nothing in it that is not seen or looks like a note of massgen's.
+fn words(text: &str) -> String {
+    without_notes(&visible_lines(text)).into_owned()
 }
 
 fn list(rows: &[String]) -> Answered {
@@ -161,7 +169,6 @@ fn answered(success: Success, parts: &[String], album: Album) -> Answered {
     let mut text = String::new();
     let mut is_cut = false;
     for line in parts.iter().take(PARTS_MAX).flat_map(|part| part.lines()) {
-        let line = visible(line);
         if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
             is_cut = true;
             let left = ANSWER_BYTES_MAX.saturating_sub(text.len());
@@ -172,15 +179,18 @@ fn answered(success: Success, parts: &[String], album: Album) -> Answered {
             );
             break;
         }
-        text.push_str(&line);
+        text.push_str(line);
         text.push('\n');
     }
     if text.ends_with('\n') {
         text.pop();
     }
-    let cut = is_cut.then(|| format!("\n[cut: more than {ANSWER_BYTES_MAX} bytes]"));
-    let left_out = (more > 0).then(|| format!("\n[{more} more parts left out]"));
-    text.extend([cut, left_out].into_iter().flatten());
+    let cut = is_cut.then(|| note(format_args!("cut: more than {ANSWER_BYTES_MAX} bytes")));
+    let left_out = (more > 0).then(|| note(format_args!("{more} more parts left out")));
+    for note in [cut, left_out].into_iter().flatten() {
+        text.push('\n');
+        text.push_str(&note);
+    }
     Answered {
         success,
         text,

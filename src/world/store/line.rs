@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::wording::visible_json;
 use crate::world::clock::Moment;
 use crate::world::store::redact::Redactor;
 
@@ -48,9 +49,10 @@ impl Line<Value> {
         })
     }
 
-    /// Its JSON, without a line break.
+    /// Its JSON, without a line break; what is not seen is escaped in it.
     pub fn text(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(unwritable)
+        let json = serde_json::to_string(self).map_err(unwritable)?;
+        Ok(visible_json(&json).into_owned())
     }
 }
 

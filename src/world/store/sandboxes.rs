@@ -2,7 +2,9 @@
 //! trees. They go with the run; what runs left behind that were broken off goes with the next ones, a
 //! few at a time, so that none of them waits for all of it. Nothing of the user's is in there.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
@@ -31,6 +33,8 @@ const CALLER: &str = "caller";
 #[derive(Debug)]
 pub struct Sandboxes {
     dir: AbsPath,
+    /// The numbers of agents, in the order in which they were given a directory.
+    numbers: Mutex<BTreeMap<AgentId, usize>>,
     _lock: Option<DirLock>,
 }
 
@@ -57,7 +61,11 @@ impl Sandboxes {
                 Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
             };
             clear_left_over(parent, stem, &dir)?;
-            return Ok(Self { dir, _lock: lock });
+            return Ok(Self {
+                dir,
+                numbers: Mutex::default(),
+                _lock: lock,
+            });
         }
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
@@ -66,39 +74,46 @@ impl Sandboxes {
         )
     }
 
-    /// The directory of one agent's commands, which nobody else uses.
+    /// The directory of one agent's commands, which nobody else uses. Its path gets into files that
+    /// other agents read, so that it has a number in the place of the agent's id.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(id.as_str())
+        self.room(&self.number(id))
     }
 
     /// The directory of the checks on one agent's work, which nobody else uses.
     pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.checks"))
+        self.room(&format!("{}.checks", self.number(id)))
     }
 
     /// The directory of one agent's programs, which nobody else uses.
     pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.programs"))
+        self.room(&format!("{}.programs", self.number(id)))
     }
 
     /// The directory of the hooks that are asked about one agent, which nobody else uses.
     pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.hooks"))
+        self.room(&format!("{}.hooks", self.number(id)))
     }
 
     /// The directory of one server of one agent, which nobody else uses.
     pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
-        self.room(&format!("{id}.server.{server}"))
+        self.room(&format!("{}.server.{server}", self.number(id)))
     }
 
     /// The directory of the program that speaks for one agent, which nobody else uses.
     pub fn guest_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{id}.guest"))
+        self.room(&format!("{}.guest", self.number(id)))
     }
 
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
         self.room(CALLER)
+    }
+
+    fn number(&self, id: &AgentId) -> String {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = numbers.len().saturating_add(1);
+        numbers.entry(id.clone()).or_insert(next).to_string()
     }
 
     fn room(&self, name: &str) -> Result<AbsPath> {

@@ -9,6 +9,7 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::wording::spelled;
 use crate::world::clock;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::own::file::{self, Appender};
@@ -65,7 +66,8 @@ pub fn begin(turn: &AbsPath, detail: Detail, redactor: Redactor) -> Result<Trace
     })
 }
 
-/// A file to which no secret gets.
+/// A file to which no secret gets. Each event is one line of it: what an event repeats of a model's, a
+/// server's or a file's text can neither begin another line nor be obeyed by a terminal.
 struct Redacted {
     file: Appender,
     redactor: Redactor,
@@ -73,8 +75,10 @@ struct Redacted {
 
 impl Write for Redacted {
     fn write(&mut self, line: &[u8]) -> IoResult<usize> {
-        let text = self.redactor.text(&String::from_utf8_lossy(line));
-        self.file.append(text.as_bytes()).map_err(Error::other)?;
+        let event = self.redactor.text(&String::from_utf8_lossy(line));
+        let event = event.strip_suffix('\n').unwrap_or(&event);
+        let written = format!("{}\n", spelled(event));
+        self.file.append(written.as_bytes()).map_err(Error::other)?;
         Ok(line.len())
     }
 

@@ -6,12 +6,13 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::evidence::Finding;
 use crate::path::AbsPath;
+use crate::wording::{spelled, visible_lines};
 use crate::world::clock::{Moment, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::filing::Filing;
 use crate::world::store::records::history::History;
-use crate::world::store::records::outputs::{Outputs, printable};
+use crate::world::store::records::outputs::Outputs;
 use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;
@@ -112,7 +113,8 @@ impl Attempt {
     pub(crate) fn close(&self, faults: &mut Faults) {
         let history = self.history.json(&self.view);
         faults.note(self.filing.json("coordination_events.json", history));
-        let table = printable(&self.history.table());
+        let table = self.history.table();
+        let table = visible_lines(&table);
         faults.note(self.filing.text("coordination_table.txt", &table));
         faults.note(self.filing.mappings());
     }
@@ -160,10 +162,12 @@ fn note(event: &Event) -> Option<String> {
             arguments,
             denied,
             ..
-        } => Some(match denied {
-            Some(reason) => format!("[tool] {tool} {arguments}\n[denied] {reason}"),
-            None => format!("[tool] {tool} {arguments}"),
-        }),
+        } => {
+            let call = format!("[tool] {} {arguments}", spelled(tool));
+            let denied = denied.as_ref();
+            let denied = denied.map(|reason| format!("\n[denied] {reason}"));
+            Some(call + &denied.unwrap_or_default())
+        }
         Event::ToolFinished {
             tool,
             success,
@@ -171,7 +175,7 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(format!("[{outcome}] {tool}: {summary}"))
+            Some(format!("[{outcome}] {}: {summary}", spelled(tool)))
         }
         Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
         Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
+use crate::wording::visible_json;
 use crate::world::clock::Moment;
 use crate::world::store::records::places::FINAL;
 use crate::world::store::records::view::{RunView, Vote};
@@ -44,6 +45,7 @@ impl Filing {
     pub(crate) fn json(&self, name: &str, value: Value) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.redactor.json(value))
             .map_err(|error| Error::bug("a record has no JSON form").caused_by(error))?;
+        let text = visible_json(&text);
         file::replace(&self.dir.join(name), text.as_bytes(), Durability::Process)
     }
 

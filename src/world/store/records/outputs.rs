@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::event::{Event, Voice};
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::wording::visible_lines;
 use crate::world::store::redact::Redactor;
 use crate::world::store::speeches::Speeches;
 use crate::world::sys::own::file;
@@ -173,18 +174,6 @@ impl Outputs {
             return Ok(());
         }
         let path = self.dir.join(format!("{agent}.txt"));
-        file::append(&path, printable(text).as_bytes())
+        file::append(&path, visible_lines(text).as_bytes())
     }
-}
-
-/// `text` without what a terminal would obey: control characters but line breaks and tabs, and the
-/// marks that turn the direction of writing.
-pub(crate) fn printable(text: &str) -> String {
-    let obeyed = |c: char| {
-        (c.is_control() && !matches!(c, '\n' | '\t'))
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| if obeyed(c) { '\u{fffd}' } else { c })
-        .collect()
 }

@@ -2,6 +2,7 @@
 //! it. The files only grow, by one line a reply, so that a crash costs the last reply at most.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::spending::Usage;
 use crate::tools::request::CallRequest;
+use crate::wording::is_hidden;
 use crate::world::store::records::places::REPLIES;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::own::dir;
@@ -126,33 +128,32 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// A value as JSON that is also one line of YAML: characters that YAML does not take as they are
-/// stand escaped in the strings.
+/// A value as JSON that is also one line of YAML: characters that YAML does not take as they are, and
+/// those that cannot be seen, stand escaped in the strings. Of those beyond 16 bits only YAML reads the
+/// escape.
 fn on_one_line(value: &Value) -> String {
     let json = value.to_string();
     let refused = |c: char| {
         matches!(
             c,
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        )
+        ) || !c.is_ascii() && is_hidden(c)
     };
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
         if refused(c) {
-            line.extend(['\\', 'u']);
-            line.extend(hexadecimal(c));
+            let code = u32::from(c);
+            // Writing to a `String` cannot fail.
+            match u16::try_from(code) {
+                Ok(code) => write!(line, "\\u{code:04x}"),
+                Err(_) => write!(line, "\\U{code:08x}"),
+            }
+            .unwrap_or_default();
         } else {
             line.push(c);
         }
     }
     line
-}
-
-/// The four hexadecimal digits of a character that has no more.
-fn hexadecimal(c: char) -> impl Iterator<Item = char> {
-    let code = u32::from(c);
-    let digit = move |shift: u32| char::from_digit(code >> shift & 0xf, 16);
-    [12, 8, 4, 0].into_iter().filter_map(digit)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::prompt::opened::Opened;
+use crate::wording::{spelled, visible_json};
 use crate::world::clock;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
@@ -239,6 +240,7 @@ impl Session {
         let clean = metadata.map(|metadata| self.redactor.json(metadata));
         clean
             .and_then(|clean| serde_json::to_string_pretty(&clean))
+            .map(|json| visible_json(&json).into_owned())
             .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))
     }
 
@@ -248,7 +250,7 @@ impl Session {
             format!("\nTurn {number}"),
             format!("  Time: {timestamp}"),
             format!("  Winner: {}", turn.winner),
-            format!("  Task: {}", turn.task),
+            format!("  Task: {}", spelled(turn.task.trim())),
             format!("  Answer: {}", dir.join(ANSWER)),
         ];
         if turn.workspace.is_some() {

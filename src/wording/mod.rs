@@ -1,7 +1,14 @@
 //! Owns how values become parts of a sentence: texts cut to a length, lists and counts. It knows no
 //! sentence itself.
 
+mod hidden;
+
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use crate::wording::hidden::{Layout, replace_hidden};
+
+pub use crate::wording::hidden::is_hidden;
 
 /// The beginning of `text`, with `…` where something was cut off.
 pub fn beginning(text: &str, chars_max: usize) -> String {
@@ -20,36 +27,56 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
 /// A name with every character written out that is not seen as what it is, as `\n`: nothing in it looks
 /// like a line of its own.
 pub fn spelled(name: &str) -> String {
-    written_out(name, is_unseen)
+    written_out(name, Layout::Name).into_owned()
 }
 
 /// A line of somebody's text as [`spelled`] has it, but for its tabs.
 pub fn visible(line: &str) -> String {
-    written_out(line, |c| c != '\t' && is_unseen(c))
+    written_out(line, Layout::Line).into_owned()
 }
 
-fn written_out(text: &str, is_written_out: impl Fn(char) -> bool) -> String {
+/// Somebody's text as [`spelled`] has it, but for its tabs and line breaks.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    written_out(text, Layout::Text)
+}
+
+/// JSON with the same values, in which every character that is not seen as what it is stands as
+/// `\u200b` does. Line breaks and tabs between the values stay.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    replace_hidden(json, Layout::Text, |out, c| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a `String` cannot fail.
+            write!(out, "\\u{unit:04x}").unwrap_or_default();
+        }
+    })
+}
+
+/// Text in which [`visible_lines`] has written characters out, with those characters again; `None`
+/// where it holds none that it could have written.
+pub fn with_hidden(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_written_out(c) {
-            out.extend(c.escape_default());
-        } else {
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\\u{") {
+        let hidden = after.split_once('}').and_then(|(digits, after)| {
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            let c = char::from_u32(code).filter(|c| is_hidden(*c))?;
+            Some((c, after))
+        });
+        out.push_str(before);
+        if let Some((c, after)) = hidden {
             out.push(c);
+            rest = after;
+        } else {
+            out.push_str("\\u{");
+            rest = after;
         }
     }
-    out
+    out.push_str(rest);
+    (out != text).then_some(out)
 }
 
-/// Control characters, and those that take no place or turn the direction of what follows.
-fn is_unseen(c: char) -> bool {
-    let invisible = [
-        '\u{ad}'..='\u{ad}',
-        '\u{200b}'..='\u{200f}',
-        '\u{2028}'..='\u{202e}',
-        '\u{2060}'..='\u{2069}',
-        '\u{feff}'..='\u{feff}',
-    ];
-    c.is_control() || invisible.iter().any(|range| range.contains(&c))
+fn written_out(text: &str, layout: Layout) -> Cow<'_, str> {
+    replace_hidden(text, layout, |out, c| out.extend(c.escape_default()))
 }
 
 /// A count with its noun: `1 error`, `2 errors`, `2 deliveries`.
@@ -115,6 +142,29 @@ mod tests {
         assert_eq!(spelled("a\nb\u{1b}ä\\"), "a\\nb\\u{1b}ä\\");
         assert_eq!(spelled("A\u{202e}txt.sh"), "A\\u{202e}txt.sh");
         assert_eq!(visible("\tx\r"), "\tx\\r");
+        assert_eq!(visible_lines("\tx\r\ny\0"), "\tx\r\ny\\u{0}");
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({"a\u{202e}": "b\u{e0041}\n\u{7f}é👩\u{200d}💻"});
+        let json = value.to_string();
+        let shown = visible_json(&json);
+        let expected = "{\"a\\u202e\":\"b\\udb40\\udc41\\n\\u007fé👩\u{200d}💻\"}";
+        assert_eq!(shown, expected);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
+    }
+
+    #[test]
+    fn what_was_written_out_can_be_taken_back() {
+        let text = "a\u{200b}b\u{e0041}c";
+        assert_eq!(with_hidden(&visible_lines(text)).as_deref(), Some(text));
+        for plain in ["a", "\\u{41} \\u{zz} \\u{", "\\u{110000}"] {
+            assert_eq!(with_hidden(plain), None, "{plain}");
+        }
     }
 
     #[test]
