@@ -38,19 +38,15 @@ fn beyond(path: &AbsPath, access: Access, root: &RealPath) -> Result<Option<Stri
             "uses `{path}`, which is outside this directory"
         )));
     };
-    let (open, what): (&[String], _) = match access {
-        Access::Read => return Ok(None),
-        Access::AgentWrites => (&[], "opens"),
-        // The directory of such a config is open to what massgen writes.
-        Access::MassgenWrites => (&[STATE_DIR.to_owned()], "writes to"),
-    };
-    let protected = protected_name(&below, open);
-    Ok(protected.map(|name| match access {
-        Access::Read | Access::AgentWrites => {
-            format!("{what} `{path}` for writing, where `{name}` is protected")
-        }
-        Access::MassgenWrites => format!("{what} `{path}`, where `{name}` is protected"),
-    }))
+    // The directory of such a config is open to what massgen writes.
+    let own = [STATE_DIR.to_owned()];
+    Ok(match access {
+        Access::Read => None,
+        Access::AgentWrites => protected_name(&below, &[])
+            .map(|name| format!("opens `{path}` for writing, where `{name}` is protected")),
+        Access::MassgenWrites => protected_name(&below, &own)
+            .map(|name| format!("writes to `{path}`, where `{name}` is protected")),
+    })
 }
 
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
@@ -262,6 +258,93 @@ mod tests {
                        command_line_execution_mode: docker";
             check(&format!("{run}, command_line_{line}"), ".", expected);
         }
+    }
+
+    #[test]
+    fn a_found_config_sends_a_key_to_its_vendor_and_to_nobody_else() {
+        let key = "api_key: '${OPENAI_API_KEY}'";
+        for (line, expected) in [
+            ("type: openai", ""),
+            ("type: openai, KEY", ""),
+            ("type: chatcompletion, KEY", ""),
+            ("type: groq, KEY", "would send `OPENAI_API_KEY` to"),
+            ("type: ollama, KEY", "a server on this machine"),
+            ("type: ollama, api_key: none", ""),
+            ("type: openai, api_key: sk-2", "a key of its own"),
+            (
+                "type: openai, api_key: 'a${OPENAI_API_KEY}'",
+                "a key of its own",
+            ),
+            (
+                "type: openai, base_url: 'https://api.groq.com/openai/v1'",
+                "not a host of `openai`",
+            ),
+            (
+                "type: openai, base_url: 'http://api.openai.com/v1'",
+                "which is not encrypted",
+            ),
+            (
+                "type: openai, fallback: [{type: groq, model: m, KEY}]",
+                "OPENAI_API_KEY",
+            ),
+            ("type: openai, fallback: [{model: m, KEY}]", ""),
+            (
+                "type: ollama, fallback: [{model: m, base_url: 'http://localhost:1/v1', KEY}]",
+                "a server on this machine",
+            ),
+        ] {
+            check(&line.replace("KEY", key), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_sends_no_unknown_key_and_gives_models_no_network() {
+        for (line, expected) in [
+            ("temperature: 1", ""),
+            ("enable_web_search: false", ""),
+            ("enable_web_search: true", "use the network"),
+            ("plugins: [{id: web}]", "use the network"),
+            ("mcp_server: x", "sends `mcp_server`"),
+            ("web_options: {a: b}", "sends `web_options`"),
+            ("extra_body: {tools: []}", "does not know"),
+            ("extra_body: {}", ""),
+        ] {
+            check(&format!("type: openrouter, {line}"), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_has_workspaces_of_massgens_own() {
+        check("type: openrouter, cwd: w", ".", "");
+        check("type: openrouter, cwd: .massgen/w", ".", "");
+        for cwd in ["/tmp/w", "'${cwd}'"] {
+            let line = format!("type: openrouter, cwd: {cwd}");
+            check(&line, ".", "in which no name is protected");
+        }
+    }
+
+    #[test]
+    fn a_found_config_reads_and_writes_files_of_the_project_only() {
+        let scripted = |line: &str| format!("type: scripted, {line}");
+        check(&scripted("script: replies.yaml"), ".", "");
+        check(
+            &scripted("script: /usr/share/x"),
+            ".",
+            "outside this directory",
+        );
+        let record = "type: openrouter, record";
+        check(&format!("{record}: r.yaml"), ".", "");
+        check(&format!("{record}: .git/hooks/x"), ".", "is protected");
+        check(
+            &format!("{record}: ../r.yaml"),
+            ".",
+            "outside this directory",
+        );
+        let root = "agent:\n  id: a\n  backend: {type: openrouter, model: m}\n";
+        let days = "retention: {unused_days: 1}\n";
+        check_yaml(&format!("{root}{days}"), "removes earlier runs");
+        let storage = "orchestrator: {session_storage: /tmp/.git/x}\n";
+        check_yaml(&format!("{root}{storage}"), "is protected");
     }
 
     #[test]
